@@ -32,10 +32,10 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-var update = flag.Bool("update", false, "write what the README shows of the command anew")
+var update = flag.Bool("update", false, "rewrite the recordings in docs/command.md")
 
-// readme shows output of the command between <!-- recorded: NAME --> and <!-- end -->.
-const readme = "../../README.md"
+// commandPage shows output of the command between <!-- recorded: NAME --> and <!-- end -->.
+const commandPage = "../../docs/command.md"
 
 // recording is what a terminal shows of some commands.
 type recording struct {
@@ -268,11 +268,11 @@ func (r *recording) uses() {
 	r.runs(exitFailed, "verify", filepath.Join(r.folder, "delivery.http"), "--secret-file", secrets)
 }
 
-// What the README shows of the command is what it prints. A machine that is so busy that an
-// answer takes seconds is shown by doctor, too: then it is recorded again.
-func TestWhatTheReadmeShows(t *testing.T) {
+// The recordings in docs/command.md equal the output of the command. On a busy machine a response takes
+// seconds, which doctor reports. Then the test records again.
+func TestRecordingsEqualOutput(t *testing.T) {
 	t.Parallel()
-	content, err := os.ReadFile(readme)
+	content, err := os.ReadFile(commandPage)
 	require.NoError(t, err)
 	page := string(content)
 	for name, record := range map[string]func(*recording){
@@ -293,7 +293,7 @@ func TestWhatTheReadmeShows(t *testing.T) {
 		}
 		if *update {
 			page = before + head + text + "<!-- end -->\n" + after
-			require.NoError(t, os.WriteFile(readme, []byte(page), 0o644))
+			require.NoError(t, os.WriteFile(commandPage, []byte(page), 0o644))
 			continue
 		}
 		assert.Equal(t, was, text, "run this test with -update")

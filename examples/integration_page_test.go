@@ -1,5 +1,4 @@
-// Package examples holds that the programs in the README compile as they are printed, and
-// do what it says.
+// Package examples tests that the programs in docs/integration.md compile and run as printed.
 package examples
 
 import (
@@ -24,15 +23,15 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// block is a fenced block of the README, with its language.
+// block is a fenced block of a page, with its language.
 var block = regexp.MustCompile("(?ms)^```(\\w*)\n(.*?)^```$")
 
-// section returns the blocks of a language in a section of the README.
+// section returns the blocks of a language in a section of docs/integration.md.
 func section(t *testing.T, heading, language string) []string {
 	t.Helper()
-	readme, err := os.ReadFile("../README.md")
+	page, err := os.ReadFile("../docs/integration.md")
 	require.NoError(t, err)
-	_, text, found := strings.Cut(string(readme), "\n## "+heading+"\n")
+	_, text, found := strings.Cut(string(page), "\n## "+heading+"\n")
 	require.True(t, found, heading)
 	text, _, _ = strings.Cut(text, "\n## ")
 	var blocks []string
@@ -44,8 +43,8 @@ func section(t *testing.T, heading, language string) []string {
 	return blocks
 }
 
-// build builds a program outside of this repository, as the README says: in a module of
-// its own, in a workspace with the modules that it uses.
+// build builds a program outside of this repository, as the README describes: in a module of
+// its own and a workspace with the modules that it uses.
 func build(t *testing.T, program string, modules ...string) (binary string) {
 	t.Helper()
 	folder := t.TempDir()
@@ -68,7 +67,7 @@ func build(t *testing.T, program string, modules ...string) (binary string) {
 
 func TestProgramWithoutAccount(t *testing.T) {
 	t.Parallel()
-	programs, outputs := section(t, "A program without an account", "go"), section(t, "A program without an account", "text")
+	programs, outputs := section(t, "Try the API without an account", "go"), section(t, "Try the API without an account", "text")
 	require.Len(t, programs, 1)
 	require.Len(t, outputs, 1)
 	output, err := exec.CommandContext(t.Context(), build(t, programs[0])).Output()
@@ -76,9 +75,8 @@ func TestProgramWithoutAccount(t *testing.T) {
 	assert.Equal(t, outputs[0], string(output))
 }
 
-// Who imports the test platform compiles nothing of what it is made of: generic types that
-// can be reached through its own would be compiled in each package of tests anew, for
-// seconds.
+// A package that imports the fake platform does not compile its internals. Generic types reachable
+// through the API of the fake would be compiled again in each test package, which takes seconds.
 func TestImportersDoNotCompileThePlatform(t *testing.T) {
 	t.Parallel()
 	for name, tables := range map[string]bool{"../dispensarytest": true, "./mount/shop": false} {
@@ -90,11 +88,11 @@ func TestImportersDoNotCompileThePlatform(t *testing.T) {
 	}
 }
 
-// The second program is played with: a practitioner connects, a patient orders, and it
-// is asked to end. Its variables are those that the README lists.
+// A practitioner connects to the second program, a patient orders, and an interrupt stops the
+// program. Its variables are those of the page.
 func TestWholeIntegration(t *testing.T) {
 	t.Parallel()
-	programs, listed := section(t, "A whole integration", "go"), section(t, "A whole integration", "")
+	programs, listed := section(t, "Build a service for many users", "go"), section(t, "Build a service for many users", "")
 	require.Len(t, programs, 1)
 	require.Len(t, listed, 1)
 	binary := build(t, programs[0], "integration", "oauth/sqlstore", "webhook/riverinbox", "webhook/sqlinbox")
@@ -127,11 +125,11 @@ func TestWholeIntegration(t *testing.T) {
 	require.NoError(t, program.Start())
 	waitReady(t, "http://"+address+"/readyz")
 
-	answer, err := platform.Browser(practitioner(t, platform)).Authorize(t.Context(), "http://"+address+"/dispensary/connect?return_to=/readyz")
+	response, err := platform.Browser(practitioner(t, platform)).Authorize(t.Context(), "http://"+address+"/dispensary/connect?return_to=/readyz")
 	require.NoError(t, err)
-	body, err := io.ReadAll(answer.Body)
+	body, err := io.ReadAll(response.Body)
 	require.NoError(t, err)
-	require.NoError(t, answer.Body.Close())
+	require.NoError(t, response.Body.Close())
 	assert.Contains(t, string(body), `"status":"ok"`)
 	require.NoError(t, platform.Webhooks.Register("http://"+address+"/webhooks/us-sandbox", model.EventOrderPlaced))
 	order, _, err := platform.Orders.Place(platform.Patients.All()[0].ID, model.OrderCreate{})
@@ -150,11 +148,11 @@ func practitioner(t *testing.T, platform *dispensarytest.Server) model.User {
 			return user
 		}
 	}
-	require.Fail(t, "there is no practitioner")
+	require.Fail(t, "no practitioner")
 	return model.User{}
 }
 
-// waitReady waits until the program answers, which has just been started.
+// waitReady waits until the program, which has just started, responds.
 func waitReady(t *testing.T, address string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -162,7 +160,7 @@ func waitReady(t *testing.T, address string) {
 		if err != nil {
 			return false
 		}
-		answer, err := http.DefaultClient.Do(request)
-		return err == nil && answer.StatusCode == http.StatusOK && answer.Body.Close() == nil
+		response, err := http.DefaultClient.Do(request)
+		return err == nil && response.StatusCode == http.StatusOK && response.Body.Close() == nil
 	}, 2*time.Minute, 20*time.Millisecond)
 }
