@@ -6,28 +6,27 @@ import (
 	"strings"
 )
 
-// ArgumentError reports an argument that is missing or unusable. Nothing was
-// sent. It matches [ErrArgument] and names the field, never its value.
+// ArgumentError reports an argument that is missing or invalid. The client sent nothing. The
+// error matches [ErrArgument] and names the field, but never contains its value.
 //
-// A call reports all of its arguments that cannot be sent at once: one is an
-// *ArgumentError, several are [ArgumentErrors]. [ProblemOf] reads both.
+// A call reports all of its invalid arguments at once: one as an *ArgumentError, several as
+// [ArgumentErrors]. [ProblemOf] reads both.
 type ArgumentError struct {
-	// Operation is the id of the call, for example "patients.create"; empty
-	// where the argument belongs to no single call.
+	// Operation is the ID of the call, for example "patients.create". It is empty if the
+	// argument belongs to no single call.
 	Operation string
 
-	// Field is the name that the request has for the argument: that of the JSON
-	// body ("last_name", "metadata.id", "recommendations[0].units_to_purchase"), of
-	// the route ("patient_id") or of the query ("completed_at", "page[size]"). What is
-	// never sent has the name that it has in Go: fields of a constructor's
-	// configuration ("tokens.Config.Store"), "Limit", "ClinicKey".
+	// Field is the name of the argument in the request: in the JSON body ("last_name",
+	// "metadata.id", "recommendations[0].units_to_purchase"), in the route ("patient_id") or in
+	// the query ("completed_at", "page[size]"). An argument that is never sent has its Go name:
+	// a field of a constructor's configuration ("tokens.Config.Store"), "Limit", "ClinicKey".
 	Field string
 
-	// Reason says what is wrong with it, for example "can't be blank". White space
-	// alone is blank.
+	// Reason describes the mistake, for example "can't be blank". White space alone counts as
+	// blank.
 	Reason string
 
-	// Err is a cause to match, such as [ErrInsecure]; mostly nil.
+	// Err is the cause to match, such as [ErrInsecure]. It is usually nil.
 	Err error
 }
 
@@ -45,17 +44,16 @@ func (e *ArgumentError) Error() string {
 // Unwrap returns Err.
 func (e *ArgumentError) Unwrap() error { return e.Err }
 
-// Is makes every ArgumentError match [ErrArgument] and [ErrNotSent].
+// Is reports whether target is [ErrArgument] or [ErrNotSent].
 func (e *ArgumentError) Is(target error) bool {
 	return target == ErrArgument || target == ErrNotSent
 }
 
-// ArgumentErrors are the arguments of one call that cannot be sent, all of them.
-// Nothing was sent. [errors.As] finds the first as an [*ArgumentError], and
-// [errors.Is] what any of them matches.
+// ArgumentErrors lists all invalid arguments of one call. The client sent nothing. [errors.As]
+// finds the first one as an [*ArgumentError]. [errors.Is] matches if any of them does.
 type ArgumentErrors []*ArgumentError
 
-// Err returns nil for no error, the error itself for one, and e for more.
+// Err returns nil if e is empty, the error itself if there is only one, and e otherwise.
 func (e ArgumentErrors) Err() error {
 	switch len(e) {
 	case 0:
@@ -66,7 +64,7 @@ func (e ArgumentErrors) Err() error {
 	return e
 }
 
-// Error returns the errors' texts in one line; an operation stands there once.
+// Error returns the texts of all errors in one line, with each operation only once.
 func (e ArgumentErrors) Error() string {
 	var b strings.Builder
 	var operation string
@@ -94,8 +92,8 @@ func (e ArgumentErrors) Unwrap() []error {
 	return all
 }
 
-// problem describes the arguments for a user. A name of Go was never a field of a form: no
-// user can correct it.
+// problem describes the arguments for the user. An argument with a Go name is not a field of a
+// form, so the user cannot correct it.
 func (e ArgumentErrors) problem() *Problem {
 	messages := make([]detail.Message, len(e))
 	for i, one := range e {

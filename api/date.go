@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Date is a day without time or zone, written yyyy-mm-dd. The zero value stands for null and for
-// NULL. Dates compare with == and order with [Date.Compare].
+// Date is a day without a time or zone, written yyyy-mm-dd. The zero value stands for null and
+// SQL NULL. Compare dates with ==, and order them with [Date.Compare].
 // API section: "Patient" (date_of_birth).
 type Date struct {
 	Year  int
@@ -16,14 +16,14 @@ type Date struct {
 	Day   int
 }
 
-// DateOf returns the day that t falls on in its own location.
+// DateOf returns the day of t in t's own location.
 func DateOf(t time.Time) Date {
 	y, m, d := t.Date()
 	return Date{y, m, d}
 }
 
-// ParseDate reads yyyy-mm-dd. The error is an [*ArgumentError] for "date", also for the empty
-// text, and does not repeat the text.
+// ParseDate reads yyyy-mm-dd. For any other text, including the empty one, it returns an
+// [*ArgumentError] for "date" without the text.
 func ParseDate(s string) (Date, error) {
 	t, err := time.Parse(time.DateOnly, s)
 	if err != nil {
@@ -46,23 +46,24 @@ func (d Date) String() string {
 // utc returns midnight of the day in UTC.
 func (d Date) utc() time.Time { return time.Date(d.Year, d.Month, d.Day, 0, 0, 0, 0, time.UTC) }
 
-// Compare returns -1, 0 or +1 as d is before, equal to or after e. The zero Date is before all
-// days.
+// Compare returns -1 if d is before e, 0 if they are equal and +1 if d is after e. The zero
+// Date is before all days.
 func (d Date) Compare(e Date) int { return d.utc().Compare(e.utc()) }
 
-// Validate returns an [*ArgumentError] for a day that no calendar has, such as February 30, and
-// for a year that has not four digits. The zero Date is valid.
+// Validate returns an [*ArgumentError] if the day does not exist, such as February 30, or if
+// the year does not have four digits. The zero Date is valid.
 func (d Date) Validate() error {
 	if d.IsZero() {
 		return nil
 	}
 	if DateOf(d.utc()) != d || d.Year < 0 || d.Year > 9999 {
-		return &ArgumentError{Field: "date", Reason: "is a day that no calendar has"}
+		return &ArgumentError{Field: "date", Reason: "is not a day in the calendar"}
 	}
 	return nil
 }
 
-// UnmarshalJSON reads a date, the day of a timestamp as it is written there, "" and null.
+// UnmarshalJSON reads a date, "" and null. Of a timestamp, it reads the day as written,
+// without conversion to another zone.
 func (d *Date) UnmarshalJSON(data []byte) error {
 	text, null := scalarText(data)
 	if null {
@@ -76,20 +77,20 @@ func (d *Date) UnmarshalJSON(data []byte) error {
 	return errors.New("not a date") // no ArgumentError, because the platform wrote it
 }
 
-// MarshalJSON writes the day as a string, or null for the zero Date. Its error is that of
-// [Date.Validate].
+// MarshalJSON writes the day as a string, or null for the zero Date. It fails if
+// [Date.Validate] does.
 func (d Date) MarshalJSON() ([]byte, error) {
 	return jsonOf(d.MarshalText())
 }
 
-// UnmarshalText reads yyyy-mm-dd as [ParseDate] does, and the zero Date from the empty text. YAML,
-// flags and keys of maps use it.
+// UnmarshalText reads yyyy-mm-dd as [ParseDate] does. The empty text is the zero Date. YAML,
+// flags and map keys use it.
 func (d *Date) UnmarshalText(text []byte) error {
 	return parseText(d, text, ParseDate)
 }
 
-// MarshalText writes yyyy-mm-dd, or the empty text for the zero Date. Its error is that of
-// [Date.Validate].
+// MarshalText writes yyyy-mm-dd, or the empty text for the zero Date. It fails if
+// [Date.Validate] does.
 func (d Date) MarshalText() ([]byte, error) {
 	if err := d.Validate(); err != nil {
 		return nil, err
@@ -97,9 +98,9 @@ func (d Date) MarshalText() ([]byte, error) {
 	return []byte(d.String()), nil
 }
 
-// Scan reads a column of type DATE or TEXT: it is a [database/sql.Scanner]. NULL and the empty text
-// are the zero Date. Of a [time.Time] it reads the day in its own location. The error is an
-// [*ArgumentError].
+// Scan implements [database/sql.Scanner] for a column of type DATE or TEXT. NULL and the empty
+// text are the zero Date. Of a [time.Time] it reads the day in that time's own location. The
+// error is an [*ArgumentError].
 func (d *Date) Scan(source any) error {
 	switch source := source.(type) {
 	case nil:
@@ -113,11 +114,11 @@ func (d *Date) Scan(source any) error {
 		*d = DateOf(source)
 		return nil
 	}
-	return &ArgumentError{Field: "date", Reason: fmt.Sprintf("cannot be read from %T: use a column of DATE or TEXT", source)}
+	return &ArgumentError{Field: "date", Reason: fmt.Sprintf("cannot be read from %T: use a DATE or TEXT column", source)}
 }
 
-// Value returns yyyy-mm-dd for a column, or nil for the zero Date: it is a [driver.Valuer]. Its
-// error is that of [Date.Validate].
+// Value implements [driver.Valuer]. It returns yyyy-mm-dd for a column, or nil for the zero
+// Date. It fails if [Date.Validate] does.
 func (d Date) Value() (driver.Value, error) {
 	return columnOf(d.MarshalText())
 }

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Decimal is an exact decimal number as the platform wrote it: money and percentages must not
-// pass through a float. The zero value is the empty string, which stands for null and for NULL.
+// Decimal is an exact decimal number as the platform wrote it. Money and percentages must not
+// pass through a float. The zero value is the empty string and stands for null and SQL NULL.
 //
 // The text has an optional sign, digits with at most one point, and an optional exponent from
 // -308 to 308, for example 12.50, -3, .5 and 1e3. A constant converts to a Decimal. Read other
@@ -20,8 +20,8 @@ import (
 // API section: "Variant" (msrp), "Order" (totals).
 type Decimal string
 
-// ParseDecimal returns text as a Decimal. It does not change the text. The error is an
-// [*ArgumentError] for "decimal", also for the empty text, and does not repeat the text.
+// ParseDecimal returns text as an unchanged Decimal. For a text that is not a number,
+// including the empty one, it returns an [*ArgumentError] for "decimal" without the text.
 func ParseDecimal(text string) (Decimal, error) {
 	if !isDecimal(text) {
 		return "", notDecimal()
@@ -33,12 +33,12 @@ func notDecimal() error {
 	return &ArgumentError{Field: "decimal", Reason: "is not a number such as 12.50"}
 }
 
-// IsZero reports whether d is the zero value, which stands for null. The number 0 is not:
-// compare it with d.Compare("0").
+// IsZero reports whether d is the zero value, which stands for null. It is false for the
+// number 0: use d.Compare("0").
 func (d Decimal) IsZero() bool { return d == "" }
 
-// Compare returns -1, 0 or +1 as d is less than, equal to or greater than e. It is exact. Null
-// is less than every number, and so is a converted text that is not a number.
+// Compare returns -1 if d is less than e, 0 if they are equal and +1 if d is greater than e.
+// It is exact. Null, and a converted text that is not a number, is less than every number.
 func (d Decimal) Compare(e Decimal) int {
 	a, b := d.value(), e.value()
 	if a.sign != b.sign {
@@ -51,8 +51,8 @@ func (d Decimal) Compare(e Decimal) int {
 	return magnitudes
 }
 
-// Rat returns the exact number, to calculate with, or nil for null and for a converted text
-// that is not a number. A result r returns to a Decimal with Decimal(r.FloatString(2)).
+// Rat returns the exact number for calculations. It returns nil for null and for a converted
+// text that is not a number. Convert a result r back with Decimal(r.FloatString(2)).
 func (d Decimal) Rat() *big.Rat {
 	if !isDecimal(string(d)) {
 		return nil
@@ -79,19 +79,19 @@ func (d *Decimal) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// MarshalJSON writes a string, or null for the zero value. For a text that is not a number, the
+// MarshalJSON writes a string, or null for the zero value. If the text is not a number, the
 // error is an [*ArgumentError].
 func (d Decimal) MarshalJSON() ([]byte, error) {
 	return jsonOf(d.MarshalText())
 }
 
-// UnmarshalText reads the text as [ParseDecimal] does, and null from the empty text. YAML, flags
-// and keys of maps use it.
+// UnmarshalText reads the text as [ParseDecimal] does. The empty text is null. YAML, flags and
+// map keys use it.
 func (d *Decimal) UnmarshalText(text []byte) error {
 	return parseText(d, text, ParseDecimal)
 }
 
-// MarshalText writes the number as it is, or the empty text for null. For a text that is not a
+// MarshalText writes the number unchanged, or the empty text for null. If the text is not a
 // number, the error is an [*ArgumentError].
 func (d Decimal) MarshalText() ([]byte, error) {
 	if d != "" && !isDecimal(string(d)) {
@@ -100,9 +100,10 @@ func (d Decimal) MarshalText() ([]byte, error) {
 	return []byte(d), nil
 }
 
-// Scan reads a column of type DECIMAL, NUMERIC, TEXT or an integer: it is a [database/sql.Scanner].
-// NULL and the empty text are null. The error is an [*ArgumentError], for floats too, because
-// they are not exact. SQLite stores a NUMERIC column as a float, so use TEXT there.
+// Scan implements [database/sql.Scanner] for a column of type DECIMAL, NUMERIC, TEXT or an
+// integer. NULL and the empty text are null. The error is an [*ArgumentError]. Scan rejects
+// floats, because they are not exact. SQLite stores a NUMERIC column as a float, so use TEXT
+// there.
 func (d *Decimal) Scan(source any) error {
 	switch source := source.(type) {
 	case nil:
@@ -116,16 +117,17 @@ func (d *Decimal) Scan(source any) error {
 		*d = Decimal(strconv.FormatInt(source, 10))
 		return nil
 	}
-	return &ArgumentError{Field: "decimal", Reason: fmt.Sprintf("cannot be read from %T: use a column of DECIMAL or TEXT", source)}
+	return &ArgumentError{Field: "decimal", Reason: fmt.Sprintf("cannot be read from %T: use a DECIMAL or TEXT column", source)}
 }
 
-// Value returns the text for a column, or nil for null: it is a [driver.Valuer]. For a text that
-// is not a number, the error is an [*ArgumentError]. Some drivers add the text to it.
+// Value implements [driver.Valuer]. It returns the text for a column, or nil for null. If the
+// text is not a number, the error is an [*ArgumentError]. Some drivers add the text to it.
 func (d Decimal) Value() (driver.Value, error) {
 	return columnOf(d.MarshalText())
 }
 
-// maxExponent bounds the exponent of a Decimal, so that no short text stands for a long number.
+// maxExponent bounds the exponent of a Decimal, so that a short text cannot stand for a very
+// long number.
 const maxExponent = 308
 
 // isDecimal reports whether s is the text of a number as [Decimal] describes it.
@@ -148,8 +150,8 @@ func isDecimal(s string) bool {
 	return i == len(s)
 }
 
-// decimalValue is a number: sign times 0.digits times 10 to the power of point. Digits neither
-// begins nor ends with 0. Only digits and point of 0 are empty.
+// decimalValue is a number: sign times 0.digits times 10 to the power of point. The digits
+// neither begin nor end with 0. For the number 0, digits is empty and point is 0.
 type decimalValue struct {
 	sign   int // notNumber for null
 	digits string
@@ -159,7 +161,7 @@ type decimalValue struct {
 // notNumber is less than the signs of numbers.
 const notNumber = -2
 
-// value returns the number that d stands for. Equal numbers have one value.
+// value returns d as a number. Equal numbers have equal values.
 func (d Decimal) value() decimalValue {
 	text := string(d)
 	if !isDecimal(text) {
@@ -192,7 +194,7 @@ func signLen(s string, i int) int {
 	return 0
 }
 
-// digitsLen returns how many digits there are at i.
+// digitsLen returns the number of digits from i on.
 func digitsLen(s string, i int) int {
 	n := 0
 	for i+n < len(s) && s[i+n] >= '0' && s[i+n] <= '9' {

@@ -7,23 +7,22 @@ import (
 	"strings"
 )
 
-// EnsureError says why an Ensure call could not end with exactly one record, and
-// what is known. A ByMetadataID call returns it if several records carry the id. Its text
-// holds ids of the platform only, never the integrator's or an e-mail.
+// EnsureError reports why an Ensure call did not end with exactly one record, and the facts it
+// found. A ByMetadataID call returns it if several records have the metadata ID. Its text
+// contains only IDs of the platform, never your own ID or an e-mail address.
 type EnsureError struct {
-	// Operation is the id of the create call, for example "patients.create", or
-	// "metadata.list" for ByMetadataID.
+	// Operation is the ID of the create call, for example "patients.create", or "metadata.list"
+	// for ByMetadataID.
 	Operation string
 
-	// Reason says why the call failed.
+	// Reason is the cause of the failure.
 	Reason EnsureReason
 
-	// Field is the field of the record whose value is taken, as JSON names it:
-	// "email" or "metadata.id". It is empty unless Reason is [EnsureReasonTaken] or
-	// [EnsureReasonContradicted].
+	// Field is the JSON name of the field with the taken value: "email" or "metadata.id". It is
+	// empty unless Reason is [EnsureReasonTaken] or [EnsureReasonContradicted].
 	Field string
 
-	// IDs are the platform's ids of the records that were found or created.
+	// IDs are the platform's IDs of the records that Ensure found or created.
 	IDs []string
 
 	// Err is the error of the create call. It is nil if no create call failed.
@@ -35,31 +34,31 @@ type EnsureReason string
 
 // The reasons.
 const (
-	// EnsureReasonAmbiguous: several records carry the metadata id. Decide which one
-	// is meant, and remove the id from the others: update them with empty metadata.
+	// EnsureReasonAmbiguous: several records have the metadata ID. Choose one of them and
+	// remove the ID from the others by updating them with empty metadata.
 	EnsureReasonAmbiguous EnsureReason = "ambiguous"
 
-	// EnsureReasonTaken: a record that must be unique exists under another metadata
-	// id, or the metadata id is on a record of another owner.
+	// EnsureReasonTaken: a unique value belongs to a record with another metadata ID, or a
+	// record of another owner has the metadata ID.
 	EnsureReasonTaken EnsureReason = "taken"
 
-	// EnsureReasonContradicted: a patient has the e-mail, but another name or date of birth.
-	// A parent's e-mail on a child's record is a frequent cause. Ensure did not change
-	// the patient. Compare the two records before you use the one in IDs.
+	// EnsureReasonContradicted: a patient has the e-mail address, but another name or date of
+	// birth. A frequent cause is a parent's e-mail address on a child's record. Ensure did not
+	// change the patient. Compare the two records before you use the one in IDs.
 	EnsureReasonContradicted EnsureReason = "contradicted"
 
-	// EnsureReasonAltered: the platform stored the record under another metadata id than the
-	// call sent, or under none. Ensure cannot find such a record again. Store the id in
-	// IDs with your own record and do not ensure this metadata id again: another process
-	// would create another record.
+	// EnsureReasonAltered: the platform stored the record without the metadata ID of the call,
+	// or with another one. Ensure cannot find such a record again. Store the ID in IDs with
+	// your own record, and do not ensure this metadata ID again, because another process would
+	// create another record.
 	EnsureReasonAltered EnsureReason = "altered"
 
-	// EnsureReasonUnknown: a create call may have been applied, and no record has
-	// appeared since. Call Ensure again later: it looks before it creates.
+	// EnsureReasonUnknown: a create call may have been applied, but Ensure has not found its
+	// record. Call Ensure again later: it searches before it creates.
 	EnsureReasonUnknown EnsureReason = "unknown"
 )
 
-// Error returns operation, field, reason and ids.
+// Error returns the operation, the field, the reason and the IDs.
 func (e *EnsureError) Error() string {
 	text := fmt.Sprintf("dispensary: %s: ", e.Operation)
 	if e.Field != "" {
@@ -75,29 +74,29 @@ func (e *EnsureError) Error() string {
 	return text
 }
 
-// sentence returns the reason as part of an error's text, or the code of an unknown reason.
+// sentence returns the reason for an error text, or the code itself if it is unknown.
 func (r EnsureReason) sentence() string {
 	switch r {
 	case EnsureReasonAmbiguous:
-		return "several records carry the metadata id"
+		return "several records have the metadata id"
 	case EnsureReasonTaken:
-		return "a record is in the way that belongs to another metadata id or owner"
+		return "the value belongs to a record with another metadata id or owner"
 	case EnsureReasonContradicted:
-		return "a record with this e-mail has another name or date of birth"
+		return "a record with this e-mail address has another name or date of birth"
 	case EnsureReasonAltered:
-		return "the record was stored under another metadata id"
+		return "the record was stored with another metadata id"
 	case EnsureReasonUnknown:
 		return "a create call may have been applied, but no record has appeared"
 	}
 	return string(r)
 }
 
-// Unwrap returns the create call's error; it matches [ErrMaybeApplied] where the
-// reason is [EnsureReasonUnknown].
+// Unwrap returns the error of the create call. It matches [ErrMaybeApplied] if the reason is
+// [EnsureReasonUnknown].
 func (e *EnsureError) Unwrap() error { return e.Err }
 
-// problem describes the error for a user, with a sentence such as the platform writes for
-// the taken field.
+// problem describes the error for the user. Its sentence about a taken field is the one that
+// the platform would write.
 func (e *EnsureError) problem() *Problem {
 	switch {
 	case e.Field != "":

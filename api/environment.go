@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// Environment is one of the platform's separate worlds: a region at a stage. Accounts,
-// tokens and records of one environment do not exist in another. The zero value is no
-// environment, and every function that needs one rejects it.
+// Environment is one of the platform's separate systems: a region combined with sandbox or
+// production. Accounts, tokens and records of one environment do not exist in another. The
+// zero value is no environment, and every function that needs one rejects it.
 //
-// Credentials and tokens carry the environment that issued them. A client of another
+// Credentials and tokens store the environment that issued them. A client of another
 // environment rejects them with [ErrWrongEnvironment] and sends nothing.
 // API section: "What the service does", environments.
 type Environment string
@@ -25,14 +25,14 @@ const (
 
 var environments = []Environment{USProduction, CanadaProduction, USSandbox, CanadaSandbox}
 
-// At returns the site of the environment whose API has the base URL, without an
-// [Site.AuthURL]: enough for a client, but not for package oauth.
+// At returns the site of the environment with the base URL of its API and an empty
+// [Site.AuthURL]. A client accepts this site, but package oauth needs the AuthURL.
 func (e Environment) At(baseURL string) Site { return Site{Environment: e, BaseURL: baseURL} }
 
-// IsSandbox reports whether the environment has test data only.
+// IsSandbox reports whether the environment contains only test data.
 func (e Environment) IsSandbox() bool { return e == USSandbox || e == CanadaSandbox }
 
-// String returns region and stage as "us/sandbox", or "none" for the zero value.
+// String returns a name such as "us/sandbox", or "none" for the zero value.
 func (e Environment) String() string {
 	if e == "" {
 		return "none"
@@ -40,24 +40,23 @@ func (e Environment) String() string {
 	return string(e)
 }
 
-// ParseEnvironment reads the form that [Environment.String] writes, in any case.
+// ParseEnvironment reads a name that [Environment.String] returns, in upper or lower case.
 func ParseEnvironment(s string) (Environment, error) {
 	for _, e := range environments {
 		if strings.EqualFold(s, string(e)) {
 			return e, nil
 		}
 	}
-	return "", fmt.Errorf("dispensary: %q is no environment: want a region and a stage, like us/sandbox", s)
+	return "", fmt.Errorf("dispensary: unknown environment %q: use a region and a stage, such as us/sandbox", s)
 }
 
-// Validate reports an environment that the platform does not have, with an
-// [*ArgumentError].
+// Validate returns an [*ArgumentError] if the environment does not exist.
 func (e Environment) Validate() error {
 	switch {
 	case e == "":
 		return &ArgumentError{Field: "Environment", Reason: "is missing: no environment given"}
 	case !slices.Contains(environments, e):
-		return &ArgumentError{Field: "Environment", Reason: "is not a region and a stage, like us/sandbox"}
+		return &ArgumentError{Field: "Environment", Reason: "is not a region and a stage, such as us/sandbox"}
 	}
 	return nil
 }

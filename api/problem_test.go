@@ -18,14 +18,14 @@ import (
 	"github.com/dispensary-go/dispensary/internal/apierror/detail"
 )
 
-// canaryText is in every text of an error that no title may contain.
+// canaryText is part of every error text here. No title may contain it.
 const canaryText = "c4n4ry"
 
 func refused(status int, messages ...detail.Message) *api.Error {
 	return apierror.New(api.Error{Operation: "patients.create", StatusCode: status, Outcome: api.OutcomeNotApplied, RequestID: canaryText}, nil, []byte(canaryText), messages)
 }
 
-// failed is a call without a response.
+// failed returns the error of a call without a response.
 func failed(attempts int, cause error) *api.Error {
 	return apierror.New(api.Error{Operation: "patients.get", Attempts: attempts}, cause, nil, nil)
 }
@@ -34,12 +34,12 @@ func blank(field string) *api.ArgumentError {
 	return &api.ArgumentError{Operation: "patients.create", Field: field, Reason: "can't be blank"}
 }
 
-// described is an error of another package, which describes itself.
+// described is an error of another package that has its own Problem.
 type described struct{ error }
 
 func (described) Problem() *api.Problem { return &api.Problem{Status: 422, Title: "Its own."} }
 
-// undescribed is an error that has no problem to tell apart.
+// undescribed is an error with a nil Problem.
 type undescribed struct{ error }
 
 func (undescribed) Problem() *api.Problem { return nil }
@@ -60,7 +60,7 @@ const (
 	unknown     = "Something went wrong. If it happens again, please contact support."
 )
 
-func TestProblemOf(t *testing.T) {
+func TestProblemOfEachError(t *testing.T) {
 	t.Parallel()
 	text := detail.Message{Text: canaryText}
 	untrusted := func(status int, outcome api.Outcome) *api.Error {
@@ -158,7 +158,7 @@ func TestProblemOf(t *testing.T) {
 	assert.Nil(t, api.ProblemOf(nil))
 }
 
-func TestProblemTakesRetryAfter(t *testing.T) {
+func TestProblemCopiesRetryAfter(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]time.Duration{429: time.Minute, 503: time.Minute, 422: 0, 404: 0} {
 		e := refused(status)
@@ -169,10 +169,10 @@ func TestProblemTakesRetryAfter(t *testing.T) {
 		}
 	}
 	lost := &api.Error{StatusCode: 503, Outcome: api.OutcomeMaybeApplied, RetryAfter: time.Minute}
-	assert.Zero(t, api.ProblemOf(lost).RetryAfter, "the user has to check first")
+	assert.Zero(t, api.ProblemOf(lost).RetryAfter, "the user must check before trying again")
 }
 
-func TestProblemPlacesMessages(t *testing.T) {
+func TestProblemGroupsMessagesByField(t *testing.T) {
 	t.Parallel()
 	email, name := detail.Message{Field: "email", Text: "Email is invalid"}, detail.Message{Field: "last_name", Text: "Last name can't be blank"}
 	type fields = map[string][]string
@@ -196,7 +196,7 @@ func TestProblemPlacesMessages(t *testing.T) {
 	}
 }
 
-func TestProblemIsACopy(t *testing.T) {
+func TestProblemSharesNoMemory(t *testing.T) {
 	t.Parallel()
 	err := refused(422, detail.Message{Field: "email", Text: "Email is invalid"}, detail.Message{Text: "Bad"})
 	p := api.ProblemOf(err)
@@ -220,13 +220,13 @@ func TestProblemForMovesOtherFields(t *testing.T) {
 	assert.Equal(t, []string{"Bad", "Discount is too high", "Discount is odd", "Metadata.id is too long"}, form.Other)
 	assert.Equal(t, p.Status, form.Status)
 	assert.Equal(t, p.Title, form.Title)
-	assert.Len(t, p.Fields, 3, "p does not change")
+	assert.Len(t, p.Fields, 3, "For must not change p")
 	assert.Equal(t, []string{"Bad"}, p.Other)
 	assert.Len(t, p.For().Other, 5)
 	assert.Nil(t, (*api.Problem)(nil).For("email"))
 }
 
-func TestProblemIsADocument(t *testing.T) {
+func TestProblemEncodesAsDocument(t *testing.T) {
 	t.Parallel()
 	for want, err := range map[string]error{
 		`{"status":409,"title":"Please connect your dispensary account.","reauthorize":true}`: api.ErrReauthorize,
@@ -252,7 +252,7 @@ func TestProblemPrintsNoMessages(t *testing.T) {
 	assert.NotContains(t, out.String(), canaryText)
 }
 
-func TestFieldLabel(t *testing.T) {
+func TestLabelReadsFieldName(t *testing.T) {
 	t.Parallel()
 	for field, want := range map[string]string{
 		"email": "Email", "last_name": "Last name", "practitioner_id": "Practitioner", "metadata.id": "Metadata.id", "id": "Id",
@@ -262,18 +262,18 @@ func TestFieldLabel(t *testing.T) {
 	}
 }
 
-func TestEnsureErrorNamesTheField(t *testing.T) {
+func TestEnsureErrorNamesField(t *testing.T) {
 	t.Parallel()
 	err := &api.EnsureError{Operation: "patients.create", Reason: api.EnsureReasonTaken, Field: "email", IDs: []string{"p1"}}
-	assert.EqualError(t, err, "dispensary: patients.create: email: a record is in the way that belongs to another metadata id or owner (p1)")
+	assert.EqualError(t, err, "dispensary: patients.create: email: the value belongs to a record with another metadata id or owner (p1)")
 }
 
-func TestEnsureErrorExplainsTheReason(t *testing.T) {
+func TestEnsureErrorExplainsReason(t *testing.T) {
 	t.Parallel()
 	for _, reason := range []api.EnsureReason{
 		api.EnsureReasonAmbiguous, api.EnsureReasonTaken, api.EnsureReasonContradicted, api.EnsureReasonAltered, api.EnsureReasonUnknown,
 	} {
-		assert.Regexp(t, "^[a-z]+$", string(reason), "a code")
+		assert.Regexp(t, "^[a-z]+$", string(reason), "reason must be a code")
 		text := (&api.EnsureError{Operation: "patients.create", Reason: reason}).Error()
 		assert.Regexp(t, `^dispensary: patients\.create: (a|several|the) [a-z ,-]+ [a-z ,-]+$`, text)
 	}

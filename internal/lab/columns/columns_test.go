@@ -68,7 +68,7 @@ func TestDecimalRejectsFloatColumn(t *testing.T) {
 	var price api.Decimal
 	err := open(t, "sqlite").QueryRowContext(t.Context(), "SELECT 47.11 AS price").Scan(&price)
 	require.ErrorIs(t, err, api.ErrArgument)
-	assert.ErrorContains(t, err, "decimal cannot be read from float64: use a column of DECIMAL or TEXT")
+	assert.ErrorContains(t, err, "decimal cannot be read from float64: use a DECIMAL or TEXT column")
 	assert.NotContains(t, err.Error(), "47.11")
 }
 
