@@ -14,11 +14,11 @@ import (
 	"github.com/dispensary-go/dispensary/internal/apierror/detail"
 )
 
-// Outcome says what became of a call that failed.
+// Outcome is the effect of a failed call on the platform.
 type Outcome string
 
-// The outcomes. A failed write has one of the last three; a failed read was not
-// sent, or has none: there was nothing to apply.
+// The outcomes. A failed write has one of the last three. A failed read is OutcomeNotSent or
+// OutcomeNone, because a read has nothing to apply.
 const (
 	OutcomeNone         Outcome = ""              // a read that was sent
 	OutcomeNotSent      Outcome = "not_sent"      // matches ErrNotSent
@@ -26,56 +26,56 @@ const (
 	OutcomeMaybeApplied Outcome = "maybe_applied" // matches ErrMaybeApplied
 )
 
-// Error is a call that failed. Its text, in every form, names the operation,
-// the route template, the status and the request id, and holds neither address
-// nor query nor body nor token. Methods return what the platform answered.
+// Error is a failed call. Its text, in every form, contains the operation, the route template,
+// the status and the request ID, but no URL, query, body or token. Its methods return the
+// content of the response.
 //
-// Match it with [errors.As], or its meaning with [errors.Is] and the sentinels
-// of this package.
+// Match the type with [errors.As], and the meaning with [errors.Is] and the sentinels of this
+// package.
 // API section: "Errors".
 type Error struct {
-	// Operation is the id of the call, for example "patients.create".
+	// Operation is the ID of the call, for example "patients.create".
 	Operation string
 
 	// Method and Route are the HTTP method and the route template, for example
-	// "/clinic/patients/{id}"; never the address that was called.
+	// "/clinic/patients/{id}". Route never contains the URL of the request.
 	Method, Route string
 
-	// StatusCode is the HTTP status of the last answer, 0 where none came.
+	// StatusCode is the HTTP status of the last response, or 0 if there was none.
 	StatusCode int
 
-	// RequestID is the X-Request-Id of the last answer, cut to 128 bytes. A "?" replaces
-	// each byte that is not printable ASCII.
+	// RequestID is the X-Request-Id of the last response, cut to 128 bytes. A "?" replaces each
+	// byte that is not printable ASCII.
 	RequestID string
 
-	// Code is the error code of an OAuth response, for example "invalid_grant"
-	// (RFC 6749, section 5.2). It is empty for all others, and if Untrusted is true.
+	// Code is the error code of an OAuth response, for example "invalid_grant" (RFC 6749,
+	// section 5.2). It is empty for all other responses, and if Untrusted is true.
 	Code string
 
-	// RetryAfter is how long the platform asked to wait, or how much of that is
-	// left for a call that was not sent because of it; 0 where it did not ask. It is at
-	// most 24 hours. A date counts from the Date of the response, not from the local clock.
+	// RetryAfter is the wait that the platform requested. For a call that was not sent because
+	// of an earlier request to wait, it is the rest of that wait. It is 0 if the platform
+	// requested none, and at most 24 hours. A date counts from the Date of the response, not
+	// from the local clock.
 	RetryAfter time.Duration
 
-	// Attempts counts how often the request was sent.
+	// Attempts is the number of times that the request was sent.
 	Attempts int
 
-	// Outcome says what became of the call.
+	// Outcome is the effect of the call on the platform.
 	Outcome Outcome
 
-	// Untrusted reports whether the last response lacks proof that the platform wrote it.
-	// Such an error matches [ErrUntrusted]. Its status says nothing about a record, a user
-	// or the application, so it never matches [ErrNotFound] or [ErrValidation]. A write
-	// without a proven response may have been applied.
+	// Untrusted reports whether the last response lacks proof that the platform wrote it. Such
+	// an error matches [ErrUntrusted]. Its status is no evidence about a record, a user or the
+	// application, so it never matches [ErrNotFound] or [ErrValidation]. A write without a
+	// proven response may have been applied.
 	//
-	// A response has proof if it has the X-Request-Id that the API promises and its body
-	// is a JSON object, or if it contains the created or changed record.
+	// A response has proof if it has the X-Request-Id that the API promises and its body is a
+	// JSON object, or if it contains the created or changed record.
 	// API section: "Errors" 5.
 	Untrusted bool
 
-	// hidden is a function because that is the one thing that printing by
-	// reflection never looks into: fmt calls no method on an Error in an
-	// unexported field, and would print what a pointer points to.
+	// hidden is a function because reflection-based printers cannot look into one. fmt calls no
+	// method on an Error in an unexported field, and would print the target of a pointer.
 	hidden func() detail.Detail
 }
 
@@ -92,15 +92,15 @@ func (e *Error) details() detail.Detail {
 	return e.hidden()
 }
 
-// Body returns a copy of the raw body of the last answer, or nil. It is what
-// the platform wrote and may hold patient data: do not log it.
+// Body returns a copy of the raw body of the last response, or nil. The platform wrote it and
+// it may contain patient data, so do not log it.
 func (e *Error) Body() []byte {
 	return slices.Clone(e.details().Body)
 }
 
-// Messages returns what the platform wrote for people, for example "Last name
-// can't be blank". A message may repeat what was sent: do not log it. [ProblemOf] returns
-// them by field.
+// Messages returns the platform's sentences for the user, for example "Last name can't be
+// blank". A message may repeat input, so do not log it. [ProblemOf] returns the messages by
+// field.
 func (e *Error) Messages() []string {
 	var texts []string
 	for _, m := range e.details().Messages {
@@ -109,13 +109,14 @@ func (e *Error) Messages() []string {
 	return texts
 }
 
-// Unwrap returns the cause: a context's error, a network error without
-// address or query, an [AccessToken] source's error, or nil.
+// Unwrap returns the cause: the error of a context, a network error without URL or query, the
+// error of a [TokenSource], or nil.
 func (e *Error) Unwrap() error {
 	return e.details().Cause
 }
 
-// Is matches the sentinels of status and outcome, and [ErrUntrusted].
+// Is reports whether target is the sentinel of the status or of the outcome, or
+// [ErrUntrusted].
 func (e *Error) Is(target error) bool {
 	return target == e.statusSentinel() || target == e.outcomeSentinel() || target == ErrUntrusted && e.Untrusted
 }
@@ -152,16 +153,16 @@ func (e *Error) outcomeSentinel() error {
 	return errNone
 }
 
-// errNone equals no target: a plain nil would match errors.Is(err, nil).
+// errNone matches no target. A nil error would match errors.Is(err, nil).
 var errNone = errors.New("none")
 
-// Timeout reports whether the call ended because time ran out.
+// Timeout reports whether a timeout or a deadline ended the call.
 func (e *Error) Timeout() bool {
 	var t interface{ Timeout() bool }
 	return errors.As(e.Unwrap(), &t) && t.Timeout()
 }
 
-// Error returns a line like
+// Error returns a line such as
 //
 //	dispensary: patients.create POST /clinic/patients: 500 Internal Server Error: write may have been applied (request id 7f3c)
 func (e *Error) Error() string {
@@ -191,7 +192,7 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// GoString returns the text of [Error.Error], so that %#v shows no field.
+// GoString returns the text of [Error.Error], so that %#v prints no field.
 func (e *Error) GoString() string { return "&api.Error{" + strconv.Quote(e.Error()) + "}" }
 
 // Format prints the text of [Error.Error] for every verb.
@@ -206,7 +207,7 @@ func (e Error) Format(f fmt.State, verb rune) {
 	_, _ = io.WriteString(f, text)
 }
 
-// LogValue returns the fields that are safe to log, as a group.
+// LogValue returns a group of the fields that are safe to log.
 func (e *Error) LogValue() slog.Value {
 	attrs := []slog.Attr{
 		slog.String("operation", e.Operation),

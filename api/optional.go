@@ -7,13 +7,13 @@ import (
 	"io"
 )
 
-// Optional is a field of an update: left out, cleared, or set. The zero value
-// is left out, so a literal names only what changes:
+// Optional is a field of an update: left out, cleared or set. The zero value is left out, so a
+// literal names only the changes:
 //
 //	clinic.PatientUpdate{FirstName: api.Value("Ada"), MobileNumber: api.Null[string]()}
 //
-// In a struct its JSON tag must carry omitzero; every update type of this
-// module does.
+// In your own structs, its JSON tag must contain omitzero, as in all update types of this
+// module.
 type Optional[T any] struct {
 	value T
 	state optionalState
@@ -30,13 +30,13 @@ const (
 // Value returns an Optional that sets the field to v.
 func Value[T any](v T) Optional[T] { return Optional[T]{value: v, state: set} }
 
-// Null returns an Optional that sends null: it clears the field.
+// Null returns an Optional that sends null to clear the field.
 func Null[T any]() Optional[T] { return Optional[T]{state: null} }
 
 // Get returns the value and true if the field is set.
 func (o Optional[T]) Get() (T, bool) { return o.value, o.state == set }
 
-// IsZero reports that the field is left out; encoding/json's omitzero asks it.
+// IsZero reports whether the field is left out. The omitzero option of encoding/json calls it.
 func (o Optional[T]) IsZero() bool { return o.state == unset }
 
 // MarshalJSON writes the value, or null.
@@ -47,7 +47,7 @@ func (o Optional[T]) MarshalJSON() ([]byte, error) {
 	return json.Marshal(o.value)
 }
 
-// UnmarshalJSON reads a value as set and null as cleared.
+// UnmarshalJSON reads a value as set, and null as cleared.
 func (o *Optional[T]) UnmarshalJSON(data []byte) error {
 	if bytes.Equal(data, []byte("null")) {
 		*o = Null[T]()
@@ -61,7 +61,7 @@ func (o *Optional[T]) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// String returns the state and never the value, which may be a patient's.
+// String returns "unset", "null" or "set", but never the value, which may be patient data.
 func (o Optional[T]) String() string {
 	switch o.state {
 	case null:
@@ -72,5 +72,5 @@ func (o Optional[T]) String() string {
 	return "unset"
 }
 
-// Format prints the state and never the value, for every verb.
+// Format prints the state for every verb, but never the value.
 func (o Optional[T]) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, o.String()) }

@@ -5,34 +5,34 @@ import (
 	"time"
 )
 
-// RetryPolicy bounds the retries of a client. Zero fields mean the defaults.
-// Which calls are retried at all is not configurable: see the documentation of
-// the root package.
+// RetryPolicy limits the retries of a client. Zero fields mean the defaults. The choice of
+// calls to retry is not configurable: see the documentation of the root package.
 type RetryPolicy struct {
-	// MaxAttempts counts the first attempt too; 1 never retries. Default 4.
+	// MaxAttempts is the largest number of attempts, including the first. 1 disables retries.
+	// The default is 4.
 	MaxAttempts int
 
-	// MinWait and MaxWait bound the wait before a retry, which doubles from one
-	// to the other and is jittered. Defaults 250 ms and 8 s.
+	// MinWait and MaxWait are the shortest and the longest wait before a retry. The wait
+	// doubles with each retry and is jittered. The defaults are 250 ms and 8 s.
 	MinWait, MaxWait time.Duration
 
-	// MaxRetryAfter is the longest Retry-After that is waited for; a longer one
-	// ends the call at once. Default 1 minute.
+	// MaxRetryAfter is the longest Retry-After that a call waits for. A longer one fails the
+	// call at once. The default is 1 minute.
 	//
-	// A 429 with Retry-After holds back not only the call that got it but every
-	// call of the client and of all its views, because the limit is the
-	// application's: they wait until the time has passed, and fail at once with an
-	// error that matches [ErrRateLimited] and [ErrNotSent] while more than
-	// MaxRetryAfter is left, or more than the caller's deadline allows. A 429 that is not
-	// provably the platform's holds them back for MaxRetryAfter at most. This needs
-	// no [Limiter], and is the same without retries. Separate clients wait together
-	// if they share a [PausingLimiter]. Calls to the token endpoint do not wait.
+	// A 429 with Retry-After pauses all calls of the client and of its views, because the limit
+	// applies to the whole application. A paused call waits until the time has passed. It fails
+	// at once with an error that matches [ErrRateLimited] and [ErrNotSent] if the rest of the
+	// pause exceeds MaxRetryAfter or the caller's deadline. If a 429 lacks proof that the
+	// platform wrote it, the pause is at most MaxRetryAfter.
+	//
+	// The pause needs no [Limiter] and applies without retries too. Separate clients share it
+	// through a [PausingLimiter]. Calls to the token endpoint do not wait.
 	MaxRetryAfter time.Duration
 }
 
-// Limiter delays each attempt of a request until it may be sent. Wait returns an
-// error if ctx ends, or would end, before that; the request then fails unsent.
-// *rate.Limiter of golang.org/x/time/rate is one.
+// Limiter delays each attempt of a request until it may be sent. Wait returns an error if ctx
+// ends, or would end, before that. The request then fails without being sent. *rate.Limiter of
+// golang.org/x/time/rate implements Limiter.
 type Limiter interface {
 	Wait(ctx context.Context) error
 }

@@ -7,18 +7,18 @@ import (
 	"github.com/dispensary-go/dispensary/internal/priority/key"
 )
 
-// Priority says how urgent a request is where requests wait for a rate limit. Those of a
-// higher priority go first, and find a part of the limit that those of a lower one leave
-// to them. What this library does by itself, it does at the priority of that work, unless
-// the context that it was given has one: see [ContextWithPriority].
+// Priority is the urgency of a request that waits for a rate limit. Requests of a higher
+// priority go first, and can use a share of the limit that is reserved from lower priorities.
+// The library gives its own background requests the priority of their work, unless their
+// context already has one: see [ContextWithPriority].
 type Priority uint8
 
-// The priorities, the highest first. The zero value is that of a request which has none.
+// The priorities, highest first. Interactive is the zero value and the default.
 const (
-	PriorityInteractive Priority = iota // a person waits for the answer
-	PriorityRefresh                     // tokens are refreshed before their end
-	PriorityEvent                       // an event is handled, or what it is about is read
-	PriorityReconcile                   // lists are searched for what was missed
+	PriorityInteractive Priority = iota // a user waits for the response
+	PriorityRefresh                     // a token is refreshed before it expires
+	PriorityEvent                       // an event is handled, or its object is read
+	PriorityReconcile                   // event lists are searched for missed events
 	PriorityCatalog                     // the catalog is copied
 )
 
@@ -38,8 +38,8 @@ func (p Priority) String() string {
 	return "catalog"
 }
 
-// ContextWithPriority returns a context whose requests have the priority. One that is lower
-// than all counts as [PriorityCatalog].
+// ContextWithPriority returns a context that gives its requests priority p. A value below the
+// lowest priority counts as [PriorityCatalog].
 func ContextWithPriority(ctx context.Context, p Priority) context.Context {
 	return context.WithValue(ctx, key.Priority{}, min(p, PriorityCatalog))
 }
@@ -49,11 +49,11 @@ func ContextWithPriority(ctx context.Context, p Priority) context.Context {
 type PausingLimiter interface {
 	Limiter
 
-	// Pause records that the platform accepts no request for d, from now on. A shorter
-	// pause does not end a longer one.
+	// Pause records that the platform accepts no request for the duration d, starting now. A
+	// shorter pause does not end a longer one.
 	Pause(d time.Duration)
 
-	// Paused returns the rest of the pause, 0 if there is none. A client holds calls back
-	// until it is over, see [RetryPolicy].MaxRetryAfter.
+	// Paused returns the rest of the pause, or 0 if there is none. A client delays calls until
+	// it is over, see [RetryPolicy].MaxRetryAfter.
 	Paused() time.Duration
 }

@@ -16,36 +16,36 @@ import (
 
 // Problem describes an error for the user of your application. [ProblemOf] returns it.
 //
-// Encoded as JSON it is a problem document of RFC 9457, for the content type
-// application/problem+json. It prints its status and title only: the messages of Fields and
+// Its JSON form is a problem document of RFC 9457, for the content type
+// application/problem+json. It prints only its status and title. The messages of Fields and
 // Other may repeat input, so do not log them.
 type Problem struct {
 	// Status is the HTTP status for the response of your own endpoint.
 	Status int `json:"status"`
 
-	// Title is a sentence or two for the user. It contains no id, no input and no text of
-	// the platform.
+	// Title is a sentence or two for the user. It contains no ID, no input and no text from the
+	// platform.
 	Title string `json:"title"`
 
-	// Fields are the messages about the input by field of the request, as JSON names it:
-	// "last_name", "metadata.id", "recommendations[0].variant_id". Show them beside the
-	// fields. See [Problem.For]. It is empty if the error is not about the input.
+	// Fields contains the messages about the input by the JSON name of the request's field:
+	// "last_name", "metadata.id", "recommendations[0].variant_id". Show them beside the fields.
+	// See [Problem.For]. It is empty if the error is not about the input.
 	Fields map[string][]string `json:"fields,omitempty"`
 
-	// Other are the messages about the input as a whole, or about a field that your form
-	// does not have. Show them above the form.
+	// Other contains the messages about the input as a whole, or about a field that your form
+	// lacks. Show them above the form.
 	Other []string `json:"other,omitempty"`
 
-	// Reauthorize reports whether the user has to connect a dispensary account, for the
-	// first time or again. Show a link to the connect page.
+	// Reauthorize reports whether the user must connect a dispensary account, for the first
+	// time or again. Show a link to the connect page.
 	Reauthorize bool `json:"reauthorize,omitempty"`
 
-	// RetryAfter is how long the platform asked to wait before the next request, for a
-	// Retry-After header. It is 0 if the platform did not ask.
+	// RetryAfter is the wait that the platform requested before the next request, for a
+	// Retry-After header. It is 0 if the platform requested none.
 	RetryAfter time.Duration `json:"-"`
 }
 
-// The titles. A user reads them, so they avoid the words of the API.
+// The titles. Users read them, so they avoid the terms of the API.
 const (
 	textInvalid           = "The dispensary does not accept this. Please check your entries."
 	textReauthorize       = "Please connect your dispensary account."
@@ -66,7 +66,7 @@ const (
 )
 
 // ProblemOf returns the problem of an error from any package of this module, or nil for nil.
-// The first row that fits decides:
+// The first matching row decides:
 //
 //	error                                          status  user
 //	an EnsureError that names a taken field        422     corrects the field
@@ -96,16 +96,15 @@ const (
 //	ArgumentError, ArgumentErrors of input         422     corrects the fields
 //	any other error                                500     contacts support
 //
-// An [Error] counts by its own response. The errors of the token endpoint, which it may have
-// as its cause, are never about the input or a record. An argument with a name of Go, such as
-// "Limit", is a mistake of the program and counts as any other error. Status 409
-// stands for ErrReauthorize because many front ends take 401 and 403 for their own session.
-// Reauthorize is true in each row in which the user connects an account.
+// The response of an [Error] decides its row. Its cause may be an error of the token endpoint,
+// which is never about the input or a record. An argument with a Go name, such as "Limit", is
+// a programming mistake and counts as any other error. ErrReauthorize has status 409 because
+// many front ends reserve 401 and 403 for their own session. Reauthorize is true in each row
+// in which the user connects an account.
 //
-// The messages of fields are the same if this module rejects the input before it sends it
-// and if the platform does. They are sentences in the order in which they were found. A
-// required field is blank if it contains white space only. Which statuses of the platform
-// are about the input is an assumption: see ErrValidation.
+// The messages of a field are the same whether this module or the platform rejects the input.
+// They are sentences in the order in which they were found. A required field is blank if it
+// contains only white space. Assumption: the statuses of [ErrValidation] are about the input.
 // API section: "Errors".
 func ProblemOf(err error) *Problem {
 	if err == nil {
@@ -140,7 +139,7 @@ func ProblemOf(err error) *Problem {
 	return problemOfOther(err)
 }
 
-// problem describes the response of a call, or why there is none.
+// problem describes the response of a call, or the reason that there is none.
 func (e *Error) problem() *Problem {
 	cause := e.Unwrap()
 	p := newProblem(http.StatusBadGateway, textFailed)
@@ -148,7 +147,7 @@ func (e *Error) problem() *Problem {
 	switch sentinel := e.statusSentinel(); {
 	case sentinel == ErrRateLimited, e.StatusCode == 0 && errors.Is(cause, ErrRateLimited):
 		p = newProblem(http.StatusServiceUnavailable, textBusy)
-	case e.Code != "", sentinel == ErrUnauthorized, sentinel == ErrServer: // only OAuth has codes
+	case e.Code != "", sentinel == ErrUnauthorized, sentinel == ErrServer: // only OAuth responses have codes
 	case sentinel != errNone:
 		return problemOfSentinel(sentinel, e.details().Messages)
 	case e.StatusCode == http.StatusOK && errors.Is(cause, ErrNotFound): // a list without the record
@@ -157,7 +156,7 @@ func (e *Error) problem() *Problem {
 		p = newProblem(http.StatusServiceUnavailable, textCanceled)
 	case e.Timeout():
 		p = newProblem(http.StatusGatewayTimeout, textTimeout)
-	case errors.As(cause, &inner): // of the token endpoint: never about the input or a record
+	case errors.As(cause, &inner): // from the token endpoint, so never about the input or a record
 	case e.StatusCode == 0 && e.Attempts == 0:
 		p = newProblem(http.StatusServiceUnavailable, textUnsent)
 	case e.StatusCode == 0:
@@ -169,7 +168,7 @@ func (e *Error) problem() *Problem {
 	return p
 }
 
-// problemOfOther describes an error that is not of a call.
+// problemOfOther describes an error that does not come from a call.
 func problemOfOther(err error) *Problem {
 	var arguments ArgumentErrors
 	var argument *ArgumentError
@@ -210,7 +209,7 @@ func problemOfSentinel(sentinel error, messages []detail.Message) *Problem {
 
 func newProblem(status int, title string) *Problem { return &Problem{Status: status, Title: title} }
 
-// invalid returns the problem of input.
+// invalid returns the problem of rejected input, with messages by field.
 func invalid(messages []detail.Message) *Problem {
 	p := newProblem(http.StatusUnprocessableEntity, textInvalid)
 	for _, m := range messages {
@@ -226,9 +225,9 @@ func invalid(messages []detail.Message) *Problem {
 	return p
 }
 
-// For returns the problem for a form with the given fields, named as the request names them:
-// the messages about any other field are moved to Other, in the order of the fields' names.
-// It returns nil if p is nil.
+// For returns the problem for a form with the given fields, named as in the request. It moves
+// the messages about any other field to Other, sorted by field name. It returns nil if p is
+// nil.
 func (p *Problem) For(fields ...string) *Problem {
 	if p == nil {
 		return nil
@@ -245,12 +244,12 @@ func (p *Problem) For(fields ...string) *Problem {
 	return &form
 }
 
-// Format prints status and title for every verb.
+// Format prints the status and the title for every verb.
 func (p Problem) Format(f fmt.State, _ rune) {
 	_, _ = io.WriteString(f, strconv.Itoa(p.Status)+" "+p.Title)
 }
 
-// LogValue logs status and title.
+// LogValue returns the status and the title.
 func (p Problem) LogValue() slog.Value {
 	return slog.GroupValue(slog.Int("status", p.Status), slog.String("title", p.Title))
 }

@@ -6,29 +6,29 @@ import (
 	"github.com/dispensary-go/dispensary/internal/calloption"
 )
 
-// Response is what came with an answer beside its body. See [CaptureResponse].
+// Response contains the metadata of a response. See [CaptureResponse].
 type Response struct {
-	// StatusCode is the HTTP status, 0 where no answer came.
+	// StatusCode is the HTTP status, or 0 if there was no response.
 	StatusCode int
 
-	// Header holds the headers of the answer.
+	// Header contains the headers of the response.
 	Header http.Header
 
-	// RequestID is the X-Request-Id of the answer, to quote when reporting a
-	// problem to the platform.
+	// RequestID is the X-Request-Id of the response. Quote it if you report a problem to the
+	// platform.
 	RequestID string
 
-	// Attempts counts how often the request was sent, retries included.
+	// Attempts is the number of times that the request was sent, including retries.
 	Attempts int
 }
 
-// RequestOption changes a single call. Every method that sends a request takes
-// any number of them last. A nil RequestOption changes nothing.
+// RequestOption changes a single call. Every method that sends a request accepts any number of
+// them as its last arguments. A nil RequestOption changes nothing.
 type RequestOption func(*calloption.Settings)
 
-// CaptureResponse stores status, headers and request id of the answer in
-// response, on success and on failure. Calls at the same time need a response each. A list
-// rejects it with an [*ArgumentError], because the pages of a list have a Response.
+// CaptureResponse stores the status, headers and request ID of the response in response, on
+// success and on failure. Concurrent calls need one Response each. A list rejects the option
+// with an [*ArgumentError], because each [Page] contains its Response.
 func CaptureResponse(response *Response) RequestOption {
 	return func(s *calloption.Settings) {
 		if response != nil {
@@ -37,7 +37,7 @@ func CaptureResponse(response *Response) RequestOption {
 	}
 }
 
-// WithoutRetries sends the request once, whatever comes back.
+// WithoutRetries sends the request only once, even if it fails.
 func WithoutRetries() RequestOption {
 	return func(s *calloption.Settings) { s.NoRetries = true }
 }

@@ -6,8 +6,8 @@ import (
 	"encoding/json"
 )
 
-// scalarText returns the characters of a JSON string, or those of any other value. null
-// reports null and the empty string.
+// scalarText returns the content of a JSON string, or the text of any other JSON value. null
+// is true for null and the empty string.
 func scalarText(data []byte) (text []byte, null bool) {
 	switch {
 	case string(data) == "null", string(data) == `""`:
@@ -18,12 +18,12 @@ func scalarText(data []byte) (text []byte, null bool) {
 		return data[1 : len(data)-1], false
 	}
 	var unescaped string
-	_ = json.Unmarshal(data, &unescaped) // a text that cannot be read is no number, date or time
+	_ = json.Unmarshal(data, &unescaped) // invalid text fails to parse later
 	return []byte(unescaped), false
 }
 
-// jsonOf returns the result of MarshalText as a JSON string. The text needs no escapes, and
-// the empty one is null.
+// jsonOf returns the result of MarshalText as a JSON string, or null for the empty text. The
+// text needs no escapes.
 func jsonOf(text []byte, err error) ([]byte, error) {
 	switch {
 	case err != nil:
@@ -42,7 +42,8 @@ func columnOf(text []byte, err error) (driver.Value, error) {
 	return string(text), nil
 }
 
-// parseText sets to, unless text cannot be parsed. The empty text is the zero value.
+// parseText parses text into to, which stays unchanged on failure. The empty text is the zero
+// value.
 func parseText[T any](to *T, text []byte, parse func(string) (T, error)) error {
 	var parsed T
 	if len(text) > 0 {

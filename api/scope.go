@@ -1,37 +1,35 @@
 package api
 
-// Scopes that an application has and its access tokens are granted, as the platform
-// names them. More may come: they are text, so that a new one can be used before this
-// module knows it.
+// Scopes of an application and its access tokens, as the platform names them. The platform may
+// add more. They are untyped strings, so you can use a new one before this module knows it.
 // API section: "Authentication" 7.
 const (
-	// ScopeCatalogRead reads brands, products, variants and what describes them.
-	// All applications have it.
+	// ScopeCatalogRead reads brands, products, variants and their attributes. All applications
+	// have it.
 	ScopeCatalogRead = "catalog:read"
 
-	// ScopeClinic is the group of the clinic scopes. The API names it and says no
-	// more; that it grants all of them is an assumption.
+	// ScopeClinic is the group of the clinic scopes. Assumption: it grants all of them. The API
+	// names the group without a description.
 	ScopeClinic = "clinic"
 
-	// ScopeClinicRead reads what is known of clinic and practitioners.
+	// ScopeClinicRead reads the data of the clinic and its practitioners.
 	ScopeClinicRead = "clinic:read"
 
-	// ScopeClinicWrite adds and edits users and acts for the clinic's
-	// practitioners; with ScopePatientsRead it creates treatment plans.
+	// ScopeClinicWrite adds and edits users, and acts on behalf of the clinic's practitioners.
+	// Together with ScopePatientsRead it creates treatment plans.
 	ScopeClinicWrite = "clinic:write"
 
-	// ScopePatients is the group of the patients scopes; see ScopeClinic.
+	// ScopePatients is the group of the patients scopes. See ScopeClinic.
 	ScopePatients = "patients"
 
-	// ScopePatientsRead reads patients, and the treatment plans made through the
-	// API.
+	// ScopePatientsRead reads patients, and the treatment plans created through the API.
 	ScopePatientsRead = "patients:read"
 
 	// ScopePatientsWrite creates and updates patients.
 	ScopePatientsWrite = "patients:write"
 
-	// ScopeTreatmentPlanHistory reads treatment plans of the past, those made
-	// outside the API included.
+	// ScopeTreatmentPlanHistory reads past treatment plans, including those created outside the
+	// API.
 	ScopeTreatmentPlanHistory = "patients:treatment_plan_history"
 
 	// ScopeOrderHistory reads the orders of a patient.

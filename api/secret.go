@@ -13,16 +13,15 @@ import (
 // redacted replaces a secret in every text.
 const redacted = "[redacted]"
 
-// Secret is a text that no printer shows: a client secret, a token, a webhook key.
-// Printing, logging or encoding one yields "[redacted]", and the address of the text if
-// the printer reads the fields of a struct by reflection. encoding/gob fails. Only
-// [Secret.Reveal] returns the text: reveal it to store or send it. The zero Secret is
-// empty.
+// Secret is a text that no printer shows: a client secret, a token or a webhook key. Printing,
+// logging or encoding it yields "[redacted]". A printer that reads struct fields by reflection
+// yields the memory address of the text. encoding/gob fails. Only [Secret.Reveal] returns the
+// text, to store or send it. The zero Secret is empty.
 //
-// Two secrets are equal, with == or as keys of a map, if their texts are equal.
+// Two secrets are equal, with == or as map keys, if their texts are equal.
 type Secret struct {
-	// text is a *string from intern, nil for the empty secret. Printers follow every
-	// pointer with a type, so it has none.
+	// text is a *string from intern, or nil for the empty secret. It is untyped because
+	// printers follow every typed pointer.
 	text unsafe.Pointer
 }
 
@@ -53,10 +52,10 @@ func (s Secret) String() string {
 	return redacted
 }
 
-// GoString redacts the %#v form.
+// GoString redacts the secret for %#v.
 func (s Secret) GoString() string { return fmt.Sprintf("api.NewSecret(%q)", s.String()) }
 
-// Format redacts every fmt verb, the numeric ones included.
+// Format redacts the secret for every verb, including the numeric ones.
 func (s Secret) Format(f fmt.State, verb rune) {
 	if verb == 'v' && f.Flag('#') {
 		fmt.Fprint(f, s.GoString())
@@ -68,31 +67,30 @@ func (s Secret) Format(f fmt.State, verb rune) {
 // LogValue redacts the secret in structured logs.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
-// MarshalText redacts the secret in JSON and in every other encoding that asks
-// for text.
+// MarshalText redacts the secret in JSON and in every other encoding that calls it.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// interned contains one pointer per text of the living secrets.
+// interned contains one pointer per text of the live secrets.
 var interned = struct {
 	sync.Mutex
 	texts map[string]weak.Pointer[string]
 }{texts: map[string]weak.Pointer[string]{}}
 
-// intern returns the same pointer for equal texts as long as a secret uses it.
+// intern returns the same pointer for equal texts while a secret uses it.
 func intern(text string) *string {
 	interned.Lock()
 	defer interned.Unlock()
 	if known := interned.texts[text].Value(); known != nil {
 		return known
 	}
-	text = strings.Clone(text) // text may be part of a response
+	text = strings.Clone(text) // text may be a slice of a whole response
 	p := new(text)
 	interned.texts[text] = weak.Make(p)
 	runtime.AddCleanup(p, forget, text)
 	return p
 }
 
-// forget removes a text without secrets.
+// forget removes a text that no secret uses anymore.
 func forget(text string) {
 	interned.Lock()
 	defer interned.Unlock()

@@ -6,98 +6,91 @@ import (
 	"github.com/dispensary-go/dispensary/internal/siteurl"
 )
 
-// Sentinels that an [Error] matches through [errors.Is], by the response's status.
-// Which status the platform uses for which mistake is not published; the
-// mapping follows HTTP and what has been seen. An [Error] that is Untrusted matches
-// only ErrRateLimited and ErrServer.
+// Sentinels that an [Error] matches through [errors.Is], by the status of the response. The
+// API does not document its statuses, so the mapping follows HTTP and observation. An [Error]
+// that is Untrusted matches only ErrRateLimited and ErrServer.
 // API section: "Errors".
 var (
-	// ErrUnauthorized (401): the access token is missing, unknown, expired or
-	// invalidated. The client has already tried a fresh one, or knows that new
-	// ones are refused too: try again later. Only the token endpoint
-	// says whether the user has to authorize again, with ErrReauthorize.
+	// ErrUnauthorized (401): the access token is missing, unknown, expired or invalidated. The
+	// client has already tried a fresh token, or knows that the platform rejects fresh tokens
+	// too: try again later. Only the token endpoint decides whether the user must authorize
+	// again, with ErrReauthorize.
 	ErrUnauthorized = errors.New("dispensary: unauthorized")
 
 	// ErrForbidden (403): the token lacks a scope. A refresh does not help.
 	ErrForbidden = errors.New("dispensary: forbidden")
 
-	// ErrNotFound (404): no such object, or none this token may see.
+	// ErrNotFound (404): the object does not exist, or this token may not see it.
 	ErrNotFound = errors.New("dispensary: not found")
 
-	// ErrValidation (400, 409, 422): the platform refused the content, for example a
-	// missing field, a duplicate e-mail, or a plan that is in the wrong state.
-	// Nothing was changed. See [ProblemOf].
+	// ErrValidation (400, 409, 422): the platform rejected the input, for example a missing
+	// field, a duplicate e-mail address, or a plan in the wrong state. It changed nothing. See
+	// [ProblemOf].
 	ErrValidation = errors.New("dispensary: invalid request")
 
-	// ErrRateLimited (429): too many requests. See [Error.RetryAfter]. A call
-	// that was not sent because the platform had asked all of them to wait
-	// matches it too, with [ErrNotSent].
+	// ErrRateLimited (429): too many requests. See [Error.RetryAfter]. It also matches,
+	// together with [ErrNotSent], a call that was not sent because the platform had asked all
+	// calls to wait.
 	ErrRateLimited = errors.New("dispensary: rate limited")
 
-	// ErrServer (500 to 599): the platform, or a proxy before it, failed.
+	// ErrServer (500 to 599): the platform, or a proxy in front of it, failed.
 	ErrServer = errors.New("dispensary: server error")
 )
 
-// Sentinels of the outcome of a failed call. A failed write matches exactly one
-// of [ErrNotSent], [ErrNotApplied] and [ErrMaybeApplied]; a failed read may match
-// ErrNotSent.
+// Sentinels for the outcome of a failed call. A failed write matches exactly one of
+// [ErrNotSent], [ErrNotApplied] and [ErrMaybeApplied]. A failed read may match ErrNotSent.
 var (
-	// ErrNotSent: no byte of the request reached the platform. Repeating the
-	// call is safe.
+	// ErrNotSent: no byte of the request reached the platform. The call is safe to repeat.
 	ErrNotSent = errors.New("dispensary: request was not sent")
 
-	// ErrNotApplied: the platform answered that it did not do it.
-	ErrNotApplied = errors.New("dispensary: request was refused")
+	// ErrNotApplied: the platform responded that it rejected the request.
+	ErrNotApplied = errors.New("dispensary: request was rejected")
 
-	// ErrMaybeApplied: the write was sent and its outcome is unknown. The response was
-	// lost, was unreadable, was a server error, or was [Error.Untrusted]. Look before
-	// repeating.
+	// ErrMaybeApplied: the write was sent, but its outcome is unknown. The response was lost,
+	// unreadable, a server error or [Error.Untrusted]. Check before you repeat it.
 	ErrMaybeApplied = errors.New("dispensary: write may have been applied")
 )
 
-// Sentinels of calls that fail before anything is sent, and of answers that
-// cannot be used.
+// Sentinels for calls that fail before the client sends a request, and for unusable responses.
 var (
-	// ErrWrongEnvironment: a token or a credential belongs to another
-	// environment than the client.
+	// ErrWrongEnvironment: a token or a credential belongs to a different environment than the
+	// client.
 	ErrWrongEnvironment = errors.New("dispensary: wrong environment")
 
-	// ErrReauthorize: no valid token can be had without sending the user
-	// through the authorization page again. Package oauth's ReauthorizeError
-	// says which user and why.
+	// ErrReauthorize: the user must authorize again, because no valid token is left.
+	// ReauthorizeError of package oauth contains the user and the reason.
 	ErrReauthorize = errors.New("dispensary: user must authorize again")
 
-	// ErrInsecure: a plain HTTP address that is not loopback.
+	// ErrInsecure: a plain HTTP URL whose host is not loopback.
 	ErrInsecure = siteurl.ErrInsecure
 
-	// ErrArgument: a call was given something that cannot be sent. Every
-	// [ArgumentError] matches it.
+	// ErrArgument: an argument of the call cannot be sent. Every [ArgumentError] matches it.
 	ErrArgument = errors.New("dispensary: invalid argument")
 
-	// ErrUntrusted: the response does not prove that the platform wrote it. A proxy, a
-	// gateway or a sign-in page may have responded instead. See [Error.Untrusted].
+	// ErrUntrusted: the response lacks proof that the platform wrote it. A proxy, a gateway or
+	// a sign-in page may have responded instead. See [Error.Untrusted].
 	ErrUntrusted = errors.New("dispensary: response may not be from the platform")
 
-	// ErrBadResponse: the answer said success but could not be decoded.
+	// ErrBadResponse: the response has a success status, but cannot be decoded.
 	ErrBadResponse = errors.New("dispensary: undecodable response")
 )
 
-// ScopeError says that the access token was not granted a scope that a call
-// needs. It matches [ErrForbidden].
+// ScopeError reports that the access token lacks a scope of the call. It matches
+// [ErrForbidden].
 //
-// Where the API states the scope, the call was not sent, and the [Error] around
-// this one matches [ErrNotSent] too. Where the scope is an assumption, the call
-// was sent and the platform answered 403. Either way the user has to authorize
-// again after the scope was added to the application: a refresh does not help.
+// If the API documents the scope, the call was not sent, and the surrounding [Error] also
+// matches [ErrNotSent]. If the scope is an assumption, the call was sent and the platform
+// responded with 403. In both cases add the scope to the application. The user must then
+// authorize again: a refresh does not help.
 // API section: "Authentication" 7 and 8.
 type ScopeError struct {
-	// Operation is the id of the call, for example "treatment_plans.create".
+	// Operation is the ID of the call, for example "treatment_plans.create".
 	Operation string
 
-	// Scope is the first scope that is missing, for example "clinic:write".
+	// Scope is the first missing scope, for example "clinic:write".
 	Scope string
 
-	// Assumed is true where the API does not state which scope the call needs.
+	// Assumed reports whether the scope is an assumption, because the API does not document it.
 	Assumed bool
 }
 
@@ -110,5 +103,5 @@ func (e *ScopeError) Error() string {
 	return text
 }
 
-// Is makes every ScopeError match [ErrForbidden].
+// Is reports whether target is [ErrForbidden].
 func (e *ScopeError) Is(target error) bool { return target == ErrForbidden }

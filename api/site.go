@@ -7,25 +7,25 @@ import (
 	"github.com/dispensary-go/dispensary/internal/siteurl"
 )
 
-// Site is an environment with its URLs. The platform publishes the URLs to its
-// integrators, and this module knows none of them.
+// Site is an environment with its URLs. The platform gives the URLs to its integrators. This
+// module contains none of them.
 // API section: introduction ({base_url} and {auth_url}).
 type Site struct {
 	Environment Environment
 
-	// BaseURL is the URL of the API, the /api prefix included, for example
-	// https://platform.example/api. It is HTTPS, unless the host is a loopback address.
+	// BaseURL is the URL of the API, including the /api prefix, for example
+	// https://platform.example/api. It must be HTTPS, unless the host is a loopback address.
 	BaseURL string
 
-	// AuthURL is the URL below which browsers open /oauth/authorize. Its host may differ
-	// from the host of BaseURL. It is HTTPS, unless the host is a loopback address. Package
-	// oauth needs it. A client does not, and accepts an empty one.
+	// AuthURL is the URL below which browsers open /oauth/authorize. Its host may differ from
+	// the host of BaseURL. It must be HTTPS, unless the host is a loopback address. Package
+	// oauth needs it. A client works with an empty one.
 	AuthURL string
 }
 
-// Validate reports every field that is missing or unusable, each with an [*ArgumentError].
-// AuthURL may be empty. Errors name the field and never repeat a URL, which may contain a
-// password.
+// Validate returns an [*ArgumentError] for each missing or invalid field, joined with
+// [errors.Join]. AuthURL may be empty. Errors name the field but never repeat a URL, which may
+// contain a password.
 func (s Site) Validate() error {
 	problems := []error{s.Environment.Validate(), s.validateURL("BaseURL", s.BaseURL)}
 	if s.AuthURL != "" {

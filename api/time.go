@@ -5,14 +5,13 @@ import (
 	"time"
 )
 
-// Timestamp is a [time.Time] as the platform writes it: ISO 8601 with an offset
-// or Z, or just a date, which reads as midnight UTC. The names UTC and GMT are read too;
-// other abbreviations of zones are not. The zero value stands for
-// null. All methods of time.Time are its own.
+// Timestamp is a [time.Time] in the platform's formats: ISO 8601 with an offset or Z, or only
+// a date, which reads as midnight UTC. UTC and GMT are the only zone abbreviations that it
+// reads. The zero value stands for null. It has all methods of time.Time.
 // API section: fields typed "timestamp".
 type Timestamp struct{ time.Time }
 
-// MarshalJSON writes RFC 3339 with as many digits as there are, or null.
+// MarshalJSON writes RFC 3339 with all significant digits of the second, or null.
 func (t Timestamp) MarshalJSON() ([]byte, error) {
 	if t.IsZero() {
 		return []byte("null"), nil
@@ -35,9 +34,9 @@ func (t *Timestamp) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// timeLayouts are the forms of ISO 8601 that have been seen, the usual first. Of the
-// abbreviations of zones, only those of UTC have one meaning: package time reads another
-// one, such as EST, as UTC on most machines.
+// timeLayouts are the observed forms of ISO 8601, the usual form first. UTC and GMT are the
+// only unambiguous zone abbreviations: package time reads others, such as EST, as UTC on most
+// machines.
 var timeLayouts = []string{
 	time.RFC3339, // reads any fraction of a second too
 	time.DateOnly,
