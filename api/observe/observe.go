@@ -1,6 +1,12 @@
-// Package observe is what an observer of a client learns: which call was made, how
-// often it was sent and why, how long it took, and how it ended. Tracing and metrics
-// are built on it; package dispensaryotel is an example.
+// Package observe defines the callbacks for tracing and measuring the calls of a client: the
+// operation, the attempts with the reason of each retry, the durations and the result. Package
+// dispensaryotel turns them into OpenTelemetry spans and metrics.
+//
+//	observer := observe.Observer{CallEnd: func(ctx context.Context, result observe.CallResult) {
+//		slog.InfoContext(ctx, "call", "operation", result.Operation, "attempts", result.Attempts,
+//			"duration", result.Duration, "failure", result.Failure)
+//	}}
+//	client, err := dispensary.New(site, dispensary.WithObserver(observer))
 package observe
 
 import (
@@ -10,24 +16,23 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 )
 
-// Observer receives how the calls of a client go, for traces and metrics. Any
-// function may be nil.
+// Observer is a set of callbacks for the calls of a client. Any function may be nil.
 //
-// A call is what a method does that sends a request; a list read to its end makes one
-// call a page. It is sent in attempts: the first and its retries. For each call
-// CallStart comes first; then, for each attempt, AttemptStart and AttemptEnd; and
-// CallEnd last, once the answer is decoded. They run one after the other in the
-// goroutine of the call, which waits for them: they must be quick. Different
-// calls overlap.
+// A call is one use of a method that sends a request. A list makes one call per page. Each
+// call consists of attempts: the first and its retries. CallStart runs first. Then
+// AttemptStart and AttemptEnd run for each attempt. CallEnd runs last, after the response is
+// decoded. The functions of one call run one after the other in the goroutine of the call,
+// which waits for them, so they must be quick. Different calls overlap.
 //
-// The starting functions return the context that goes on: that of a call reaches
-// the token source, the limiter and the attempts, that of an attempt is the
-// context of the HTTP request. It must be derived from the context given; nil
-// means the context given.
+// CallStart and AttemptStart return a context derived from the given one. Nil means the given
+// one. The context of CallStart reaches the token source, the limiter and the attempts. The
+// context of AttemptStart is the context of the HTTP request.
 //
-// An observer receives no address, query, header, body or token, and no error, which
-// may contain what the platform answered: everything it receives can be logged and
-// exported.
+// # Privacy
+//
+// An observer receives no URL, query, header, body or token. It receives no error either,
+// because an error may contain the platform's response. Everything it receives is safe to log
+// and export.
 type Observer struct {
 	CallStart    func(ctx context.Context, call Call) context.Context
 	AttemptStart func(ctx context.Context, attempt Attempt) context.Context
@@ -35,24 +40,23 @@ type Observer struct {
 	CallEnd      func(ctx context.Context, result CallResult)
 
 	// InvalidField runs before CallEnd, once for each field of the response that cannot be
-	// decoded, at most 100 times a call. The field is zero in the value that the call returns.
+	// decoded, at most 100 times per call. The returned value has zero in that field.
 	InvalidField func(ctx context.Context, field InvalidField)
 }
 
-// Call says which call an [Observer] receives.
+// Call identifies the call that an [Observer] receives.
 type Call struct {
-	// Operation is the id of the call, for example "patients.create".
+	// Operation is the ID of the call, for example "patients.create".
 	Operation string
 
 	// Method and Route are the HTTP method and the route template, for example
-	// "/clinic/patients/{id}"; the route is "(raw)" where the path is the
-	// caller's own.
+	// "/clinic/patients/{id}". The route is "(raw)" if the caller supplied the path.
 	Method, Route string
 
-	// Environment is the client's.
+	// Environment is the client's environment.
 	Environment api.Environment
 
-	// Host is the platform's, with the port if it is not that of the scheme.
+	// Host is the platform's host, with the port if it is not the default of the scheme.
 	Host string
 }
 
@@ -60,104 +64,103 @@ type Call struct {
 type Attempt struct {
 	Call
 
-	// Number counts from 1.
+	// Number is the number of the attempt, counted from 1.
 	Number int
 
-	// Retry says why it is made; empty for the first.
+	// Retry is the reason for the attempt. It is empty for the first attempt.
 	Retry RetryReason
 
-	// BackOff is how long the call waited before it, by its retry policy or
-	// because the platform asked for it.
+	// BackOff is the wait before the attempt, set by the retry policy or requested by the
+	// platform.
 	BackOff time.Duration
 
-	// LimiterWait is how long it waited after that for the client's limiter, and
-	// for the end of the time for which the platform had asked all calls to wait.
+	// LimiterWait is the wait after BackOff for the client's limiter, and for the end of a
+	// pause that the platform requested for all calls.
 	LimiterWait time.Duration
 }
 
-// AttemptResult is an attempt that has ended.
+// AttemptResult is an attempt that has ended, with its result.
 type AttemptResult struct {
 	Attempt
 
-	// StatusCode is that of the answer, 0 where none came.
+	// StatusCode is the HTTP status of the response, or 0 if there was none.
 	StatusCode int
 
-	// RequestID is the X-Request-Id of the answer.
+	// RequestID is the X-Request-Id of the response.
 	RequestID string
 
-	// Duration is how long it took, until the answer was read.
+	// Duration is the time from the start of the attempt until the response was read.
 	Duration time.Duration
 
-	// Failure is empty if the answer came whole and its status is 2xx.
+	// Failure is empty if the whole response was received and its status is 2xx.
 	Failure Failure
 }
 
-// CallResult is a call that has ended.
+// CallResult is a call that has ended, with its result.
 type CallResult struct {
 	Call
 
-	// Attempts counts how often the request was sent; 0 if it was not.
+	// Attempts is the number of times that the request was sent. It is 0 if it was not sent.
 	Attempts int
 
-	// StatusCode and RequestID are those of the last answer.
+	// StatusCode and RequestID come from the last response.
 	StatusCode int
 	RequestID  string
 
-	// Duration is how long it took, with all waits.
+	// Duration is the duration of the call, including all waits.
 	Duration time.Duration
 
-	// Failure is empty if it succeeded, and Outcome says of a failed write what
-	// became of it.
+	// Failure is empty if the call succeeded. Outcome is the effect of a failed write.
 	Failure Failure
 	Outcome api.Outcome
 }
 
-// InvalidField is a field of a response that cannot be decoded, or an element of a list
-// that the client leaves out. It holds no value but the id.
+// InvalidField is a field of a response that cannot be decoded, or an element of a list that
+// the client leaves out. It contains no value except the ID.
 type InvalidField struct {
 	Call
 
 	// Field is the path of the field in the response: "products[3].primary_variant.msrp".
 	Field string
 
-	// RecordID is the id of the nearest object around the field that has one: up to 64
-	// letters, digits, "-" and "_". It is empty if there is none.
+	// RecordID is the ID of the nearest object around the field that has one: up to 64 letters,
+	// digits, "-" and "_". It is empty if there is none.
 	RecordID string
 }
 
-// RetryReason says in a word why a request was sent again.
+// RetryReason is a one-word reason for a retry.
 type RetryReason string
 
 // The reasons of a retry.
 const (
-	RetryReasonNetwork      RetryReason = "network"      // no whole answer came
+	RetryReasonNetwork      RetryReason = "network"      // no complete response
 	RetryReasonRateLimited  RetryReason = "rate_limited" // 429
 	RetryReasonServer       RetryReason = "server"       // 5xx
-	RetryReasonUnauthorized RetryReason = "unauthorized" // 401, followed by a fresh token
+	RetryReasonUnauthorized RetryReason = "unauthorized" // 401, retried with a fresh token
 )
 
-// Failure says in a word why a call or an attempt failed. There are few of them,
-// so that metrics can be counted by it; more may come.
+// Failure is a one-word cause of a failed call or attempt. Its values are few, so you can use
+// it as a label of metrics. Releases may add values.
 type Failure string
 
 // The failures.
 const (
-	FailureStatus        Failure = "status"             // an answer that is not 2xx: see StatusCode
-	FailureBadResponse   Failure = "bad_response"       // an answer that cannot be decoded
-	FailureTooLarge      Failure = "too_large"          // an answer beyond the limit
-	FailureCanceled      Failure = "canceled"           // by the caller
-	FailureTimeout       Failure = "timeout"            // time ran out
-	FailureProxy         Failure = "proxy"              // not reached, or it rejected the connection
+	FailureStatus        Failure = "status"             // a status other than 2xx: see StatusCode
+	FailureBadResponse   Failure = "bad_response"       // a response that cannot be decoded
+	FailureTooLarge      Failure = "too_large"          // a response larger than the limit
+	FailureCanceled      Failure = "canceled"           // canceled by the caller
+	FailureTimeout       Failure = "timeout"            // the time ran out
+	FailureProxy         Failure = "proxy"              // the proxy is unreachable or rejected the connection
 	FailureLookup        Failure = "host_not_found"     // the host has no address
-	FailureCertificate   Failure = "certificate"        // not trusted
-	FailureTLS           Failure = "tls"                // the server does not use it
+	FailureCertificate   Failure = "certificate"        // the certificate is not trusted
+	FailureTLS           Failure = "tls"                // the server does not speak TLS
 	FailureRefused       Failure = "connection_refused" // no server at the port
-	FailureReset         Failure = "connection_reset"   // by the other side
-	FailureClosed        Failure = "connection_closed"  // in the middle
-	FailureNetwork       Failure = "network"            // any other failure of network or transport
-	FailureArgument      Failure = "invalid_argument"   // nothing to send: see api.ArgumentError
-	FailureLimiter       Failure = "limiter"            // the limiter failed, or the platform had asked to wait
-	FailureScope         Failure = "scope"              // the token lacks it: see api.ScopeError
-	FailureReauthorize   Failure = "reauthorize"        // the user has to authorize again
-	FailureNoAccessToken Failure = "no_access_token"    // the token source failed otherwise
+	FailureReset         Failure = "connection_reset"   // reset by the other side
+	FailureClosed        Failure = "connection_closed"  // closed before the response was complete
+	FailureNetwork       Failure = "network"            // any other network or transport failure
+	FailureArgument      Failure = "invalid_argument"   // an invalid argument: see api.ArgumentError
+	FailureLimiter       Failure = "limiter"            // the limiter failed, or the platform had requested a pause
+	FailureScope         Failure = "scope"              // the token lacks a scope: see api.ScopeError
+	FailureReauthorize   Failure = "reauthorize"        // the user must authorize again
+	FailureNoAccessToken Failure = "no_access_token"    // the token source failed for another reason
 )
