@@ -16,7 +16,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 )
 
-func TestDates(t *testing.T) {
+func TestDateCompareAndText(t *testing.T) {
 	t.Parallel()
 	date, err := api.ParseDate("1984-02-29")
 	require.NoError(t, err)
@@ -39,16 +39,16 @@ func TestDateRejectsOtherText(t *testing.T) {
 		requireArgument(t, date.UnmarshalText([]byte(text)), text)
 		requireArgument(t, date.Scan(text), text)
 		requireArgument(t, date.Scan([]byte(text)), text)
-		assert.Equal(t, api.Date{Year: 1984, Month: 2, Day: 29}, date, "an error changes nothing")
+		assert.Equal(t, api.Date{Year: 1984, Month: 2, Day: 29}, date, "a failed parse must not change the value")
 	}
 	_, err := api.ParseDate("")
-	requireArgument(t, err, "an empty text")
+	requireArgument(t, err, "empty text")
 	for _, source := range []any{int64(4711), 47.11, true} {
 		requireArgument(t, new(api.Date).Scan(source), "47")
 	}
 }
 
-// requireArgument requires an error that does not repeat the text.
+// requireArgument requires an ArgumentError without the text.
 func requireArgument(t *testing.T, err error, text string) {
 	t.Helper()
 	var argument *api.ArgumentError
@@ -57,7 +57,7 @@ func requireArgument(t *testing.T, err error, text string) {
 	assert.NotContains(t, err.Error(), text)
 }
 
-func TestDateIsNotWrittenIfNoCalendarHasIt(t *testing.T) {
+func TestDateRejectsInvalidDay(t *testing.T) {
 	t.Parallel()
 	for _, date := range []api.Date{{Year: 1985, Month: 2, Day: 29}, {Year: 2026, Month: 13, Day: 1}, {Year: 2026}, {Year: 12026, Month: 1, Day: 1}, {Year: -1, Month: 1, Day: 1}} {
 		_, text := date.MarshalText()
@@ -69,7 +69,7 @@ func TestDateIsNotWrittenIfNoCalendarHasIt(t *testing.T) {
 	}
 }
 
-func TestDateColumns(t *testing.T) {
+func TestDateReadsAndWritesColumns(t *testing.T) {
 	t.Parallel()
 	date, newYork := api.Date{Year: 2026, Month: 3, Day: 4}, time.FixedZone("", -5*3600)
 	for source, want := range map[any]api.Date{
@@ -94,7 +94,7 @@ func TestDateColumns(t *testing.T) {
 	assert.Nil(t, value)
 }
 
-func TestDateInFlagsAndKeys(t *testing.T) {
+func TestDateWorksInFlagsAndKeys(t *testing.T) {
 	t.Parallel()
 	flags := flag.NewFlagSet("", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
@@ -139,8 +139,8 @@ type scalar[T any] interface {
 	sql.Scanner
 }
 
-// written returns what is read of a value that was written as text, JSON and a column, which
-// has to be the same.
+// written returns value after a round trip as text, JSON and a column. All three must yield
+// the same value.
 func written[T comparable, P scalar[T]](t *testing.T, value T) T {
 	t.Helper()
 	var text, document, column T

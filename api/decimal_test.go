@@ -16,7 +16,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 )
 
-// The total of an order is compared and added to without a float.
+// Compare and add order totals without a float.
 func ExampleDecimal() {
 	total := api.Decimal("12.50") // for example order.PaymentTotal
 	fmt.Println(total == "12.5")  // compares texts
@@ -31,9 +31,9 @@ func ExampleDecimal() {
 	// 12.60
 }
 
-// numbers are texts in ascending order; those of one element are equal.
+// numbers are groups of equal numbers, in ascending order.
 var numbers = [][]string{
-	{"", "canary", "1/3", "0x10"}, // null, and what only a conversion makes a Decimal
+	{"", "canary", "1/3", "0x10"}, // null, and invalid text of converted Decimals
 	{"-1e308"},
 	{"-123456789012345678901234567890.2"},
 	{"-123456789012345678901234567890.1"},
@@ -61,7 +61,7 @@ var numbers = [][]string{
 	{"9" + strings.Repeat("0", 308)},
 }
 
-func TestDecimalCompare(t *testing.T) {
+func TestDecimalComparesNumbers(t *testing.T) {
 	t.Parallel()
 	for i, some := range numbers {
 		for j, others := range numbers {
@@ -96,11 +96,11 @@ func TestDecimalIsZeroForNullOnly(t *testing.T) {
 	assert.JSONEq(t, `{"zero":"0.00"}`, string(encoded))
 }
 
-func TestDecimalRat(t *testing.T) {
+func TestDecimalRatIsExact(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, big.NewRat(-25, 2), api.Decimal("-12.50").Rat())
 	assert.Equal(t, big.NewRat(1000, 1), api.Decimal("1e3").Rat())
-	assert.Equal(t, big.NewRat(10, 1), api.Decimal("010").Rat(), "no octal number")
+	assert.Equal(t, big.NewRat(10, 1), api.Decimal("010").Rat(), "a leading 0 must not mean octal")
 	assert.Nil(t, api.Decimal("").Rat())
 	assert.Nil(t, api.Decimal("1/3").Rat())
 }
@@ -117,7 +117,7 @@ func TestDecimalRejectsOtherText(t *testing.T) {
 		require.ErrorIs(t, d.UnmarshalText([]byte(text)), api.ErrArgument)
 		require.ErrorIs(t, d.Scan(text), api.ErrArgument)
 		require.ErrorIs(t, d.Scan([]byte(text)), api.ErrArgument)
-		assert.Equal(t, api.Decimal("1"), d, "an error changes nothing")
+		assert.Equal(t, api.Decimal("1"), d, "a failed parse must not change the value")
 		_, inText := api.Decimal(text).MarshalText()
 		_, document := api.Decimal(text).MarshalJSON()
 		_, column := api.Decimal(text).Value()
@@ -132,7 +132,7 @@ func TestDecimalRejectsOtherText(t *testing.T) {
 	}
 }
 
-func TestDecimalColumns(t *testing.T) {
+func TestDecimalReadsAndWritesColumns(t *testing.T) {
 	t.Parallel()
 	for source, want := range map[any]api.Decimal{nil: "", "": "", "12.50": "12.50", "1e3": "1e3", int64(-12): "-12"} {
 		got := api.Decimal("1")
@@ -142,7 +142,7 @@ func TestDecimalColumns(t *testing.T) {
 	buffer := []byte("12.50")
 	var got api.Decimal
 	require.NoError(t, got.Scan(buffer))
-	copy(buffer, "99.99") // as drivers reuse it
+	copy(buffer, "99.99") // drivers reuse the buffer
 	assert.Equal(t, api.Decimal("12.50"), got)
 	value, err := got.Value()
 	require.NoError(t, err)
@@ -152,7 +152,7 @@ func TestDecimalColumns(t *testing.T) {
 	assert.Nil(t, value)
 }
 
-func TestDecimalInFlagsAndKeys(t *testing.T) {
+func TestDecimalWorksInFlagsAndKeys(t *testing.T) {
 	t.Parallel()
 	flags := flag.NewFlagSet("", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
@@ -171,7 +171,7 @@ func TestDecimalInFlagsAndKeys(t *testing.T) {
 	assert.Equal(t, map[api.Decimal]int{limit: 1}, decoded)
 }
 
-// FuzzDecimal compares with math/big, which reads more forms.
+// FuzzDecimal compares Decimal with math/big, which accepts more forms.
 func FuzzDecimal(f *testing.F) {
 	for i, some := range numbers {
 		for _, text := range some {

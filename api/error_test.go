@@ -24,7 +24,7 @@ func failedCreate() *api.Error {
 	}, nil, []byte(`{"error":["canary"]}`), []detail.Message{{Text: "canary"}})
 }
 
-func TestErrorText(t *testing.T) {
+func TestErrorTextShowsResponse(t *testing.T) {
 	t.Parallel()
 	assert.EqualError(t, failedCreate(), "dispensary: patients.create POST /clinic/patients: "+
 		"500 Internal Server Error: write may have been applied (request id 7f3c)")
@@ -36,7 +36,7 @@ func TestErrorText(t *testing.T) {
 		context.Canceled, nil, nil), "dispensary: clinic.get GET /clinic: context canceled")
 }
 
-func TestErrorShowsNoBodyInAnyForm(t *testing.T) {
+func TestErrorPrintsNoBody(t *testing.T) {
 	t.Parallel()
 	err := failedCreate()
 	var log bytes.Buffer
@@ -64,11 +64,11 @@ func TestErrorMethodsReturnBodyAndMessages(t *testing.T) {
 	assert.Equal(t, []string{"canary"}, err.Messages())
 	err.Body()[0] = 'x'
 	err.Messages()[0] = "changed"
-	assert.JSONEq(t, `{"error":["canary"]}`, string(err.Body()), "a copy was given")
+	assert.JSONEq(t, `{"error":["canary"]}`, string(err.Body()), "Body must return a copy")
 	assert.Equal(t, []string{"canary"}, err.Messages())
 }
 
-func TestErrorSentinels(t *testing.T) {
+func TestErrorMatchesSentinelOfStatus(t *testing.T) {
 	t.Parallel()
 	sentinels := map[error][]int{
 		api.ErrUnauthorized: {401}, api.ErrForbidden: {403}, api.ErrNotFound: {404},
@@ -90,7 +90,7 @@ func TestErrorSentinels(t *testing.T) {
 	assert.False(t, errors.Is(&api.Error{}, nil))
 }
 
-func TestTimeout(t *testing.T) {
+func TestErrorReportsTimeout(t *testing.T) {
 	t.Parallel()
 	assert.True(t, apierror.New(api.Error{}, context.DeadlineExceeded, nil, nil).Timeout())
 	assert.True(t, apierror.New(api.Error{}, fmt.Errorf("token: %w", apierror.New(api.Error{}, context.DeadlineExceeded, nil, nil)), nil, nil).Timeout())
@@ -104,7 +104,7 @@ func TestZeroErrorWorks(t *testing.T) {
 	assert.NotPanics(t, func() { _ = err.Error(); _ = err.Body(); _ = err.Messages(); _ = err.LogValue() })
 }
 
-func TestRetryAfterIsLogged(t *testing.T) {
+func TestErrorLogsRetryAfter(t *testing.T) {
 	t.Parallel()
 	value := (&api.Error{StatusCode: 429, RetryAfter: 3 * time.Second, Code: "c"}).LogValue().String()
 	assert.Contains(t, value, "retry_after=3s")

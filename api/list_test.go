@@ -13,8 +13,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 )
 
-// listing returns a list of pages, which keeps the settings of its readings. err follows the
-// pages.
+// listing returns a list of pages followed by err. It records the settings of each reading.
 func listing(err error, pages ...[]int) (*api.List[int], *[]api.ListSettings) {
 	read := new([]api.ListSettings)
 	return api.NewList(func(_ context.Context, s api.ListSettings) iter.Seq2[*api.Page[int], error] {
@@ -35,7 +34,7 @@ func listing(err error, pages ...[]int) (*api.List[int], *[]api.ListSettings) {
 func TestListReturnsItemsOfPages(t *testing.T) {
 	t.Parallel()
 	list, read := listing(nil, []int{1, 2}, nil, []int{3})
-	assert.Empty(t, *read, "nothing is read before All, Pages or Page")
+	assert.Empty(t, *read, "a list must not read before All, Pages or Page")
 	for range 2 {
 		var items []int
 		for item, err := range list.All(t.Context()) {
@@ -74,7 +73,7 @@ func TestListSettingsChangeCopy(t *testing.T) {
 	}
 	assert.Equal(t, []api.ListSettings{
 		{StartAt: 2, PageSize: 3, Limit: 4, Prefetch: 5},
-		{StartAt: 2, PageSize: 3, Limit: 4, Prefetch: 1}, // a single page
+		{StartAt: 2, PageSize: 3, Limit: 4, Prefetch: 1}, // Page ignores Prefetch
 		{},
 	}, *read)
 }
@@ -107,7 +106,7 @@ func TestZeroListIsEmpty(t *testing.T) {
 	assert.Empty(t, page.Items)
 }
 
-// A list without a platform, for a test of your code.
+// A list without a platform, for your own tests.
 func ExampleNewList() {
 	list := api.NewList(func(context.Context, api.ListSettings) iter.Seq2[*api.Page[string], error] {
 		return func(yield func(*api.Page[string], error) bool) {

@@ -16,7 +16,7 @@ type update struct {
 	Age  api.Optional[int]    `json:"age,omitzero"`
 }
 
-func TestOptionalOnTheWire(t *testing.T) {
+func TestOptionalEncodesInJSON(t *testing.T) {
 	t.Parallel()
 	for want, u := range map[string]update{
 		`{}`:                     {},
@@ -33,7 +33,7 @@ func TestOptionalOnTheWire(t *testing.T) {
 	}
 }
 
-func TestOptionalStates(t *testing.T) {
+func TestOptionalReportsState(t *testing.T) {
 	t.Parallel()
 	var unset api.Optional[string]
 	assert.True(t, unset.IsZero())
@@ -48,7 +48,7 @@ func TestOptionalStates(t *testing.T) {
 	assert.Error(t, json.Unmarshal([]byte(`"x"`), &bad))
 }
 
-func TestOptionalDoesNotShowItsValue(t *testing.T) {
+func TestOptionalHidesValue(t *testing.T) {
 	t.Parallel()
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
 		assert.NotContains(t, fmt.Sprintf(verb, update{Name: api.Value("canary")}), "canary")

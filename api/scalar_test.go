@@ -12,14 +12,14 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 )
 
-// scalars is one field of every lenient type.
+// scalars has one field of every lenient type.
 type scalars struct {
 	Decimal   api.Decimal   `json:"decimal"`
 	Date      api.Date      `json:"date"`
 	Timestamp api.Timestamp `json:"timestamp"`
 }
 
-func TestLenientIn(t *testing.T) {
+func TestScalarsReadAllForms(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 	for body, want := range map[string]scalars{
@@ -53,8 +53,8 @@ func TestLenientIn(t *testing.T) {
 	}
 }
 
-// A value that would have to be guessed is an error that does not repeat it.
-func TestNothingIsGuessed(t *testing.T) {
+// Ambiguous text is an error, and the error does not repeat the text.
+func TestScalarsRejectAmbiguousText(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{
 		`{"decimal":"canary"}`, `{"decimal":"0x1F"}`, `{"decimal":"Inf"}`, `{"decimal":"1_000"}`, `{"decimal":1e999}`, `{"decimal":"null"}`, `{"decimal":true}`,
@@ -69,7 +69,7 @@ func TestNothingIsGuessed(t *testing.T) {
 	}
 }
 
-func TestStrictOut(t *testing.T) {
+func TestScalarsWriteCanonicalForm(t *testing.T) {
 	t.Parallel()
 	body, err := json.Marshal(scalars{
 		Decimal:   "12.50",
@@ -89,8 +89,7 @@ func TestStrictOut(t *testing.T) {
 	}
 }
 
-// Whatever arrives, a scalar decodes or fails; what it decodes to survives a
-// round trip.
+// Every input either decodes or fails. A decoded scalar survives a round trip.
 func FuzzScalars(f *testing.F) {
 	for _, seed := range []string{`true`, `"1"`, `10`, `"10.0"`, `"2026-03-04"`, `"2026-03-04T12:00:00Z"`, `null`, `""`, `"\u0041"`, `{}`} {
 		f.Add([]byte(seed))

@@ -22,7 +22,7 @@ func TestUnusedSecretsAreFreed(t *testing.T) {
 	unused := fmt.Sprint("unused-", t.Name())
 	NewSecret(unused)
 	assert.True(t, isInterned(unused))
-	for isInterned(unused) { // cleanups run some time after the collection
+	for isInterned(unused) { // cleanups run after the collection, with a delay
 		runtime.GC()
 	}
 	assert.True(t, isInterned(kept.Reveal()))

@@ -59,7 +59,7 @@ func secretPlaces(text string) map[string]any {
 	}
 }
 
-// printers write value, or the difference between value and other, as text.
+// printers return functions that write value, or its difference from other, as text.
 var printers = map[string]func(t *testing.T, value, other any) string{
 	"fmt": func(_ *testing.T, value, _ any) string {
 		var out strings.Builder
@@ -120,7 +120,7 @@ func TestPrintersHideSecrets(t *testing.T) {
 	}
 }
 
-// A silent encoding would lose the secret, or store a placeholder in its place.
+// A successful encoding would lose the secret or store a placeholder in its place.
 func TestGobRejectsSecrets(t *testing.T) {
 	t.Parallel()
 	err := gob.NewEncoder(&bytes.Buffer{}).Encode(exported{Value: api.NewSecret("canary")})

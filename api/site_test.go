@@ -18,7 +18,7 @@ func sandboxSite() api.Site {
 	}
 }
 
-func TestSiteNamesWhatIsWrong(t *testing.T) {
+func TestSiteNamesInvalidField(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, sandboxSite().Validate())
 	require.NoError(t, api.USSandbox.At("https://platform.example/api").Validate())
@@ -43,7 +43,7 @@ func TestSiteNamesWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestEnvironmentText(t *testing.T) {
+func TestEnvironmentParsesItsText(t *testing.T) {
 	t.Parallel()
 	for text, e := range map[string]api.Environment{
 		"us/sandbox": api.USSandbox, "us/production": api.USProduction,

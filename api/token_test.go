@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-func TestHasScope(t *testing.T) {
+func TestTokenHasScope(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		granted, scope string
@@ -32,7 +32,7 @@ func TestHasScope(t *testing.T) {
 	}
 }
 
-func TestScopesOfAToken(t *testing.T) {
+func TestTokenSplitsScopes(t *testing.T) {
 	t.Parallel()
 	for granted, want := range map[string][]string{
 		"": {}, " , ": {}, "clinic": {"clinic"}, "clinic:read patients:read": {"clinic:read", "patients:read"},
