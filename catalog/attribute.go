@@ -8,8 +8,8 @@ import (
 	"github.com/dispensary-go/dispensary/internal/transport"
 )
 
-// Allergen is something that patients avoid. What is said of a product's
-// ingredients is not attested by a third party.
+// Allergen is a substance that patients avoid. No third party attests the allergen data of a
+// product.
 // API section: "Allergen, ingredient, supplement type, third party certification".
 type Allergen struct {
 	ID   string `json:"id"`
@@ -19,7 +19,7 @@ type Allergen struct {
 // Allergens calls the allergen endpoints. Get it from [Service].
 type Allergens struct{ t *transport.Client }
 
-// Get returns one allergen. An unknown id matches [api.ErrNotFound].
+// Get returns one allergen. An unknown ID matches [api.ErrNotFound].
 // API section: GET /catalog/allergens/<id>.
 func (s Allergens) Get(ctx context.Context, id string, options ...api.RequestOption) (*Allergen, error) {
 	return transport.One[Allergen](ctx, s.t, transport.Call{Operation: operation.AllergenGet, Path: []string{id}, Options: options})
@@ -31,7 +31,7 @@ func (s Allergens) List(options ...api.RequestOption) *api.List[Allergen] {
 	return transport.NewList[Allergen](s.t, transport.Call{Operation: operation.AllergenList, Options: options})
 }
 
-// Ingredient is what products are made of.
+// Ingredient is an ingredient of products.
 // API section: "Allergen, ingredient, supplement type, third party certification".
 type Ingredient struct {
 	ID   string `json:"id"`
@@ -41,7 +41,7 @@ type Ingredient struct {
 // Ingredients calls the ingredient endpoints. Get it from [Service].
 type Ingredients struct{ t *transport.Client }
 
-// Get returns one ingredient. An unknown id matches [api.ErrNotFound].
+// Get returns one ingredient. An unknown ID matches [api.ErrNotFound].
 // API section: GET /catalog/ingredients/<id>.
 func (s Ingredients) Get(ctx context.Context, id string, options ...api.RequestOption) (*Ingredient, error) {
 	return transport.One[Ingredient](ctx, s.t, transport.Call{Operation: operation.IngredientGet, Path: []string{id}, Options: options})
@@ -63,7 +63,7 @@ type SupplementType struct {
 // SupplementTypes calls the supplement type endpoints. Get it from [Service].
 type SupplementTypes struct{ t *transport.Client }
 
-// Get returns one supplement type. An unknown id matches [api.ErrNotFound].
+// Get returns one supplement type. An unknown ID matches [api.ErrNotFound].
 // API section: GET /catalog/supplement_types/<id>.
 func (s SupplementTypes) Get(ctx context.Context, id string, options ...api.RequestOption) (*SupplementType, error) {
 	return transport.One[SupplementType](ctx, s.t, transport.Call{Operation: operation.SupplementTypeGet, Path: []string{id}, Options: options})
@@ -75,7 +75,7 @@ func (s SupplementTypes) List(options ...api.RequestOption) *api.List[Supplement
 	return transport.NewList[SupplementType](s.t, transport.Call{Operation: operation.SupplementTypeList, Options: options})
 }
 
-// ThirdPartyCertification is what an external party attests of a product.
+// ThirdPartyCertification is a certificate that an external party issues for a product.
 // API section: "Allergen, ingredient, supplement type, third party certification".
 type ThirdPartyCertification struct {
 	ID   string `json:"id"`
@@ -85,7 +85,7 @@ type ThirdPartyCertification struct {
 // ThirdPartyCertifications calls the third-party certification endpoints. Get it from [Service].
 type ThirdPartyCertifications struct{ t *transport.Client }
 
-// Get returns one third-party certification. An unknown id matches [api.ErrNotFound].
+// Get returns one third-party certification. An unknown ID matches [api.ErrNotFound].
 // API section: GET /catalog/third_party_certifications/<id>.
 func (s ThirdPartyCertifications) Get(ctx context.Context, id string, options ...api.RequestOption) (*ThirdPartyCertification, error) {
 	return transport.One[ThirdPartyCertification](ctx, s.t, transport.Call{Operation: operation.ThirdPartyCertificationGet, Path: []string{id}, Options: options})

@@ -13,22 +13,21 @@ import (
 type Brand struct {
 	ID string `json:"id"`
 
-	// Name is the commercial one, and Prefix the unique prefix of its SKUs.
+	// Name is the commercial name. Prefix is the unique prefix of the brand's SKUs.
 	Name   string `json:"name"`
 	Prefix string `json:"prefix"`
 
-	// Status is [StatusAvailable] if some of the brand's products are in stock and
-	// can be ordered, else [StatusUnavailable]. It does not say whether a
-	// practitioner may order them.
+	// Status is [StatusAvailable] if some of the brand's products are in stock and can be
+	// ordered, otherwise [StatusUnavailable]. It ignores whether a practitioner may order them.
 	Status Status `json:"status"`
 }
 
-// Status says whether something can be ordered. Values that are not listed here
-// may come: treat them as not available.
+// Status is the availability of a brand, a product or a variant. The platform may add values:
+// treat an unknown one as not available.
 type Status string
 
-// The known statuses. A product is available if any of its variants is, else
-// backordered if any of them is, else unavailable.
+// The known statuses. A product is available if any of its variants is available, otherwise
+// backordered if any is backordered, otherwise unavailable.
 // API section: "Product", "Variant", "Other status values".
 const (
 	StatusAvailable         Status = "available"
@@ -38,7 +37,7 @@ const (
 	StatusUnavailable       Status = "unavailable"
 )
 
-// BrandSummary is the brand as part of a product.
+// BrandSummary is the brand of a product.
 type BrandSummary struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
@@ -50,22 +49,22 @@ type BrandSummary struct {
 // Brands calls the brand endpoints. Get it from [Service].
 type Brands struct{ t *transport.Client }
 
-// Get returns one brand. An unknown id matches [api.ErrNotFound].
+// Get returns one brand. An unknown ID matches [api.ErrNotFound].
 // API section: GET /catalog/brands/<id>.
 func (s Brands) Get(ctx context.Context, id string, options ...api.RequestOption) (*Brand, error) {
 	return transport.One[Brand](ctx, s.t, transport.Call{Operation: operation.BrandGet, Path: []string{id}, Options: options})
 }
 
-// BrandListOptions select brands. The zero value selects all.
+// BrandListOptions filter brands. The zero value selects all brands.
 type BrandListOptions struct {
-	// Available keeps brands that have available products.
+	// Available selects brands with available products.
 	Available bool `url:"available,omitempty"`
 
-	// ClinicPermitted keeps brands that the current clinic can order.
+	// ClinicPermitted selects brands that the current clinic can order.
 	ClinicPermitted bool `url:"clinic_permitted,omitempty"`
 }
 
-// List returns the brands that match.
+// List returns the brands that match o.
 // API section: GET /catalog/brands.
 func (s Brands) List(o BrandListOptions, options ...api.RequestOption) *api.List[Brand] {
 	return transport.NewList[Brand](s.t, transport.Call{Operation: operation.BrandList, Query: o, Options: options})

@@ -1,7 +1,7 @@
-// Package catalog reads the platform's product catalog. Everything in it is
-// read-only and needs the scope catalog:read, which every application has.
+// Package catalog reads the platform's product catalog. All of it is read-only and needs the
+// scope catalog:read, which every application has.
 //
-// Its services hang on the root client:
+// The root client contains its [Service]:
 //
 //	for product, err := range client.Catalog.Products.List().All(ctx) { … }
 //
@@ -10,7 +10,7 @@ package catalog
 
 import "github.com/dispensary-go/dispensary/internal/transport"
 
-// Service groups the calls of the catalog. Get it from the root client.
+// Service contains the services of the catalog. Get it from the root client.
 type Service struct {
 	Allergens                Allergens
 	Brands                   Brands
@@ -22,7 +22,7 @@ type Service struct {
 	Variants                 Variants
 }
 
-// NewService returns the catalog's services. Only this module can call it: t is internal.
+// NewService returns the services of the catalog. It is for this module only: t is internal.
 func NewService(t *transport.Client) Service {
 	return Service{
 		Allergens:                Allergens{t},

@@ -11,8 +11,8 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// connect starts a platform with its small world, and returns a client that calls
-// as its first practitioner. A program gets its client from dispensary.New.
+// connect starts a fake platform with its small data set, and returns a client with the token
+// of its first practitioner. Your program gets its client from dispensary.New.
 func connect() (*dispensarytest.Server, *dispensary.Client) {
 	platform, err := dispensarytest.Start()
 	if err != nil {
@@ -40,7 +40,7 @@ func ExampleAllergens_List() {
 	// Soy Free
 }
 
-// Brands that the clinic may order and that have something in stock.
+// List brands that the clinic may order and that have products in stock.
 func ExampleBrands_List() {
 	platform, client := connect()
 	defer platform.Close()
@@ -62,7 +62,7 @@ func ExampleBrands_List() {
 	// 7 in all, on 3 pages
 }
 
-// The first ingredients of a long list: Limit ends it.
+// Limit a long list of ingredients to the first three.
 func ExampleIngredients_List() {
 	platform, client := connect()
 	defer platform.Close()
@@ -79,8 +79,7 @@ func ExampleIngredients_List() {
 	// Ashwagandha
 }
 
-// A practitioner is created with the id of a practitioner type: find it by its
-// code.
+// Creating a practitioner requires the ID of a practitioner type: find it by its code.
 func ExamplePractitionerTypes_List() {
 	platform, client := connect()
 	defer platform.Close()
@@ -125,7 +124,7 @@ func ExampleThirdPartyCertifications_Get() {
 	// Output: Heavy Metal Tested
 }
 
-// A variant is a product in one size: what is recommended, ordered and priced.
+// A variant is one size of a product. Plans and orders refer to variants.
 func ExampleVariants_Get() {
 	platform, client := connect()
 	defer platform.Close()
@@ -142,8 +141,8 @@ func ExampleVariants_Get() {
 	// 120 capsules for 54.15 - In Stock
 }
 
-// A walk over the whole catalog. It fetches pages ahead of the loop, which gets
-// the products in order all the same.
+// List the whole catalog. Prefetch requests pages ahead of the loop, which still gets the
+// products in order.
 func ExampleProducts_List() {
 	platform, client := connect()
 	defer platform.Close()
@@ -161,7 +160,7 @@ func ExampleProducts_List() {
 	// Output: 40 products are available
 }
 
-// A single product has more than lists do: variants, description and dosages.
+// A single product contains more fields than lists: variants, description and dosages.
 func ExampleProducts_Get() {
 	platform, client := connect()
 	defer platform.Close()
@@ -173,7 +172,7 @@ func ExampleProducts_Get() {
 	}
 	fmt.Println(product.Name, "in", len(product.Variants), "sizes")
 	fmt.Println("suggested:", product.Dosage.Amount, product.Dosage.Frequency)
-	if custom := product.CustomDosage; custom != nil { // the practitioner's own
+	if custom := product.CustomDosage; custom != nil { // the practitioner's own dosage
 		fmt.Println("preferred:", custom.Amount, custom.Frequency)
 	}
 	// Output:
@@ -182,7 +181,7 @@ func ExampleProducts_Get() {
 	// preferred: 2 every morning
 }
 
-// All conditions of a search apply together.
+// All conditions of a search must match.
 func ExampleProducts_Search() {
 	platform, client := connect()
 	defer platform.Close()

@@ -6,12 +6,12 @@ import (
 	"github.com/dispensary-go/dispensary/internal/transport"
 )
 
-// PractitionerType is a profession, to be named when a practitioner is created.
+// PractitionerType is a profession. You need its ID to create a practitioner.
 // API section: "Practitioner type".
 type PractitionerType struct {
 	ID string `json:"id"`
 
-	// Code is short, for example ND; Description says what it means.
+	// Code is a short code, for example ND. Description explains it.
 	Code        string `json:"code"`
 	Description string `json:"description"`
 }

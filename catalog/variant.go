@@ -8,20 +8,20 @@ import (
 	"github.com/dispensary-go/dispensary/internal/transport"
 )
 
-// Variant is a product in one size: what is recommended, ordered and priced.
+// Variant is one size of a product. Plans and orders refer to variants, and each has a price.
 // API section: "Variant".
 type Variant struct {
 	ID string `json:"id"`
 
-	// SKU is the platform's own, unique one.
+	// SKU is the platform's own unique SKU.
 	SKU string `json:"sku"`
 
-	// Units is how much is in it, for example 90, and UnitOfMeasure of what, for
-	// example capsules; both empty where not known.
+	// Units is the amount in the variant, for example 90. UnitOfMeasure is its unit, for
+	// example capsules. Both are empty if unknown.
 	Units         api.Decimal `json:"units"`
 	UnitOfMeasure string      `json:"unit_of_measure"`
 
-	// UPC is the scannable code, a UPC or EAN-13; empty where not known.
+	// UPC is the scannable code, a UPC or EAN-13. It is empty if unknown.
 	UPC string `json:"upc"`
 
 	// MSRP is the suggested selling price.
@@ -29,7 +29,7 @@ type Variant struct {
 
 	SupplierSKU string `json:"supplier_sku"`
 
-	// Status is empty where not known.
+	// Status is empty if unknown.
 	Status Status `json:"status"`
 
 	// Availability is a text for display, for example "In Stock" or "n/a".
@@ -38,16 +38,16 @@ type Variant struct {
 	// Primary marks the variant to display for its product.
 	Primary bool `json:"primary"`
 
-	// The images' addresses, thumbnail first.
+	// The URLs of the images, thumbnail first.
 	ImageURLSmall  string `json:"image_url_small"`
 	ImageURLMedium string `json:"image_url_medium"`
 	ImageURLLarge  string `json:"image_url_large"`
 
-	// Product comes only with [Variants.Get]; nil elsewhere.
+	// Product is nil unless [Variants.Get] returned the variant.
 	Product *ProductSummary `json:"product"`
 }
 
-// ProductSummary is the product as part of a single variant.
+// ProductSummary is the product of a single variant.
 type ProductSummary struct {
 	ID    string       `json:"id"`
 	Name  string       `json:"name"`
@@ -57,8 +57,7 @@ type ProductSummary struct {
 // Variants calls the variant endpoint. Get it from [Service].
 type Variants struct{ t *transport.Client }
 
-// Get returns one variant with its product. An unknown id matches
-// [api.ErrNotFound].
+// Get returns one variant with its product. An unknown ID matches [api.ErrNotFound].
 // API section: GET /catalog/variants/<id>.
 func (s Variants) Get(ctx context.Context, id string, options ...api.RequestOption) (*Variant, error) {
 	return transport.One[Variant](ctx, s.t, transport.Call{Operation: operation.VariantGet, Path: []string{id}, Options: options})
