@@ -13,7 +13,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/testkit/resourcetest"
 )
 
-func TestAddresses(t *testing.T) {
+func TestAddressesDecodeInBothRegions(t *testing.T) {
 	t.Parallel()
 	for environment, want := range map[api.Environment]clinic.Address{
 		api.USSandbox:     {Address1: "112 Example Street", Address2: "Unit 4", Zipcode: "97202", City: "Portland", State: "OR", Country: "United States"},
@@ -31,10 +31,10 @@ func TestAddresses(t *testing.T) {
 
 		first := resourcetest.Collect(t, addresses.ListForPatient(patients[0].ID).All(t.Context()))
 		require.Len(t, first, 1)
-		assert.Empty(t, first[0].Address2, "null reads as empty")
+		assert.Empty(t, first[0].Address2, "null must read as empty")
 		assert.NotEqual(t, want.ID, first[0].ID)
 		beyond := resourcetest.Collect(t, addresses.ListForPatient(patients[0].ID).StartAt(2).Pages(t.Context()))
-		require.Len(t, beyond, 1, "a page beyond the last is no error")
+		require.Len(t, beyond, 1, "a page beyond the last must not be an error")
 		assert.Empty(t, beyond[0].Items)
 		platform.Journal.CheckNoUnexpected(t)
 	}

@@ -9,21 +9,22 @@ import (
 	"github.com/dispensary-go/dispensary/internal/transport"
 )
 
-// Category is a group of products of the clinic. Who puts it together is not stated;
-// the clinic is assumed to.
+// Category is a group of the clinic's products. Assumption: the clinic assigns the products.
+// The API does not document it.
 // API section: "Category".
 type Category struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
 
-	// ProductCount comes only with [Categories.Get]; 0 in lists.
+	// ProductCount is the number of products. It is 0 unless [Categories.Get] returned the
+	// category.
 	ProductCount int `json:"product_count"`
 }
 
 // Categories calls the category endpoints. Get it from [Service].
 type Categories struct{ t *transport.Client }
 
-// Get returns one category with the number of its products. An unknown id
+// Get returns one category with the number of its products. An unknown ID
 // matches [api.ErrNotFound].
 // API section: GET /clinic/categories/<id>.
 func (s Categories) Get(ctx context.Context, id string, options ...api.RequestOption) (*Category, error) {

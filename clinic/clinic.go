@@ -1,21 +1,26 @@
-// Package clinic reads and writes a clinic's records: the clinic itself, its
-// patients with their addresses and orders, its practitioners and staff, the
-// categories it sorts products into, and the metadata that ties these records to
-// the integrator's own.
+// Package clinic reads and writes a clinic's records: the clinic itself, its patients with
+// their addresses and orders, its practitioners, its staff and its product categories. It also
+// reads and writes the metadata that links these records to your own.
 //
-// Patients are people. Every type of this package that describes one prints its
-// type and id only, whatever the verb; read the fields to see the rest. In an unexported
-// field of your struct fmt prints all fields, as a dump by reflection does. See "Patient
-// data" in package api.
+//	patient, err := client.Clinic.Patients.Create(ctx, clinic.PatientCreate{
+//		FirstName: "Ada", LastName: "Example", Email: "ada@example.com",
+//		Metadata: clinic.Metadata{ID: "ehr-4711"},
+//	})
 //
-// A log line shows them so, too, with one exception to know of: slog asks a value how
-// it wants to be logged, but not the elements of a slice, a map or another struct.
-// The text handler prints those, and shows ids; the JSON handler encodes them, and
-// would show patients in full. Log patients one by one, or their ids, or give the
-// JSON handler a ReplaceAttr that prints what is no plain value; see the example.
+// # Privacy
 //
-// API sections: "Clinic, addresses, categories", "Orders", "Patients",
-// "Practitioners", "Staff", "Metadata".
+// Every type of this package with personal data prints only its type and ID, for every verb.
+// Read its fields for the rest. In an unexported field of your struct, fmt prints all fields,
+// as a dump by reflection does. See "Patient data" in package api.
+//
+// Logs show only type and ID too, with one exception: slog calls LogValue on a value, but not
+// on the elements of a slice, a map or another struct. The text handler prints those elements
+// with fmt and shows IDs. The JSON handler encodes them and would show patients in full. Log
+// patients one by one, log their IDs, or give the JSON handler a ReplaceAttr that prints every
+// value that is not plain. See the example.
+//
+// API sections: "Clinic, addresses, categories", "Orders", "Patients", "Practitioners",
+// "Staff", "Metadata".
 package clinic
 
 import (
@@ -26,7 +31,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/transport"
 )
 
-// Clinic is the clinic that the token, or the clinic key, belongs to.
+// Clinic is the clinic of the token or of the clinic key.
 // API section: "Clinic".
 type Clinic struct {
 	ID                string `json:"id"`
@@ -34,23 +39,23 @@ type Clinic struct {
 	PatientCount      int    `json:"patient_count"`
 	PractitionerCount int    `json:"practitioner_count"`
 
-	// Discount applies to all orders of all patients, in addition to a
-	// patient's own.
+	// Discount is the percentage that applies to all orders of all patients, in addition to a
+	// patient's own discount.
 	Discount float64 `json:"discount"`
 
 	// DispensaryURL is the clinic's page for its patients.
 	DispensaryURL string `json:"dispensary_url"`
 
-	// IntegrationID identifies the clinic's connection with the application;
-	// events carry it.
+	// IntegrationID identifies the clinic's integration with the application. Events contain
+	// it.
 	IntegrationID string `json:"integration_id"`
 
-	// IntegrationActivatedAt is when the clinic key was first used; zero if it never was.
-	// Until then the platform sends no webhook.
+	// IntegrationActivatedAt is the time of the first request with the clinic key, or zero if
+	// there was none. Until then the platform sends no webhook.
 	IntegrationActivatedAt api.Timestamp `json:"integration_activated_at"`
 }
 
-// Service groups the calls on clinic records. Get it from the root client.
+// Service contains the services for clinic records. Get it from the root client.
 type Service struct {
 	Addresses     Addresses
 	Categories    Categories
@@ -62,7 +67,8 @@ type Service struct {
 	t *transport.Client
 }
 
-// NewService returns the clinic's services. Only this module can call it: t is internal.
+// NewService returns the services for clinic records. It is for this module only: t is
+// internal.
 func NewService(t *transport.Client) Service {
 	return Service{
 		Addresses:     Addresses{t},

@@ -11,28 +11,28 @@ import (
 	"github.com/dispensary-go/dispensary/internal/transport"
 )
 
-// Ensure returns the patient with the metadata id n.Metadata.ID, which is required. If
-// there is none, Ensure creates the patient. It reports whether it created the patient.
+// Ensure returns the patient with the metadata ID n.Metadata.ID, which is required. If there
+// is none, Ensure creates the patient. It reports whether it created the patient.
 //
-// Ensure is idempotent. It makes at most one create call, and searches for the patient if
-// that call has no clear outcome. Callers that share a client, or views of it, ensure one
-// id after the other. Between processes the platform's unique e-mails prevent a second
-// patient. If a response was lost and another process ensures the same patient, both may
+// Ensure is idempotent. It makes at most one create call. If that call has no clear outcome,
+// it searches for the patient. Calls for the same ID through one client or its views run one
+// after the other. Between processes, the platform's unique e-mail addresses prevent a second
+// patient. If a response is lost while another process ensures the same patient, both may
 // report that they created it.
 //
-// If a patient of the clinic has the same e-mail and no metadata id, Ensure sets the id on
-// that patient and returns it. It does so only if the names and the date of birth do not
-// contradict those of n. Names are compared without case and accents, and a value that is
-// missing on one side contradicts nothing. E-mails are trimmed, and ASCII letters are
-// compared without case. Ensure changes no other field of a patient that exists.
+// If a patient of the clinic has the same e-mail address and no metadata ID, Ensure sets the
+// ID on that patient and returns it, unless the names or the date of birth contradict those of
+// n. It compares names without case and accents, and a value missing on one side contradicts
+// nothing. It trims e-mail addresses and ignores the case of ASCII letters. Ensure changes no
+// other field of an existing patient.
 //
 // It fails with the errors of Create, or with an [*api.EnsureError] if
 //
-//   - several patients have the metadata id,
-//   - the e-mail belongs to a patient with another metadata id,
-//   - the e-mail belongs to a patient with another name or date of birth,
-//   - the platform stored another metadata id than was sent, or
-//   - a create call may have been applied and no patient has appeared.
+//   - several patients have the metadata ID,
+//   - the e-mail address belongs to a patient with another metadata ID,
+//   - the e-mail address belongs to a patient with another name or date of birth,
+//   - the platform stored a different metadata ID, or
+//   - a create call may have been applied, but no patient has appeared.
 //
 // API section: "Metadata", "Patients".
 func (s Patients) Ensure(ctx context.Context, n PatientCreate, options ...api.RequestOption) (patient *Patient, created bool, err error) {
@@ -47,8 +47,8 @@ func (s Patients) Ensure(ctx context.Context, n PatientCreate, options ...api.Re
 
 func (p *Patient) ids() (id, key string) { return p.ID, p.Metadata.ID }
 
-// adopt finds a patient by e-mail and sets the integrator's id, unless the patient has
-// another one or is another person.
+// adopt finds a patient by e-mail address and sets the metadata ID, unless the patient has
+// another one or is a different person.
 func (s Patients) adopt(ctx context.Context, n PatientCreate, options []api.RequestOption) (*Patient, error) {
 	id, err := s.findByEmail(ctx, n.Email, options)
 	if err != nil || id == "" {
@@ -70,7 +70,7 @@ func (s Patients) adopt(ctx context.Context, n PatientCreate, options []api.Requ
 	return s.setID(ctx, patient.ID, n.Metadata, options)
 }
 
-// findByEmail returns the id of the patient with an e-mail, or "".
+// findByEmail returns the ID of the patient with an e-mail address, or "".
 func (s Patients) findByEmail(ctx context.Context, email string, options []api.RequestOption) (id string, err error) {
 	call := transport.Call{Operation: operation.PatientSearch, Query: PatientSearchOptions{Query: strings.TrimSpace(email)}, Options: options}
 	for page, err := range transport.Pages[PatientSummary](ctx, s.t, call) {
@@ -86,7 +86,7 @@ func (s Patients) findByEmail(ctx context.Context, email string, options []api.R
 	return "", nil
 }
 
-// setID sets the integrator's id on a patient and checks that the platform stored it.
+// setID sets the metadata ID of a patient and checks that the platform stored it.
 func (s Patients) setID(ctx context.Context, id string, m Metadata, options []api.RequestOption) (*Patient, error) {
 	patient, err := s.Update(ctx, id, PatientUpdate{Metadata: api.Value(m)}, options...)
 	if err == nil && patient.Metadata != m {
@@ -95,7 +95,7 @@ func (s Patients) setID(ctx context.Context, id string, m Metadata, options []ap
 	return patient, err
 }
 
-// contradicts reports whether found has another name or date of birth than p. The
+// contradicts reports whether found has another name or date of birth than p. The e-mail
 // address alone does not identify a person: parents use theirs for their children.
 func (p PatientCreate) contradicts(found *Patient) bool {
 	return differ(fold.Name(p.FirstName), fold.Name(found.FirstName)) ||
@@ -109,14 +109,14 @@ func differ[T comparable](a, b T) bool {
 	return a != unknown && b != unknown && a != b
 }
 
-// emailKey returns an address in the form in which addresses are compared. Assumption:
-// the platform ignores outer white space and the case of ASCII letters. A letter that only
-// looks like an ASCII letter belongs to another address.
+// emailKey returns an e-mail address in a form for comparison. Assumption: the platform
+// ignores outer white space and the case of ASCII letters. A letter that only looks like an
+// ASCII letter belongs to another address.
 func emailKey(email string) string { return fold.ASCII(strings.TrimSpace(email)) }
 
-// Ensure returns the practitioner with the metadata id n.Metadata.ID, which is required.
-// If there is none, Ensure creates the practitioner. It is idempotent in the way
-// [Patients.Ensure] is, but finds practitioners by their metadata id only.
+// Ensure returns the practitioner with the metadata ID n.Metadata.ID, which is required. If
+// there is none, Ensure creates the practitioner. It is idempotent like [Patients.Ensure], but
+// finds practitioners by their metadata ID only.
 // API section: "Metadata", "Practitioners".
 func (s Practitioners) Ensure(ctx context.Context, n PractitionerCreate, options ...api.RequestOption) (practitioner *Practitioner, created bool, err error) {
 	return transport.Ensure(ctx, s.t, n.create(options), n.Metadata.ID, (*Practitioner).ids, func(ctx context.Context) (*Practitioner, error) {
@@ -126,10 +126,10 @@ func (s Practitioners) Ensure(ctx context.Context, n PractitionerCreate, options
 
 func (p *Practitioner) ids() (id, key string) { return p.ID, p.Metadata.ID }
 
-// Ensure returns the staff member with the metadata id n.Metadata.ID, which is required.
-// If there is none, Ensure creates the staff member. It is idempotent in the way
-// [Patients.Ensure] is, but finds staff by their metadata id only. Assumption: the
-// platform makes their e-mails unique, which prevents a second one between processes.
+// Ensure returns the staff member with the metadata ID n.Metadata.ID, which is required. If
+// there is none, Ensure creates the staff member. It is idempotent like [Patients.Ensure], but
+// finds staff by their metadata ID only. Assumption: the platform requires unique e-mail
+// addresses of staff, which prevents a second one between processes.
 // API section: "Metadata", "Staff".
 func (s Staff) Ensure(ctx context.Context, n StaffMemberCreate, options ...api.RequestOption) (member *StaffMember, created bool, err error) {
 	return transport.Ensure(ctx, s.t, n.create(options), n.Metadata.ID, (*StaffMember).ids, func(ctx context.Context) (*StaffMember, error) {

@@ -16,8 +16,8 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// connect starts a platform with its small world, and returns a client that calls
-// as its first practitioner. A program gets its client from dispensary.New.
+// connect starts a fake platform with its small data set, and returns a client with the token
+// of its first practitioner. Your program gets its client from dispensary.New.
 func connect() (*dispensarytest.Server, *dispensary.Client) {
 	platform, err := dispensarytest.Start()
 	if err != nil {
@@ -60,7 +60,7 @@ func ExampleAddresses_ListForPatient() {
 	// Portland OR 97202
 }
 
-// A clinic sorts products into its categories.
+// List the products of one of the clinic's categories.
 func ExampleCategories_Products() {
 	platform, client := connect()
 	defer platform.Close()
@@ -87,7 +87,7 @@ func ExampleCategories_Products() {
 	// - Sleep Formula
 }
 
-// The orders that followed from one treatment plan, the latest first.
+// List the orders from one treatment plan, the latest first.
 func ExampleOrders_List() {
 	platform, client := connect()
 	defer platform.Close()
@@ -117,7 +117,7 @@ func ExamplePatients_Create() {
 		LastName:         "Example",
 		Email:            "ada@example.com",
 		DateOfBirth:      dispensary.Date{Year: 1985, Month: 12, Day: 10},
-		SendWelcomeEmail: dispensary.Value(false), // left out, the platform writes to her
+		SendWelcomeEmail: dispensary.Value(false), // otherwise the platform sends her an e-mail
 		Metadata:         clinic.Metadata{ID: "ehr-4711"},
 	})
 	if err != nil {
@@ -127,8 +127,8 @@ func ExamplePatients_Create() {
 	// Output: Ada 1985-12-10 ehr-4711
 }
 
-// An e-mail address is one patient's on the whole platform. What the platform
-// wrote about it is for people, and may repeat what was sent: do not log it.
+// An e-mail address belongs to only one patient on the whole platform. The messages of the
+// platform are for the user and may repeat input, so do not log them.
 func ExamplePatients_Create_duplicate() {
 	platform, client := connect()
 	defer platform.Close()
@@ -143,8 +143,8 @@ func ExamplePatients_Create_duplicate() {
 	// Output: 422 [Email has already been taken]
 }
 
-// Ensure finds a patient by the integrator's id, or creates it. It can be repeated
-// as often as need be, also where an answer was lost.
+// Ensure finds a patient by your metadata ID, or creates it. You can repeat the call, even
+// after a lost response.
 func ExamplePatients_Ensure() {
 	platform, client := connect()
 	defer platform.Close()
@@ -163,7 +163,8 @@ func ExamplePatients_Ensure() {
 	// ada@example.com false
 }
 
-// An update names what changes. What is left out stays, what is cleared is gone.
+// An update contains only the changes. It keeps fields that are left out, and clears fields
+// that are null.
 func ExamplePatients_Update() {
 	platform, client := connect()
 	defer platform.Close()
@@ -180,8 +181,7 @@ func ExamplePatients_Update() {
 	// Output: Jane Doe-Example, ""
 }
 
-// Searches and lists return of a patient what is needed to choose one; Get has the
-// rest.
+// Searches and lists return only enough to choose a patient. Get returns all fields.
 func ExamplePatients_Search() {
 	platform, client := connect()
 	defer platform.Close()
@@ -200,7 +200,7 @@ func ExamplePatients_Search() {
 	// Output: jane.doe@example.org 1984-03-12 female
 }
 
-// However a patient is printed or logged, type and id is all there is to read.
+// A patient always prints and logs only its type and ID.
 func ExamplePatient() {
 	patient := clinic.Patient{ID: "p-1", FirstName: "Jane", LastName: "Doe", Email: "jane.doe@example.org"}
 	fmt.Printf("%v\n%+v\n%s\n", patient, []clinic.Patient{patient}, &patient)
@@ -244,7 +244,7 @@ func ExampleStaff_Update() {
 	// Output: Joan Pettigrew ehr-staff-1
 }
 
-// ByMetadataID finds a patient by the id that your own system has.
+// ByMetadataID finds a patient by the ID in your own system.
 func ExamplePatients_ByMetadataID() {
 	platform, client := connect()
 	defer platform.Close()
@@ -262,14 +262,14 @@ func ExamplePatients_ByMetadataID() {
 	// true
 }
 
-// The JSON handler encodes the elements of lists, and patients with them, unless it
+// The JSON handler encodes the elements of lists, including patients, unless ReplaceAttr
 // prints every value that is not plain.
 func Example_logging() {
 	logger := slog.New(slog.NewJSONHandler(os.Stdout, &slog.HandlerOptions{
 		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 			switch {
 			case a.Key == slog.TimeKey:
-				return slog.Attr{} // it would differ with every run of this example
+				return slog.Attr{} // the time would change the output of this example
 			case a.Key != slog.LevelKey && a.Value.Kind() == slog.KindAny:
 				a.Value = slog.StringValue(fmt.Sprint(a.Value.Any()))
 			}

@@ -15,19 +15,19 @@ import (
 
 // Order is a completed or refunded order of a patient.
 //
-// VariantIDs comes with lists, LineItems with a single order, and PatientID with
-// both but for the list of one patient's orders.
-// It prints as its type and id: see "Patient data" in package api.
+// Lists return VariantIDs and a single order returns LineItems. Both return PatientID, except
+// for the list of one patient's orders. It prints as its type and ID: see "Patient data" in
+// package api.
 // API section: "Order".
 type Order struct {
 	ID string `json:"id"`
 
-	// OrderNumber is the id that the patient sees.
+	// OrderNumber is the public ID of the order, which the patient sees.
 	OrderNumber string        `json:"order_number"`
 	CompletedAt api.Timestamp `json:"completed_at"`
 
-	// MSRPTotal is before taxes and shipping; ItemTotal is the same less the
-	// discounts; PaymentTotal includes taxes, shipping and refunds.
+	// MSRPTotal is the total before taxes and shipping. ItemTotal is MSRPTotal less the
+	// discounts. PaymentTotal includes taxes, shipping and refunds.
 	MSRPTotal    api.Decimal `json:"msrp_total"`
 	ItemTotal    api.Decimal `json:"item_total"`
 	PaymentTotal api.Decimal `json:"payment_total"`
@@ -47,35 +47,35 @@ type LineItem struct {
 // Orders calls the order endpoints. Get it from [Service].
 type Orders struct{ t *transport.Client }
 
-// Get returns one order with its line items. An unknown id matches
+// Get returns one order with its line items. An unknown ID matches
 // [api.ErrNotFound].
 // API section: GET /clinic/orders/<id>.
 func (s Orders) Get(ctx context.Context, id string, options ...api.RequestOption) (*Order, error) {
 	return transport.One[Order](ctx, s.t, transport.Call{Operation: operation.OrderGet, Path: []string{id}, Options: options})
 }
 
-// OrderListOptions select and sort the clinic's orders. The zero value selects all.
+// OrderListOptions filter and sort the clinic's orders. The zero value selects all orders.
 // API section: GET /clinic/orders.
 type OrderListOptions struct {
 	PatientID       string `url:"patient_id,omitempty"`
 	TreatmentPlanID string `url:"treatment_plan_id,omitempty"`
 	OrderNumber     string `url:"order_number,omitempty"`
 
-	// CompletedSince and CompletedBefore select the orders completed from one time until
-	// another; zero means no bound. The API filters by day, and List drops the other orders
-	// of the first and the last day.
+	// CompletedSince and CompletedBefore select orders by completion time, from the first
+	// (inclusive) to the second (exclusive). Zero means no bound. The API filters by day, so
+	// List drops the other orders of the first and the last day.
 	CompletedSince  time.Time `url:"-"`
 	CompletedBefore time.Time `url:"-"`
 
-	// SortBy is the platform's own order where it is empty.
+	// SortBy is the field to sort by. Empty means the platform's own order.
 	SortBy    OrderSort     `url:"sort_by,omitempty"`
 	SortOrder api.SortOrder `url:"order_by,omitempty"`
 }
 
-// OrderSort is a field that orders are sorted by.
+// OrderSort is a sort field of orders.
 type OrderSort string
 
-// The fields that orders are sorted by.
+// The sort fields of orders.
 const (
 	OrderSortPatient       OrderSort = "patient_id"
 	OrderSortTreatmentPlan OrderSort = "treatment_plan_id"
@@ -83,7 +83,7 @@ const (
 	OrderSortNumber        OrderSort = "order_number"
 )
 
-// List returns the clinic's orders that match.
+// List returns the clinic's orders that match o.
 // API section: GET /clinic/orders.
 func (s Orders) List(o OrderListOptions, options ...api.RequestOption) *api.List[Order] {
 	completed := period.Period{Since: o.CompletedSince, Before: o.CompletedBefore}
@@ -102,8 +102,8 @@ func (s Orders) ListForPatient(patientID string, options ...api.RequestOption) *
 	return transport.NewList[Order](s.t, transport.Call{Operation: operation.PatientOrderList, Path: []string{patientID}, Options: options})
 }
 
-// Format prints type and id only.
+// Format prints type and ID only.
 func (o Order) Format(f fmt.State, _ rune) { redact.Format(f, "clinic.Order", o.ID) }
 
-// LogValue logs type and id only.
+// LogValue logs type and ID only.
 func (o Order) LogValue() slog.Value { return redact.LogValue("clinic.Order", o.ID) }

@@ -13,7 +13,7 @@ import (
 )
 
 // Patient is a patient of the clinic.
-// It prints as its type and id: see "Patient data" in package api.
+// It prints as its type and ID: see "Patient data" in package api.
 // API section: "Patient".
 type Patient struct {
 	ID        string `json:"id"`
@@ -25,19 +25,18 @@ type Patient struct {
 
 	DateOfBirth api.Date `json:"date_of_birth"`
 
-	// Gender is empty where not known.
+	// Gender is empty if unknown.
 	Gender Gender `json:"gender"`
 
-	// Discount is the patient's own; TotalDiscount includes the clinic's and is
-	// what applies to the patient's orders.
+	// Discount is the patient's own percentage. TotalDiscount adds the clinic's discount and
+	// applies to the patient's orders.
 	Discount      float64 `json:"discount"`
 	TotalDiscount float64 `json:"total_discount"`
 
-	// MobileNumber is in international form, a plus and digits; empty where not
-	// known.
+	// MobileNumber is a plus sign and digits, the international form. It is empty if unknown.
 	MobileNumber string `json:"mobile_number"`
 
-	// TextMessageNotification says whether the patient wants text messages.
+	// TextMessageNotification reports whether the patient wants text messages.
 	TextMessageNotification bool `json:"text_message_notification"`
 
 	Metadata Metadata `json:"metadata"`
@@ -53,9 +52,8 @@ const (
 	GenderX      Gender = "x"
 )
 
-// PatientSummary is what lists and searches return of a patient. [Patients.Get]
-// has the rest.
-// It prints as its type and id: see "Patient data" in package api.
+// PatientSummary is a patient in lists and searches. [Patients.Get] returns all fields. It
+// prints as its type and ID: see "Patient data" in package api.
 type PatientSummary struct {
 	ID        string `json:"id"`
 	FirstName string `json:"first_name"`
@@ -63,13 +61,12 @@ type PatientSummary struct {
 	Email     string `json:"email"`
 }
 
-// PatientCreate describes a patient to create.
-// It prints as its type and the metadata id: see "Patient data" in package api.
+// PatientCreate describes a patient to create. It prints as its type and the metadata ID: see
+// "Patient data" in package api.
 // API section: POST /clinic/patients.
 type PatientCreate struct {
-	// Email, FirstName and LastName are required, and white space alone is blank. A
-	// patient with this e-mail anywhere on the platform makes the call fail with
-	// [api.ErrValidation].
+	// Email, FirstName and LastName are required. White space alone is blank. If any patient of
+	// the platform has this e-mail address, the call fails with [api.ErrValidation].
 	Email     string `json:"email"`
 	FirstName string `json:"first_name"`
 	LastName  string `json:"last_name"`
@@ -79,8 +76,8 @@ type PatientCreate struct {
 	MobileNumber string   `json:"mobile_number,omitempty"`
 	Discount     float64  `json:"discount,omitempty"`
 
-	// SendWelcomeEmail left out means that the platform writes to the patient.
-	// Set it to false wherever the address may be a real person's.
+	// SendWelcomeEmail is whether the platform sends a welcome e-mail. Left out, it sends one.
+	// Set it to false if the address may belong to a real person.
 	SendWelcomeEmail api.Optional[bool] `json:"send_welcome_email,omitzero"`
 
 	Metadata Metadata `json:"metadata,omitzero"`
@@ -103,8 +100,8 @@ type PatientUpdate struct {
 // Patients calls the patient endpoints. Get it from [Service].
 type Patients struct{ t *transport.Client }
 
-// Create adds a patient. Where the answer is lost the error matches
-// [api.ErrMaybeApplied]: look the patient up before creating again.
+// Create adds a patient. If the response is lost, the error matches [api.ErrMaybeApplied]:
+// search for the patient before you create it again.
 // API section: POST /clinic/patients.
 func (s Patients) Create(ctx context.Context, p PatientCreate, options ...api.RequestOption) (*Patient, error) {
 	return transport.One[Patient](ctx, s.t, p.create(options))
@@ -123,15 +120,15 @@ func (s Patients) Update(ctx context.Context, id string, u PatientUpdate, option
 	return transport.One[Patient](ctx, s.t, transport.Call{Operation: operation.PatientUpdate, Path: []string{id}, Body: u, Options: options})
 }
 
-// Get returns one patient. An unknown id matches [api.ErrNotFound].
+// Get returns one patient. An unknown ID matches [api.ErrNotFound].
 // API section: GET /clinic/patients/<id>.
 func (s Patients) Get(ctx context.Context, id string, options ...api.RequestOption) (*Patient, error) {
 	return transport.One[Patient](ctx, s.t, transport.Call{Operation: operation.PatientGet, Path: []string{id}, Options: options})
 }
 
-// ByMetadataID returns the patient with the integrator's id. If there is none, the error matches
+// ByMetadataID returns the patient with your metadata ID. If there is none, the error matches
 // [api.ErrNotFound]. If there are several, it is an [*api.EnsureError] with the reason
-// [api.EnsureReasonAmbiguous] and the platform's ids. An empty id is an [*api.ArgumentError].
+// [api.EnsureReasonAmbiguous] and the platform's IDs. An empty ID is an [*api.ArgumentError].
 // API section: GET /clinic/metadata.
 func (s Patients) ByMetadataID(ctx context.Context, id string, options ...api.RequestOption) (*Patient, error) {
 	return metadata.Get[Patient](ctx, s.t, metadata.Patient, id, options)
@@ -143,39 +140,39 @@ func (s Patients) List(options ...api.RequestOption) *api.List[PatientSummary] {
 	return transport.NewList[PatientSummary](s.t, transport.Call{Operation: operation.PatientList, Options: options})
 }
 
-// PatientSearchOptions says which patients are looked for.
-// It prints as its type: see "Patient data" in package api.
+// PatientSearchOptions are the conditions of a patient search. It prints as its type: see
+// "Patient data" in package api.
 // API section: GET /clinic/search/patients.
 type PatientSearchOptions struct {
-	// Query is matched against first name, last name and e-mail. Empty, it is
-	// sent all the same, and is assumed to match every patient.
+	// Query is matched against first name, last name and e-mail address. An empty query is sent
+	// too. Assumption: it matches every patient.
 	Query string `url:"query"`
 }
 
-// Search returns the patients that match.
+// Search returns the patients that match o.
 // API section: GET /clinic/search/patients.
 func (s Patients) Search(o PatientSearchOptions, options ...api.RequestOption) *api.List[PatientSummary] {
 	return transport.NewList[PatientSummary](s.t, transport.Call{Operation: operation.PatientSearch, Query: o, Options: options})
 }
 
-// Format prints type and id only.
+// Format prints type and ID only.
 func (p Patient) Format(f fmt.State, _ rune) { redact.Format(f, "clinic.Patient", p.ID) }
 
-// LogValue logs type and id only.
+// LogValue logs type and ID only.
 func (p Patient) LogValue() slog.Value { return redact.LogValue("clinic.Patient", p.ID) }
 
-// Format prints type and id only.
+// Format prints type and ID only.
 func (p PatientSummary) Format(f fmt.State, _ rune) { redact.Format(f, "clinic.PatientSummary", p.ID) }
 
-// LogValue logs type and id only.
+// LogValue logs type and ID only.
 func (p PatientSummary) LogValue() slog.Value { return redact.LogValue("clinic.PatientSummary", p.ID) }
 
-// Format prints the type and the integrator's id only.
+// Format prints the type and the metadata ID only.
 func (p PatientCreate) Format(f fmt.State, _ rune) {
 	redact.Format(f, "clinic.PatientCreate", p.Metadata.ID)
 }
 
-// LogValue logs the type and the integrator's id only.
+// LogValue logs the type and the metadata ID only.
 func (p PatientCreate) LogValue() slog.Value {
 	return redact.LogValue("clinic.PatientCreate", p.Metadata.ID)
 }
@@ -186,7 +183,7 @@ func (u PatientUpdate) Format(f fmt.State, _ rune) { redact.Format(f, "clinic.Pa
 // LogValue logs the type only.
 func (u PatientUpdate) LogValue() slog.Value { return redact.LogValue("clinic.PatientUpdate", "") }
 
-// Format prints the type only: the search holds a name or an e-mail.
+// Format prints the type only, because the query contains a name or an e-mail address.
 func (o PatientSearchOptions) Format(f fmt.State, _ rune) {
 	redact.Format(f, "clinic.PatientSearchOptions", "")
 }

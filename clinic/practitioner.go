@@ -13,7 +13,7 @@ import (
 )
 
 // Practitioner is a practitioner of the clinic.
-// It prints as its type and id: see "Patient data" in package api.
+// It prints as its type and ID: see "Patient data" in package api.
 // API section: "Practitioner".
 type Practitioner struct {
 	ID        string `json:"id"`
@@ -30,11 +30,11 @@ type Practitioner struct {
 }
 
 // PractitionerCreate describes a practitioner to create.
-// It prints as its type and the metadata id: see "Patient data" in package api.
+// It prints as its type and the metadata ID: see "Patient data" in package api.
 // API section: POST /clinic/practitioners.
 type PractitionerCreate struct {
-	// All but Metadata are required, and white space alone is blank. The e-mail must
-	// be new to the platform, or the call fails with [api.ErrValidation].
+	// All fields except Metadata are required. White space alone is blank. If the e-mail
+	// address is not new to the platform, the call fails with [api.ErrValidation].
 	PractitionerTypeID string `json:"practitioner_type_id"`
 	Email              string `json:"email"`
 	FirstName          string `json:"first_name"`
@@ -57,8 +57,8 @@ type PractitionerUpdate struct {
 // Practitioners calls the practitioner endpoints. Get it from [Service].
 type Practitioners struct{ t *transport.Client }
 
-// Create adds a practitioner. Where the answer is lost the error matches
-// [api.ErrMaybeApplied]: look the practitioner up before creating again.
+// Create adds a practitioner. If the response is lost, the error matches
+// [api.ErrMaybeApplied]: search for the practitioner before you create it again.
 // API section: POST /clinic/practitioners.
 func (s Practitioners) Create(ctx context.Context, n PractitionerCreate, options ...api.RequestOption) (*Practitioner, error) {
 	return transport.One[Practitioner](ctx, s.t, n.create(options))
@@ -77,15 +77,15 @@ func (s Practitioners) Update(ctx context.Context, id string, u PractitionerUpda
 	return transport.One[Practitioner](ctx, s.t, transport.Call{Operation: operation.PractitionerUpdate, Path: []string{id}, Body: u, Options: options})
 }
 
-// Get returns one practitioner. An unknown id matches [api.ErrNotFound].
+// Get returns one practitioner. An unknown ID matches [api.ErrNotFound].
 // API section: GET /clinic/practitioners/<id>.
 func (s Practitioners) Get(ctx context.Context, id string, options ...api.RequestOption) (*Practitioner, error) {
 	return transport.One[Practitioner](ctx, s.t, transport.Call{Operation: operation.PractitionerGet, Path: []string{id}, Options: options})
 }
 
-// ByMetadataID returns the practitioner with the integrator's id. If there is none, the error matches
-// [api.ErrNotFound]. If there are several, it is an [*api.EnsureError] with the reason
-// [api.EnsureReasonAmbiguous] and the platform's ids. An empty id is an [*api.ArgumentError].
+// ByMetadataID returns the practitioner with your metadata ID. If there is none, the error
+// matches [api.ErrNotFound]. If there are several, it is an [*api.EnsureError] with the reason
+// [api.EnsureReasonAmbiguous] and the platform's IDs. An empty ID is an [*api.ArgumentError].
 // API section: GET /clinic/metadata.
 func (s Practitioners) ByMetadataID(ctx context.Context, id string, options ...api.RequestOption) (*Practitioner, error) {
 	return metadata.Get[Practitioner](ctx, s.t, metadata.Practitioner, id, options)
@@ -97,18 +97,18 @@ func (s Practitioners) List(options ...api.RequestOption) *api.List[Practitioner
 	return transport.NewList[Practitioner](s.t, transport.Call{Operation: operation.PractitionerList, Options: options})
 }
 
-// Format prints type and id only.
+// Format prints type and ID only.
 func (p Practitioner) Format(f fmt.State, _ rune) { redact.Format(f, "clinic.Practitioner", p.ID) }
 
-// LogValue logs type and id only.
+// LogValue logs type and ID only.
 func (p Practitioner) LogValue() slog.Value { return redact.LogValue("clinic.Practitioner", p.ID) }
 
-// Format prints the type and the integrator's id only.
+// Format prints the type and the metadata ID only.
 func (n PractitionerCreate) Format(f fmt.State, _ rune) {
 	redact.Format(f, "clinic.PractitionerCreate", n.Metadata.ID)
 }
 
-// LogValue logs the type and the integrator's id only.
+// LogValue logs the type and the metadata ID only.
 func (n PractitionerCreate) LogValue() slog.Value {
 	return redact.LogValue("clinic.PractitionerCreate", n.Metadata.ID)
 }

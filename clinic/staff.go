@@ -13,25 +13,25 @@ import (
 )
 
 // StaffMember is a member of the clinic's office staff.
-// It prints as its type and id: see "Patient data" in package api.
+// It prints as its type and ID: see "Patient data" in package api.
 // API section: "Staff".
 type StaffMember struct {
 	ID        string `json:"id"`
 	FirstName string `json:"first_name"`
 	LastName  string `json:"last_name"`
 
-	// Email is unique (an assumption: the API describes no attributes of staff).
+	// Email is unique. Assumption: the API does not describe the fields of staff.
 	Email string `json:"email"`
 
 	Metadata Metadata `json:"metadata"`
 }
 
 // StaffMemberCreate describes a staff member to create.
-// It prints as its type and the metadata id: see "Patient data" in package api.
+// It prints as its type and the metadata ID: see "Patient data" in package api.
 // API section: POST /clinic/staff.
 type StaffMemberCreate struct {
-	// All but Metadata are required, and white space alone is blank (an assumption: the
-	// API lists no arguments).
+	// All fields except Metadata are required, and white space alone is blank. Assumption: the
+	// API lists no arguments.
 	Email     string `json:"email"`
 	FirstName string `json:"first_name"`
 	LastName  string `json:"last_name"`
@@ -52,8 +52,8 @@ type StaffMemberUpdate struct {
 // Staff calls the staff endpoints. Get it from [Service].
 type Staff struct{ t *transport.Client }
 
-// Create adds a staff member. Where the answer is lost the error matches
-// [api.ErrMaybeApplied]: look the staff member up before creating again.
+// Create adds a staff member. If the response is lost, the error matches
+// [api.ErrMaybeApplied]: search for the staff member before you create it again.
 // API section: POST /clinic/staff.
 func (s Staff) Create(ctx context.Context, n StaffMemberCreate, options ...api.RequestOption) (*StaffMember, error) {
 	return transport.One[StaffMember](ctx, s.t, n.create(options))
@@ -72,15 +72,15 @@ func (s Staff) Update(ctx context.Context, id string, u StaffMemberUpdate, optio
 	return transport.One[StaffMember](ctx, s.t, transport.Call{Operation: operation.StaffUpdate, Path: []string{id}, Body: u, Options: options})
 }
 
-// Get returns one staff member. An unknown id matches [api.ErrNotFound].
+// Get returns one staff member. An unknown ID matches [api.ErrNotFound].
 // API section: GET /clinic/staff/<id>.
 func (s Staff) Get(ctx context.Context, id string, options ...api.RequestOption) (*StaffMember, error) {
 	return transport.One[StaffMember](ctx, s.t, transport.Call{Operation: operation.StaffGet, Path: []string{id}, Options: options})
 }
 
-// ByMetadataID returns the staff member with the integrator's id. If there is none, the error matches
-// [api.ErrNotFound]. If there are several, it is an [*api.EnsureError] with the reason
-// [api.EnsureReasonAmbiguous] and the platform's ids. An empty id is an [*api.ArgumentError].
+// ByMetadataID returns the staff member with your metadata ID. If there is none, the error
+// matches [api.ErrNotFound]. If there are several, it is an [*api.EnsureError] with the reason
+// [api.EnsureReasonAmbiguous] and the platform's IDs. An empty ID is an [*api.ArgumentError].
 // API section: GET /clinic/metadata.
 func (s Staff) ByMetadataID(ctx context.Context, id string, options ...api.RequestOption) (*StaffMember, error) {
 	return metadata.Get[StaffMember](ctx, s.t, metadata.Staff, id, options)
@@ -92,18 +92,18 @@ func (s Staff) List(options ...api.RequestOption) *api.List[StaffMember] {
 	return transport.NewList[StaffMember](s.t, transport.Call{Operation: operation.StaffList, Options: options})
 }
 
-// Format prints type and id only.
+// Format prints type and ID only.
 func (p StaffMember) Format(f fmt.State, _ rune) { redact.Format(f, "clinic.StaffMember", p.ID) }
 
-// LogValue logs type and id only.
+// LogValue logs type and ID only.
 func (p StaffMember) LogValue() slog.Value { return redact.LogValue("clinic.StaffMember", p.ID) }
 
-// Format prints the type and the integrator's id only.
+// Format prints the type and the metadata ID only.
 func (n StaffMemberCreate) Format(f fmt.State, _ rune) {
 	redact.Format(f, "clinic.StaffMemberCreate", n.Metadata.ID)
 }
 
-// LogValue logs the type and the integrator's id only.
+// LogValue logs the type and the metadata ID only.
 func (n StaffMemberCreate) LogValue() slog.Value {
 	return redact.LogValue("clinic.StaffMemberCreate", n.Metadata.ID)
 }
