@@ -20,7 +20,7 @@ type StaffMember struct {
 	FirstName string `json:"first_name"`
 	LastName  string `json:"last_name"`
 
-	// Email is unique. Assumption: the API does not describe the fields of staff.
+	// Email is unique (assumption: the API does not describe the fields of staff).
 	Email string `json:"email"`
 
 	Metadata Metadata `json:"metadata"`
@@ -30,8 +30,8 @@ type StaffMember struct {
 // It prints as its type and the metadata ID: see "Patient data" in package api.
 // API section: POST /clinic/staff.
 type StaffMemberCreate struct {
-	// All fields except Metadata are required, and white space alone is blank. Assumption: the
-	// API lists no arguments.
+	// All fields except Metadata are required, and white space alone is blank (assumption: the
+	// API lists no arguments).
 	Email     string `json:"email"`
 	FirstName string `json:"first_name"`
 	LastName  string `json:"last_name"`

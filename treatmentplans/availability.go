@@ -14,11 +14,11 @@ import (
 	"github.com/dispensary-go/dispensary/internal/transport"
 )
 
-// CheckAvailable looks up the variants that are recommended, one call for each that is
-// different, and returns an [*UnavailableError] that names those that the catalog does
-// not call available. A protocol may be older than the catalog, and the API does not say
-// whether a plan with such a variant is refused: ask before [Service.Create]. It
-// needs the scope catalog:read.
+// CheckAvailable looks up each distinct variant of the recommendations with one call. It
+// returns an [*UnavailableError] with the variants that the catalog does not call available. A
+// protocol may be older than the catalog, and the API does not document whether the platform
+// rejects a plan with such a variant, so call it before [Service.Create]. It needs the scope
+// catalog:read.
 // API section: GET /catalog/variants/<id>.
 func (s Service) CheckAvailable(ctx context.Context, recommendations []Recommendation, options ...api.RequestOption) error {
 	var wrong api.ArgumentErrors
@@ -57,23 +57,23 @@ func (s Service) CheckAvailable(ctx context.Context, recommendations []Recommend
 	return nil
 }
 
-// UnavailableError says which of the variants that are recommended are not available.
+// UnavailableError lists the recommended variants without the status available.
 type UnavailableError struct {
-	// Variants are in the order of the recommendations.
+	// Variants lists them in the order of the recommendations.
 	Variants []UnavailableVariant
 }
 
-// UnavailableVariant is a variant that is recommended and not available.
+// UnavailableVariant is a recommended variant that is not available.
 type UnavailableVariant struct {
-	// Position is the recommendation's in its list, from 0.
+	// Position is the index of the recommendation in its list, from 0.
 	Position  int
 	VariantID string
 
-	// Status is the catalog's; empty where it has none. See [catalog.Status] for what
-	// it can be: a backordered variant is not available either.
+	// Status is the status in the catalog, or empty if it has none. See [catalog.Status] for
+	// its values. A backordered variant is not available either.
 	Status catalog.Status
 
-	// Unknown is true where the catalog has no such variant.
+	// Unknown reports whether the catalog lacks the variant.
 	Unknown bool
 }
 
@@ -83,11 +83,11 @@ func (e *UnavailableError) Error() string {
 	for _, v := range e.Variants {
 		all = append(all, v.VariantID+" "+v.problem())
 	}
-	return "dispensary: variants that are not available: " + strings.Join(all, ", ")
+	return "dispensary: unavailable variants: " + strings.Join(all, ", ")
 }
 
-// Problem returns a sentence for each variant, by its field ("recommendations[1].variant_id");
-// see [api.ProblemOf].
+// Problem returns a sentence for each variant, by its field ("recommendations[1].variant_id").
+// See [api.ProblemOf].
 func (e *UnavailableError) Problem() *api.Problem {
 	p := &api.Problem{Status: http.StatusUnprocessableEntity, Title: "Some products are not available.", Fields: map[string][]string{}}
 	for _, v := range e.Variants {

@@ -19,7 +19,7 @@ func recommend(variants ...string) (all []treatmentplans.Recommendation) {
 	return all
 }
 
-func TestCheckAvailable(t *testing.T) {
+func TestCheckAvailableListsVariants(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	sold := b.Products.All()[1].VariantIDs[0]
@@ -39,24 +39,24 @@ func TestCheckAvailable(t *testing.T) {
 			"recommendations[2].variant_id": {"Recommendations[2].variant is not in the catalog"},
 			"recommendations[3].variant_id": {"Recommendations[3].variant is " + status},
 		}, api.ProblemOf(err).Fields)
-		assert.EqualError(t, err, "dispensary: variants that are not available: "+sold+" is "+status+", "+unknown+" is not in the catalog, "+sold+" is "+status)
-		assert.Len(t, b.Journal.Requests(), 3, "a variant is looked up once")
+		assert.EqualError(t, err, "dispensary: unavailable variants: "+sold+" is "+status+", "+unknown+" is not in the catalog, "+sold+" is "+status)
+		assert.Len(t, b.Journal.Requests(), 3, "each variant must be requested once")
 	}
 	require.NoError(t, b.CheckAvailable(t.Context(), recommend(b.variant)))
 	require.NoError(t, b.CheckAvailable(t.Context(), nil))
-	assert.EqualError(t, &treatmentplans.UnavailableError{Variants: []treatmentplans.UnavailableVariant{{VariantID: "v"}}}, "dispensary: variants that are not available: v has no status")
+	assert.EqualError(t, &treatmentplans.UnavailableError{Variants: []treatmentplans.UnavailableVariant{{VariantID: "v"}}}, "dispensary: unavailable variants: v has no status")
 }
 
-func TestCheckAvailableFails(t *testing.T) {
+func TestCheckAvailableRejectsBlankVariant(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	err := b.CheckAvailable(t.Context(), recommend(b.variant, "", " "))
 	assert.EqualError(t, err, "dispensary: variants.get: recommendations[1].variant_id can't be blank, recommendations[2].variant_id can't be blank")
-	assert.Empty(t, b.Journal.Requests(), "nothing is asked for until all can be")
+	assert.Empty(t, b.Journal.Requests(), "an invalid list must send nothing")
 
 	b.Close()
 	err = b.CheckAvailable(t.Context(), recommend(b.variant))
 	var failure *api.Error
-	require.ErrorAs(t, err, &failure, "what is not known is not unavailable")
+	require.ErrorAs(t, err, &failure, "a failed lookup must not count as unavailable")
 	assert.Equal(t, "variants.get", failure.Operation)
 }

@@ -15,69 +15,70 @@ import (
 	"github.com/dispensary-go/dispensary/internal/transport"
 )
 
-// PlanChoices is what a plan needs beyond its protocol; see [Protocol.NewPlan].
-// It prints as its type and the metadata id: see "Patient data" in package api.
+// PlanChoices contains the choices that a plan needs in addition to its protocol. See
+// [Protocol.NewPlan]. It prints as its type and the metadata ID: see "Patient data" in package
+// api.
 type PlanChoices struct {
-	// PractitionerID is who makes the plan. It is required: the protocol's own
-	// practitioner wrote it, and may only have shared it.
+	// PractitionerID is the practitioner who creates the plan. It is required. The protocol's
+	// own practitioner wrote the protocol and may only have shared it.
 	PractitionerID string
 
-	// State, as in [PlanCreate]: left empty the platform makes the plan active, and
-	// sends it to the patient at once.
+	// State is the state of the plan, as in [PlanCreate]. If it is empty, the platform makes
+	// the plan active and sends it to the patient at once.
 	State State
 
-	// PersonalMessage left out is the protocol's; null is none.
+	// PersonalMessage is the message of the plan. Left out, it is the protocol's message. Null
+	// means no message.
 	PersonalMessage api.Optional[string]
 
 	Metadata clinic.Metadata
 
-	// PermutationsAsInfo takes the protocol's DosagePermutations as AdditionalInfo
-	// wherever no [RecommendationChoice] decides.
+	// PermutationsAsInfo copies the protocol's DosagePermutations to AdditionalInfo for each
+	// recommendation without an AdditionalInfo in its [RecommendationChoice].
 	PermutationsAsInfo bool
 
-	// Recommendations are choices for the protocol's recommendations, in their order.
-	// It may be shorter.
+	// Recommendations are the choices for the protocol's recommendations, in the same order.
+	// The list may be shorter.
 	Recommendations []RecommendationChoice
 }
 
-// RecommendationChoice decides what a recommendation of a protocol leaves open.
+// RecommendationChoice contains the choices that one recommendation of a protocol leaves open.
 // It prints as its type: see "Patient data" in package api.
 type RecommendationChoice struct {
-	// Omit leaves the product out of the plan, for example because it is not available.
+	// Omit leaves the product out of the plan, for example because it is unavailable.
 	Omit bool
 
-	// UnitsToPurchase is how many packages to buy; 0 is the protocol's
-	// QuantityRecommended, and has to be more where that is 0.
+	// UnitsToPurchase is the number of packages to buy. 0 means the protocol's
+	// QuantityRecommended. If that is 0 too, UnitsToPurchase must be positive.
 	UnitsToPurchase int
 
-	// AdditionalInfo is what the plan says of how to take the product beside amount,
-	// frequency, duration and format; null is nothing. It has to be chosen where the
-	// protocol has DosagePermutations.
+	// AdditionalInfo is the plan's instruction in addition to amount, frequency, duration and
+	// format. Null means no instruction. It must be set or null if the protocol has
+	// DosagePermutations.
 	AdditionalInfo api.Optional[string]
 }
 
-// NewPlan returns the plan that the protocol describes, for [Service.Create] or
-// [Service.Ensure]. It calls nothing: get the protocol with [Protocols.Get] first (those
-// of lists have no recommendations), and ask [Service.CheckAvailable] afterwards. The
-// plan's recommendations are the protocol's in their order, less those that are
-// omitted; change them as you like.
+// NewPlan returns a plan from the protocol, for [Service.Create] or [Service.Ensure]. It sends
+// nothing. First get the protocol with [Protocols.Get], because protocols in lists have no
+// recommendations. Afterwards call [Service.CheckAvailable]. The plan contains the protocol's
+// recommendations in their order, without the omitted ones. You can change them.
 //
-// The API does not say how a protocol becomes a plan. These are assumptions:
-//   - QuantityRecommended is UnitsToPurchase. Where it is 0, or less, a number has to be
-//     chosen.
-//   - DosageAmount, DosageFrequency, DosageDuration and DosageFormat are the fields of
-//     [Dosage] with these names, word for word. An empty duration is left out.
-//   - DosagePermutations, of which "with food" is seen, has no field in a plan. The
-//     practitioner has to choose what becomes of it: it is neither dropped nor copied
-//     unasked, and never taken apart. Dosage.AdditionalInfo is where it can go.
-//   - Refill and VariantID mean the same in both.
-//   - CurrentState does not matter: the platform never learns of the protocol. Narrow
-//     the list with [ProtocolListOptions] to offer active ones only.
+// Assumptions, because the API does not document the conversion of a protocol to a plan:
+//   - QuantityRecommended becomes UnitsToPurchase. If it is 0 or less, you must choose a
+//     number.
+//   - DosageAmount, DosageFrequency, DosageDuration and DosageFormat become the [Dosage]
+//     fields of the same names, unchanged. An empty duration is left out.
+//   - DosagePermutations has no field in a plan. An observed value is "with food". The
+//     practitioner must choose to drop it or to copy it to Dosage.AdditionalInfo. NewPlan does
+//     neither by default and never splits it.
+//   - Refill and VariantID have the same meaning in both.
+//   - CurrentState has no effect, because the platform does not learn of the protocol. To
+//     offer only active protocols, filter the list with [ProtocolListOptions].
 //
-// What has to be chosen first is an [*api.ArgumentError], or [api.ArgumentErrors] for
-// several, by the plan's JSON names with the positions of the protocol:
-// "practitioner_id", "recommendations[1].units_to_purchase",
-// "recommendations[0].dosage.additional_info". [PlanChoices.ProblemOf] reads them.
+// A missing choice is an [*api.ArgumentError], or [api.ArgumentErrors] for several. They use
+// the plan's JSON names with the positions in the protocol: "practitioner_id",
+// "recommendations[1].units_to_purchase", "recommendations[0].dosage.additional_info".
+// [PlanChoices.ProblemOf] reads them.
 // API section: "Protocol (formerly template)", POST /clinic/patients/<patient_id>/treatment_plans.
 func (p Protocol) NewPlan(choices PlanChoices) (PlanCreate, error) {
 	var wrong api.ArgumentErrors
@@ -116,17 +117,17 @@ func (p Protocol) NewPlan(choices PlanChoices) (PlanCreate, error) {
 	return plan, nil
 }
 
-// ProblemOf returns the problem of an error as [api.ProblemOf] does, for the form that the
-// choices came from. Fields always have the positions of the protocol. The errors of
-// [Service.CheckAvailable], [Service.Create] and [Service.Ensure] have those of the plan, which
-// lacks the omitted recommendations. Messages name the field of a recommendation without its
-// position: "Units to purchase must be a whole number above 0".
+// ProblemOf returns the problem of an error like [api.ProblemOf], for the form with the
+// choices. Fields always have the positions in the protocol. The errors of
+// [Service.CheckAvailable], [Service.Create] and [Service.Ensure] have positions in the plan,
+// which lacks the omitted recommendations. Messages name the field of a recommendation without
+// its position: "Units to purchase must be a whole number above 0".
 func (c PlanChoices) ProblemOf(err error) *api.Problem {
 	p := api.ProblemOf(err)
 	if p == nil || len(p.Fields) == 0 {
 		return p
 	}
-	var argument *api.ArgumentError // of NewPlan: the call itself rejects no argument with a position
+	var argument *api.ArgumentError // from NewPlan: the call itself rejects no argument with a position
 	ofProtocol := errors.As(err, &argument) && argument.Operation == operation.TreatmentPlanCreate.Name
 	moved := map[string][]string{}
 	for field, messages := range p.Fields {
@@ -150,7 +151,7 @@ func (c PlanChoices) ProblemOf(err error) *api.Problem {
 	return p
 }
 
-// recommendationField takes apart "recommendations[1].dosage.format".
+// recommendationField splits a field such as "recommendations[1].dosage.format".
 func recommendationField(field string) (position int, inner string, ok bool) {
 	rest, ok := strings.CutPrefix(field, "recommendations[")
 	number, inner, found := strings.Cut(rest, "].")
@@ -158,7 +159,7 @@ func recommendationField(field string) (position int, inner string, ok bool) {
 	return position, inner, ok && found && err == nil
 }
 
-// ofProtocol returns the position in the protocol of a plan's recommendation.
+// ofProtocol returns the protocol position for a position in the plan.
 func (c PlanChoices) ofProtocol(position int) int {
 	for i, choice := range c.Recommendations {
 		if i <= position && choice.Omit {
@@ -168,7 +169,7 @@ func (c PlanChoices) ofProtocol(position int) int {
 	return position
 }
 
-// decide makes a recommendation of a plan, and reports what is left to choose.
+// decide returns the plan's recommendation, and the choices that are still missing.
 func (r ProtocolRecommendation) decide(choice RecommendationChoice, path string) (made Recommendation, wrong api.ArgumentErrors) {
 	units := choice.UnitsToPurchase
 	if units == 0 {
@@ -195,17 +196,17 @@ func wrongChoice(field, reason string) *api.ArgumentError {
 	return &api.ArgumentError{Operation: operation.TreatmentPlanCreate.Name, Field: field, Reason: reason}
 }
 
-// Format prints the type and the integrator's id only.
+// Format prints the type and the metadata ID only.
 func (c PlanChoices) Format(f fmt.State, _ rune) {
 	redact.Format(f, "treatmentplans.PlanChoices", c.Metadata.ID)
 }
 
-// LogValue logs the type and the integrator's id only.
+// LogValue logs the type and the metadata ID only.
 func (c PlanChoices) LogValue() slog.Value {
 	return redact.LogValue("treatmentplans.PlanChoices", c.Metadata.ID)
 }
 
-// Format prints the type only: the additional information is free text.
+// Format prints the type only, because the additional information is free text.
 func (c RecommendationChoice) Format(f fmt.State, _ rune) {
 	redact.Format(f, "treatmentplans.RecommendationChoice", "")
 }

@@ -12,18 +12,17 @@ import (
 	"github.com/dispensary-go/dispensary/internal/transport"
 )
 
-// DynamicLink leads to the platform's own page for a plan, where a practitioner
-// completes it. Open RedirectURL in a new tab; do not store or build such
-// addresses.
-// It prints as its type and the plan's id: see "Patient data" in package api.
+// DynamicLink is a link to the platform's own page for a plan, where a practitioner completes
+// it. Open RedirectURL in a new tab. Do not store or build such URLs. It prints as its type
+// and the plan's ID: see "Patient data" in package api.
 // API section: "Dynamic link".
 type DynamicLink struct {
 	RedirectURL string `json:"redirect_url"`
 
-	// TreatmentPlan holds ID, State and AvailableAt of the plan.
+	// TreatmentPlan contains the ID, State and AvailableAt of the plan.
 	TreatmentPlan PlanSummary `json:"treatment_plan"`
 
-	// Patient is the plan's patient, without metadata; nil where there is none.
+	// Patient is the plan's patient without metadata, or nil if there is none.
 	Patient *clinic.Patient `json:"patient"`
 }
 
@@ -31,19 +30,19 @@ type DynamicLink struct {
 // It prints as its type: see "Patient data" in package api.
 // API section: POST /clinic/dynamic_links/treatment_plans.
 type DynamicLinkCreate struct {
-	// PractitionerID is the practitioner who makes the plan. The API calls only the object
-	// that it is in required: that the practitioner whose token it is may leave it
-	// out is an assumption, and staff have to name one.
+	// PractitionerID is the practitioner who creates the plan. Assumption: you can leave it out
+	// if the token belongs to that practitioner, and must set it for a token of staff. The API
+	// requires only the object that contains it.
 	PractitionerID string
 
-	// Patient is found by its e-mail, or created; nil lets the practitioner
+	// Patient is the patient to find by e-mail address or to create. Nil lets the practitioner
 	// choose on the page.
 	Patient *DynamicLinkPatient
 }
 
-// DynamicLinkPatient is the patient of a new link. Email is required, and white space alone
-// is blank; the other fields are assumed to describe a patient that is created.
-// It prints as its type: see "Patient data" in package api.
+// DynamicLinkPatient is the patient of a new link. Email is required, and white space alone is
+// blank. Assumption: the other fields describe a patient to create. It prints as its type: see
+// "Patient data" in package api.
 type DynamicLinkPatient struct {
 	Email        string        `json:"email"`
 	FirstName    string        `json:"first_name,omitempty"`
@@ -53,8 +52,8 @@ type DynamicLinkPatient struct {
 	MobileNumber string        `json:"mobile_number,omitempty"`
 	Discount     float64       `json:"discount,omitempty"`
 
-	// SendWelcomeEmail left out means that the platform writes to a patient it
-	// creates.
+	// SendWelcomeEmail is whether the platform sends a welcome e-mail to a patient it creates.
+	// Left out, it sends one.
 	SendWelcomeEmail api.Optional[bool] `json:"send_welcome_email,omitzero"`
 }
 
@@ -67,8 +66,8 @@ func (s DynamicLinks) Get(ctx context.Context, planID string, options ...api.Req
 	return transport.One[DynamicLink](ctx, s.t, transport.Call{Operation: operation.DynamicLinkGet, Path: []string{planID}, Options: options})
 }
 
-// EmptyPlanURL returns the address of an empty plan. That nothing is created until the
-// practitioner saves it is an assumption.
+// EmptyPlanURL returns the URL of an empty plan. Assumption: the platform creates nothing
+// until the practitioner saves the plan.
 // API section: GET /clinic/dynamic_links/treatment_plans.
 func (s DynamicLinks) EmptyPlanURL(ctx context.Context, options ...api.RequestOption) (redirectURL string, err error) {
 	type link struct {
@@ -81,9 +80,8 @@ func (s DynamicLinks) EmptyPlanURL(ctx context.Context, options ...api.RequestOp
 	return l.RedirectURL, nil
 }
 
-// Create makes a draft plan, finds or creates its patient, and returns the link
-// to complete it. It needs the scope clinic:write, and patients:write where it
-// creates the patient.
+// Create creates a draft plan, finds or creates its patient, and returns the link to complete
+// it. It needs the scope clinic:write, and also patients:write if it creates the patient.
 // API section: POST /clinic/dynamic_links/treatment_plans.
 func (s DynamicLinks) Create(ctx context.Context, n DynamicLinkCreate, options ...api.RequestOption) (*DynamicLink, error) {
 	var blank []string
@@ -100,13 +98,13 @@ func (s DynamicLinks) Create(ctx context.Context, n DynamicLinkCreate, options .
 	return transport.One[DynamicLink](ctx, s.t, transport.Call{Operation: operation.DynamicLinkCreate, Body: body, Blank: blank, Options: options})
 }
 
-// Format prints the type and the plan's id only: the address alone allows
-// editing the plan.
+// Format prints only the type and the plan's ID, because the URL alone allows editing the
+// plan.
 func (l DynamicLink) Format(f fmt.State, _ rune) {
 	redact.Format(f, "treatmentplans.DynamicLink", l.TreatmentPlan.ID)
 }
 
-// LogValue logs the type and the plan's id only.
+// LogValue logs the type and the plan's ID only.
 func (l DynamicLink) LogValue() slog.Value {
 	return redact.LogValue("treatmentplans.DynamicLink", l.TreatmentPlan.ID)
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/dispensary-go/dispensary/treatmentplans"
 )
 
-// connect starts a platform with its small world, and returns a client that calls
-// as its first practitioner. A program gets its client from dispensary.New.
+// connect starts a fake platform with its small data set, and returns a client with the token
+// of its first practitioner. Your program gets its client from dispensary.New.
 func connect() (*dispensarytest.Server, *dispensary.Client) {
 	platform, err := dispensarytest.Start()
 	if err != nil {
@@ -25,7 +25,7 @@ func connect() (*dispensarytest.Server, *dispensary.Client) {
 	return platform, platform.Client(model.User{})
 }
 
-// A plan is written as a draft, and sent to the patient when it is activated.
+// Create a plan as a draft. Activating it sends it to the patient.
 func ExampleService_Create() {
 	platform, client := connect()
 	defer platform.Close()
@@ -59,7 +59,7 @@ func ExampleService_Create() {
 	// active - 1-2 capsule every night
 }
 
-// A form starts with the dosage that the practitioner prefers, or the manufacturer suggests.
+// Start with the practitioner's own dosage, or else the manufacturer's.
 func ExampleDosageOf() {
 	platform, client := connect()
 	defer platform.Close()
@@ -77,7 +77,7 @@ func ExampleDosageOf() {
 	// Output: 2 every morning
 }
 
-// An update replaces the recommendations, and only what it names beside them.
+// An update replaces the recommendations and changes the other fields that it sets.
 func ExampleService_Update() {
 	platform, client := connect()
 	defer platform.Close()
@@ -99,8 +99,8 @@ func ExampleService_Update() {
 	// Output: 1 One is enough for now. ehr-plan-7
 }
 
-// An active plan is canceled once. A plan in another state is refused, and stays
-// as it is.
+// Only an active plan can be canceled. The platform rejects any other plan and leaves it
+// unchanged.
 func ExampleService_Cancel() {
 	platform, client := connect()
 	defer platform.Close()
@@ -119,7 +119,7 @@ func ExampleService_Cancel() {
 	// true true
 }
 
-// The patient pays in the office, on a page that holds what the plan recommends.
+// The patient pays in the office, on a page with the recommendations of the plan.
 func ExampleService_InOfficeCheckout() {
 	platform, client := connect()
 	defer platform.Close()
@@ -129,7 +129,7 @@ func ExampleService_InOfficeCheckout() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(checkout.URL != "") // open it in a new tab; printed, a checkout hides it:
+	fmt.Println(checkout.URL != "") // open it in a new tab: a printed Checkout hides it
 	fmt.Println(checkout)
 	// Output:
 	// true
@@ -150,15 +150,14 @@ func ExampleService_ListForPatient() {
 	// Output: active true
 }
 
-// A dynamic link leads to the platform's own page, where a practitioner completes
-// a draft.
+// A dynamic link opens the platform's own page, where a practitioner completes a draft.
 func ExampleDynamicLinks_Create() {
 	platform, client := connect()
 	defer platform.Close()
 
 	link, err := client.TreatmentPlans.DynamicLinks.Create(context.Background(), treatmentplans.DynamicLinkCreate{
 		PractitionerID: platform.Practitioners.All()[0].ID,
-		Patient:        &treatmentplans.DynamicLinkPatient{Email: "jane.doe@example.org"}, // found, or created
+		Patient:        &treatmentplans.DynamicLinkPatient{Email: "jane.doe@example.org"}, // found or created
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -170,8 +169,7 @@ func ExampleDynamicLinks_Create() {
 	// true
 }
 
-// Protocols are plans to start from: their recommendations, and what a colleague
-// shares.
+// Protocols are reusable plans, created by the practitioner or shared by a colleague.
 func ExampleProtocols_ListForPractitioner() {
 	platform, client := connect()
 	defer platform.Close()
@@ -196,8 +194,8 @@ func ExampleProtocols_ListForPractitioner() {
 	// Winter Immunity (shared): 2 products
 }
 
-// A plan from a protocol: what the protocol leaves open is chosen, here by the
-// practitioner in a form, and the rest is taken over.
+// Create a plan from a protocol. The practitioner chooses the parts that the protocol leaves
+// open, here in a form. The plan copies the rest.
 func ExampleProtocol_NewPlan() {
 	platform, client := connect()
 	defer platform.Close()
@@ -236,8 +234,8 @@ func ExampleProtocol_NewPlan() {
 	// draft - Start two hours before bed. - with food, two hours before bed
 }
 
-// A protocol may be older than the catalog: look whether its products can be had
-// before the plan is made.
+// A protocol may be older than the catalog: check that its products are available before you
+// create the plan.
 func ExampleService_CheckAvailable() {
 	platform, client := connect()
 	defer platform.Close()
@@ -269,7 +267,7 @@ func ExampleService_CheckAvailable() {
 	if errors.As(err, &unavailable) {
 		for _, variant := range unavailable.Variants {
 			fmt.Println("recommendation", variant.Position, "is", variant.Status)
-			choices.Recommendations[variant.Position].Omit = true // nothing was omitted before: positions are the protocol's
+			choices.Recommendations[variant.Position].Omit = true // nothing was omitted before, so positions match the protocol
 		}
 	}
 	plan, err = protocol.NewPlan(choices)

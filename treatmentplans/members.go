@@ -10,14 +10,14 @@ import (
 	"github.com/dispensary-go/dispensary/clinic"
 )
 
-// UnknownMembers are members of a JSON object, without its braces. They print as their length
-// only.
+// UnknownMembers contains members of a JSON object, without its braces. It prints only their
+// length.
 type UnknownMembers string
 
 // Format prints the length, for every verb.
 func (m UnknownMembers) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, m.length()) }
 
-// LogValue logs the length.
+// LogValue returns the length.
 func (m UnknownMembers) LogValue() slog.Value { return slog.StringValue(m.length()) }
 
 func (m UnknownMembers) length() string { return fmt.Sprintf("%d bytes", len(m)) }
@@ -34,8 +34,8 @@ func (m UnknownMembers) appendTo(object []byte) []byte {
 	return append(append(object, m...), '}')
 }
 
-// body returns the body of an update. Few plans have unknown members, and only they pay for
-// writing them.
+// body returns the body of an update. Few plans have unknown members, and only those need the
+// slower encoding.
 func (u PlanUpdate) body() any {
 	known := true
 	for _, r := range u.Recommendations {
@@ -58,14 +58,14 @@ type updateBody struct {
 	Metadata        api.Optional[clinic.Metadata] `json:"metadata,omitzero"`
 }
 
-// updateLine embeds the recommendation, so that its fields are checked by their names.
+// updateLine embeds the recommendation, so that its fields are checked by name.
 type updateLine struct{ Recommendation }
 
 // MarshalJSON writes the recommendation and its dosage with their unknown members.
 func (l updateLine) MarshalJSON() ([]byte, error) {
 	line := struct {
 		Recommendation
-		Dosage json.RawMessage `json:"dosage,omitempty"` // shadows the embedded one
+		Dosage json.RawMessage `json:"dosage,omitempty"` // shadows the embedded field
 	}{Recommendation: l.Recommendation}
 	if l.Dosage != (Dosage{}) {
 		dosage, err := json.Marshal(l.Dosage)

@@ -9,8 +9,8 @@ import (
 	"github.com/dispensary-go/dispensary/internal/redact"
 )
 
-// Plan is a treatment plan. Lists return less: see [PlanSummary].
-// It prints as its type and id: see "Patient data" in package api.
+// Plan is a treatment plan. Lists return a [PlanSummary]. It prints as its type and ID: see
+// "Patient data" in package api.
 // API section: "Treatment plan".
 type Plan struct {
 	ID           string    `json:"id"`
@@ -18,15 +18,15 @@ type Plan struct {
 	Patient      PersonRef `json:"patient"`
 	Practitioner PersonRef `json:"practitioner"`
 
-	// AvailableAt is when the plan was sent to the patient; zero for a draft.
-	// The platform gives the date only.
+	// AvailableAt is the time at which the plan was sent to the patient, or zero for a draft.
+	// The platform provides only the date.
 	AvailableAt api.Timestamp `json:"available_at"`
 
 	CreatedAt api.Timestamp `json:"created_at"`
 	UpdatedAt api.Timestamp `json:"updated_at"`
 
-	// InvitationURL is where the patient sees the plan. Anyone who has it can
-	// see the plan: treat it as a secret.
+	// InvitationURL is the patient's page for the plan. Anyone with this URL can see the plan,
+	// so treat it as a secret.
 	InvitationURL string `json:"invitation_url"`
 
 	PersonalMessage string `json:"personal_message"`
@@ -37,10 +37,10 @@ type Plan struct {
 	Metadata clinic.Metadata `json:"metadata"`
 }
 
-// State is the state of a plan. Values that are not listed here may come.
+// State is the state of a plan. The platform may add values.
 type State string
 
-// The states: a draft is activated, an active plan is canceled.
+// The states. A draft can be activated, and an active plan can be canceled.
 // API section: "States and transitions".
 const (
 	StateDraft    State = "draft"
@@ -48,13 +48,13 @@ const (
 	StateCanceled State = "cancelled"
 )
 
-// PersonRef is a patient or a practitioner by id.
+// PersonRef refers to a patient or a practitioner by ID.
 type PersonRef struct {
 	ID string `json:"id"`
 }
 
-// PlanSummary is what lists return of a plan.
-// It prints as its type and id: see "Patient data" in package api.
+// PlanSummary is a plan in a list. It prints as its type and ID: see "Patient data" in package
+// api.
 type PlanSummary struct {
 	ID           string        `json:"id"`
 	State        State         `json:"state"`
@@ -66,27 +66,26 @@ type PlanSummary struct {
 }
 
 // PlanCreate describes a plan to create.
-// It prints as its type and the metadata id: see "Patient data" in package api.
+// It prints as its type and the metadata ID: see "Patient data" in package api.
 // API section: POST /clinic/patients/<patient_id>/treatment_plans.
 type PlanCreate struct {
-	// PractitionerID and Recommendations are required: white space alone, and a list of
-	// nothing, are blank. What a recommendation lacks is the platform's to say.
+	// PractitionerID and Recommendations are required. White space alone and an empty list are
+	// blank. The platform decides which fields a recommendation needs.
 	PractitionerID  string           `json:"practitioner_id"`
 	Recommendations []Recommendation `json:"recommendations"`
 
 	PersonalMessage string `json:"personal_message,omitempty"`
 
-	// State is StateDraft or StateActive. Left empty the platform makes the plan active:
-	// it is sent to the patient at once.
+	// State is StateDraft or StateActive. If it is empty, the platform makes the plan active
+	// and sends it to the patient at once.
 	State State `json:"state,omitempty"`
 
 	Metadata clinic.Metadata `json:"metadata,omitzero"`
 }
 
-// PlanUpdate changes a plan. Recommendations is required (nil is blank; whether a plan
-// can be left with an empty list is the platform's to say) and replaces the plan's
-// own; the other fields stay as they are where they are left out.
-// It prints as its type: see "Patient data" in package api.
+// PlanUpdate changes a plan. Recommendations is required and replaces the plan's own. Nil is
+// blank. The platform decides whether it accepts an empty list. Other fields stay as they are
+// if they are left out. It prints as its type: see "Patient data" in package api.
 // API section: PATCH /clinic/treatment_plans/<id>.
 type PlanUpdate struct {
 	Recommendations []Recommendation              `json:"recommendations"`
@@ -94,36 +93,36 @@ type PlanUpdate struct {
 	Metadata        api.Optional[clinic.Metadata] `json:"metadata,omitzero"`
 }
 
-// Checkout is a page where the plan's patient pays in the office.
-// It prints as its type: see "Patient data" in package api.
+// Checkout is a page for the plan's patient to pay in the office. It prints as its type: see
+// "Patient data" in package api.
 // API section: "In-office checkout".
 type Checkout struct {
-	// URL is to be opened, not stored or built.
+	// URL is the URL to open. Do not store or build it.
 	URL string `json:"url"`
 }
 
-// Format prints type and id only.
+// Format prints type and ID only.
 func (p Plan) Format(f fmt.State, _ rune) { redact.Format(f, "treatmentplans.Plan", p.ID) }
 
-// LogValue logs type and id only.
+// LogValue logs type and ID only.
 func (p Plan) LogValue() slog.Value { return redact.LogValue("treatmentplans.Plan", p.ID) }
 
-// Format prints type and id only.
+// Format prints type and ID only.
 func (s PlanSummary) Format(f fmt.State, _ rune) {
 	redact.Format(f, "treatmentplans.PlanSummary", s.ID)
 }
 
-// LogValue logs type and id only.
+// LogValue logs type and ID only.
 func (s PlanSummary) LogValue() slog.Value {
 	return redact.LogValue("treatmentplans.PlanSummary", s.ID)
 }
 
-// Format prints the type and the integrator's id only.
+// Format prints the type and the metadata ID only.
 func (n PlanCreate) Format(f fmt.State, _ rune) {
 	redact.Format(f, "treatmentplans.PlanCreate", n.Metadata.ID)
 }
 
-// LogValue logs the type and the integrator's id only.
+// LogValue logs the type and the metadata ID only.
 func (n PlanCreate) LogValue() slog.Value {
 	return redact.LogValue("treatmentplans.PlanCreate", n.Metadata.ID)
 }
@@ -134,7 +133,7 @@ func (u PlanUpdate) Format(f fmt.State, _ rune) { redact.Format(f, "treatmentpla
 // LogValue logs the type only.
 func (u PlanUpdate) LogValue() slog.Value { return redact.LogValue("treatmentplans.PlanUpdate", "") }
 
-// Format prints the type only: the address alone allows paying.
+// Format prints the type only, because the URL alone allows paying.
 func (c Checkout) Format(f fmt.State, _ rune) { redact.Format(f, "treatmentplans.Checkout", "") }
 
 // LogValue logs the type only.

@@ -8,32 +8,31 @@ import (
 	"github.com/dispensary-go/dispensary/internal/redact"
 )
 
-// Recommendation is one product of a plan and how to take it. The platform does
-// not say which fields it requires; VariantID and UnitsToPurchase are assumed to
-// be.
-// It prints as its type and the variant's id: see "Patient data" in package api.
+// Recommendation is one product of a plan with its dosage. Assumption: VariantID and
+// UnitsToPurchase are required. The API does not list the required fields. It prints as its
+// type and the variant's ID: see "Patient data" in package api.
 // API section: "Treatment plan" (recommendations).
 type Recommendation struct {
 	VariantID string `json:"variant_id"`
 
-	// Refill says whether the patient is to order again when it runs out.
+	// Refill reports whether the patient should order again when the product runs out.
 	Refill bool `json:"refill"`
 
-	// UnitsToPurchase is how many packages to buy.
+	// UnitsToPurchase is the number of packages to buy.
 	UnitsToPurchase int `json:"units_to_purchase"`
 
 	Dosage Dosage `json:"dosage,omitzero"`
 
-	// Unknown has the members that the platform has added since this release.
-	// [Service.Update] writes them back, because it replaces all recommendations. They are
-	// not part of the JSON of a Recommendation.
+	// Unknown contains members that the platform has added since this release. [Service.Update]
+	// writes them back, because it replaces all recommendations. They are not part of the JSON
+	// of a Recommendation.
 	Unknown UnknownMembers `json:"-" unknown:"keep"`
 }
 
-// Dosage says how a product is to be taken. Every field is free text to the platform. Any
-// text is sent and read unchanged. Events write recommended_amount, recommended_frequency and
-// recommended_duration, which a Dosage reads too.
-// It prints as its type: see "Patient data" in package api.
+// Dosage is the instruction for taking a product. Every field is free text for the platform,
+// and is sent and read unchanged. A Dosage also reads the names that events use:
+// recommended_amount, recommended_frequency and recommended_duration. It prints as its type:
+// see "Patient data" in package api.
 type Dosage struct {
 	// Amount is a number, a range or a fraction: "1", "1-2", "1/2".
 	Amount string `json:"amount,omitempty" alias:"recommended_amount"`
@@ -45,12 +44,12 @@ type Dosage struct {
 	Format         Format `json:"format,omitempty"`
 	AdditionalInfo string `json:"additional_info,omitempty"`
 
-	// Unknown is as in [Recommendation].
+	// Unknown contains members that the platform has added, as in [Recommendation].
 	Unknown UnknownMembers `json:"-" unknown:"keep"`
 }
 
-// DosageOf returns a dosage of the catalog for a recommendation. It returns the zero Dosage for
-// nil. The practitioner's own dosage comes before the manufacturer's:
+// DosageOf converts a dosage of the catalog for a recommendation. It returns the zero Dosage
+// for nil. To prefer the practitioner's own dosage to the manufacturer's, write
 //
 //	treatmentplans.DosageOf(cmp.Or(product.CustomDosage, product.Dosage))
 func DosageOf(d *catalog.Dosage) Dosage {
@@ -62,10 +61,10 @@ func DosageOf(d *catalog.Dosage) Dosage {
 	}
 }
 
-// Frequency is how often a product is to be taken, as text.
+// Frequency is the text for how often to take a product.
 type Frequency string
 
-// Frequencies that have been seen (an assumption: the API lists none).
+// Observed frequencies (assumption: the API lists none).
 const (
 	FrequencyOncePerDay       Frequency = "once per day"
 	FrequencyTwicePerDay      Frequency = "twice per day"
@@ -75,20 +74,21 @@ const (
 	FrequencyEveryNight       Frequency = "every night"
 )
 
-// Duration is how long a product is to be taken: a number of days, such as "30", or a text.
+// Duration is the text for how long to take a product: a number of days, such as "30", or
+// words.
 type Duration string
 
-// Durations that have been seen (an assumption: the API lists none).
+// Observed durations (assumption: the API lists none).
 const (
 	DurationAsNeeded             Duration = "as needed"
 	DurationUntilSymptomsResolve Duration = "until symptoms resolve"
 	DurationOngoing              Duration = "ongoing"
 )
 
-// Format is the form in which a product is taken, as text.
+// Format is the form of a product as text.
 type Format string
 
-// Formats that have been seen (an assumption: the API lists none).
+// Observed formats (assumption: the API lists none).
 const (
 	FormatCapsule     Format = "capsule"
 	FormatChewable    Format = "chewable"
@@ -104,19 +104,19 @@ const (
 	FormatTablet      Format = "tablet"
 )
 
-// Format prints the type and the variant's id only.
+// Format prints only the type and the variant's ID.
 func (r Recommendation) Format(f fmt.State, _ rune) {
 	redact.Format(f, "treatmentplans.Recommendation", r.VariantID)
 }
 
-// LogValue logs the type and the variant's id only.
+// LogValue returns only the type and the variant's ID.
 func (r Recommendation) LogValue() slog.Value {
 	return redact.LogValue("treatmentplans.Recommendation", r.VariantID)
 }
 
-// String returns the type only: the additional information is free text, and may
-// be about the patient. A field takes the name of the method that would cover
-// verbs made for numbers too.
+// String returns the type only, because the additional information is free text and may
+// concern the patient. A Format method would cover numeric verbs too, but a field has that
+// name.
 func (d Dosage) String() string { return "treatmentplans.Dosage()" }
 
 // GoString returns the type only.

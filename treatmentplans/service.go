@@ -9,9 +9,9 @@ import (
 	"github.com/dispensary-go/dispensary/internal/transport"
 )
 
-// Create makes a plan for a patient, as a draft or active. Where the answer is
-// lost the error matches [api.ErrMaybeApplied]: look before creating again, for a
-// second active plan is sent to the patient too.
+// Create creates a plan for a patient, as a draft or active. If the response is lost, the
+// error matches [api.ErrMaybeApplied]. Search before you create it again, because the platform
+// sends a second active plan to the patient too.
 // API section: POST /clinic/patients/<patient_id>/treatment_plans.
 func (s Service) Create(ctx context.Context, patientID string, n PlanCreate, options ...api.RequestOption) (*Plan, error) {
 	return transport.One[Plan](ctx, s.t, n.create(patientID, options))
@@ -25,23 +25,23 @@ func (n PlanCreate) create(patientID string, options []api.RequestOption) transp
 	return transport.Call{Operation: operation.TreatmentPlanCreate, Path: []string{patientID}, Body: n, Blank: blank, Options: options}
 }
 
-// Get returns one plan with its recommendations. An unknown id matches
+// Get returns one plan with its recommendations. An unknown ID matches
 // [api.ErrNotFound].
 // API section: GET /clinic/treatment_plans/<id>.
 func (s Service) Get(ctx context.Context, id string, options ...api.RequestOption) (*Plan, error) {
 	return transport.One[Plan](ctx, s.t, transport.Call{Operation: operation.TreatmentPlanGet, Path: []string{id}, Options: options})
 }
 
-// ByMetadataID returns the plan with the integrator's id. If there is none, the error matches
+// ByMetadataID returns the plan with your metadata ID. If there is none, the error matches
 // [api.ErrNotFound]. If there are several, it is an [*api.EnsureError] with the reason
-// [api.EnsureReasonAmbiguous] and the platform's ids. An empty id is an [*api.ArgumentError].
+// [api.EnsureReasonAmbiguous] and the platform's IDs. An empty ID is an [*api.ArgumentError].
 // API section: GET /clinic/metadata.
 func (s Service) ByMetadataID(ctx context.Context, id string, options ...api.RequestOption) (*Plan, error) {
 	return metadata.Get[Plan](ctx, s.t, metadata.TreatmentPlan, id, options)
 }
 
-// Update replaces a plan's recommendations and changes what u sets beside them. It writes
-// the unknown members of a recommendation that was read.
+// Update replaces a plan's recommendations and changes the other fields that u sets. It writes
+// back the unknown members of recommendations that you have read.
 // API section: PATCH /clinic/treatment_plans/<id>.
 func (s Service) Update(ctx context.Context, id string, u PlanUpdate, options ...api.RequestOption) (*Plan, error) {
 	call := transport.Call{Operation: operation.TreatmentPlanUpdate, Path: []string{id}, Body: u.body(), Options: options}
@@ -51,22 +51,22 @@ func (s Service) Update(ctx context.Context, id string, u PlanUpdate, options ..
 	return transport.One[Plan](ctx, s.t, call)
 }
 
-// Activate makes a draft active and sends it to the patient. A plan that is no
-// draft is assumed to be refused with [api.ErrValidation].
+// Activate makes a draft active and sends it to the patient. Assumption: the platform rejects
+// any other plan with [api.ErrValidation].
 // API section: PATCH /clinic/treatment_plans/<id>/activate.
 func (s Service) Activate(ctx context.Context, id string, options ...api.RequestOption) (*Plan, error) {
 	return transport.One[Plan](ctx, s.t, transport.Call{Operation: operation.TreatmentPlanActivate, Path: []string{id}, Options: options})
 }
 
-// Cancel cancels an active plan; its recommendations are gone after that. A plan
-// that is not active is assumed to be refused with [api.ErrValidation].
+// Cancel cancels an active plan and removes its recommendations. Assumption: the platform
+// rejects any other plan with [api.ErrValidation].
 // API section: PATCH /clinic/treatment_plans/<id>/cancel.
 func (s Service) Cancel(ctx context.Context, id string, options ...api.RequestOption) (*Plan, error) {
 	return transport.One[Plan](ctx, s.t, transport.Call{Operation: operation.TreatmentPlanCancel, Path: []string{id}, Options: options})
 }
 
-// InOfficeCheckout clears the cart of the plan's patient, fills it from the plan
-// and returns the page where the patient pays in the office.
+// InOfficeCheckout clears the cart of the plan's patient, fills it from the plan and returns
+// the page for paying in the office.
 // API section: POST /clinic/treatment_plans/<id>/in_office_checkout.
 func (s Service) InOfficeCheckout(ctx context.Context, id string, options ...api.RequestOption) (*Checkout, error) {
 	return transport.One[Checkout](ctx, s.t, transport.Call{Operation: operation.TreatmentPlanCheckout, Path: []string{id}, Options: options})
@@ -74,15 +74,15 @@ func (s Service) InOfficeCheckout(ctx context.Context, id string, options ...api
 
 // ListOptions sort a patient's plans.
 type ListOptions struct {
-	// SortBy is the platform's own order where it is empty.
+	// SortBy is the field to sort by. Empty means the platform's own order.
 	SortBy    Sort          `url:"sort_by,omitempty"`
 	SortOrder api.SortOrder `url:"order_by,omitempty"`
 }
 
-// Sort is a field that plans are sorted by.
+// Sort is a sort field of plans.
 type Sort string
 
-// The fields that plans are sorted by.
+// The sort fields of plans.
 const (
 	SortCreatedAt Sort = "created_at"
 	SortUpdatedAt Sort = "updated_at"

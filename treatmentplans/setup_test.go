@@ -8,11 +8,10 @@ import (
 	"github.com/dispensary-go/dispensary/treatmentplans"
 )
 
-// unknown is an id that nothing has.
+// unknown is an ID without a record.
 const unknown = "00000000-0000-4000-8000-000000000000"
 
-// bench is a platform, and its treatment plans as the first practitioner sees
-// them.
+// bench is a fake platform, and its treatment plans for the first practitioner.
 type bench struct {
 	treatmentplans.Service
 	*dispensarytest.Server

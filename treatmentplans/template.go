@@ -11,11 +11,10 @@ import (
 	"github.com/dispensary-go/dispensary/internal/transport"
 )
 
-// Template is what protocols were called before. Lists carry ID, Name and
-// CurrentState only.
-// It prints as its type and id: see "Patient data" in package api.
+// Template is the former name of a protocol. Lists return only ID, Name and CurrentState. It
+// prints as its type and ID: see "Patient data" in package api.
 //
-// Deprecated: the platform has replaced templates by protocols; use [Protocol].
+// Deprecated: the platform has replaced templates by protocols. Use [Protocol].
 // API section: "Protocol" (template), "Versioning" 5.
 type Template struct {
 	ID              string                   `json:"id"`
@@ -47,8 +46,8 @@ func (s Templates) ListForPractitioner(practitionerID string, options ...api.Req
 	return transport.NewList[Template](s.t, transport.Call{Operation: operation.TemplateList, Path: []string{practitionerID}, Options: options})
 }
 
-// Format prints type and id only.
+// Format prints type and ID only.
 func (t Template) Format(f fmt.State, _ rune) { redact.Format(f, "treatmentplans.Template", t.ID) }
 
-// LogValue logs type and id only.
+// LogValue logs type and ID only.
 func (t Template) LogValue() slog.Value { return redact.LogValue("treatmentplans.Template", t.ID) }

@@ -1,10 +1,6 @@
-// Package treatmentplans creates and follows treatment plans: what a
-// practitioner recommends to a patient. It also makes the links to the
-// platform's own pages where a practitioner completes a plan.
-//
-// A plan is created as a draft or active. A draft is activated, which sends it
-// to the patient; an active plan is canceled, which empties its recommendations.
-// Protocols are reusable plans, and read-only: [Protocol.NewPlan] returns a plan for one.
+// Package treatmentplans creates, reads and changes treatment plans: a practitioner's
+// recommendations to a patient. It also creates links to the platform's own pages for
+// completing a plan.
 //
 //	plan, err := client.TreatmentPlans.Create(ctx, patientID, treatmentplans.PlanCreate{
 //		PractitionerID:  practitionerID,
@@ -13,8 +9,12 @@
 //	})
 //	plan, err = client.TreatmentPlans.Activate(ctx, plan.ID)
 //
-// Plans are patient data. The types of this package print their type and id only; see
-// "Patient data" in package api for the exceptions.
+// A new plan is a draft or active. Activation sends a draft to the patient. Cancellation
+// empties the recommendations of an active plan. Protocols are reusable, read-only plans.
+// [Protocol.NewPlan] returns a plan for a protocol.
+//
+// Plans are patient data. The types of this package print only their type and ID. See "Patient
+// data" in package api for the exceptions.
 //
 // API sections: "Treatment plans", "Protocols and templates", "Dynamic links".
 package treatmentplans
@@ -26,7 +26,7 @@ type Service struct {
 	DynamicLinks DynamicLinks
 	Protocols    Protocols
 
-	// Templates is what protocols were called before.
+	// Templates is the former name of Protocols.
 	//
 	// Deprecated: use Protocols.
 	Templates Templates
@@ -34,7 +34,7 @@ type Service struct {
 	t *transport.Client
 }
 
-// NewService returns the service. Only this module can call it: t is internal.
+// NewService returns the service. It is for this module only: t is internal.
 func NewService(t *transport.Client) Service {
 	return Service{
 		DynamicLinks: DynamicLinks{t},
