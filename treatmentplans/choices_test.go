@@ -23,7 +23,7 @@ func sleepProtocol() *treatmentplans.Protocol {
 	}
 }
 
-func TestNewPlan(t *testing.T) {
+func TestNewPlanAppliesChoices(t *testing.T) {
 	t.Parallel()
 	plan, err := sleepProtocol().NewPlan(treatmentplans.PlanChoices{
 		PractitionerID: "prescriber", State: treatmentplans.StateDraft, Metadata: clinic.Metadata{ID: "ehr-7"},
@@ -47,7 +47,7 @@ func TestNewPlan(t *testing.T) {
 		assert.Equal(t, want, plan.PersonalMessage)
 		require.Len(t, plan.Recommendations, 1)
 		assert.Equal(t, "with food", plan.Recommendations[0].Dosage.AdditionalInfo)
-		assert.Equal(t, 5, plan.Recommendations[0].UnitsToPurchase, "the choice goes before what the protocol recommends")
+		assert.Equal(t, 5, plan.Recommendations[0].UnitsToPurchase, "the choice must override the protocol's quantity")
 	}
 
 	plan, err = sleepProtocol().NewPlan(treatmentplans.PlanChoices{
@@ -56,10 +56,10 @@ func TestNewPlan(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []treatmentplans.Recommendation{
 		{VariantID: "v2", UnitsToPurchase: 3, Dosage: treatmentplans.Dosage{Amount: "1/2", Duration: "30"}},
-	}, plan.Recommendations, "each choice is that of its line")
+	}, plan.Recommendations, "each choice must apply to its own line")
 }
 
-func TestNewPlanNamesWhatHasToBeChosen(t *testing.T) {
+func TestNewPlanNamesMissingChoices(t *testing.T) {
 	t.Parallel()
 	info := "recommendations[0].dosage.additional_info"
 	type choices = treatmentplans.PlanChoices
@@ -69,18 +69,18 @@ func TestNewPlanNamesWhatHasToBeChosen(t *testing.T) {
 		choices choices
 		fields  []string
 	}{
-		"nothing chosen":         {nil, choices{}, []string{"practitioner_id", info, "recommendations[1].units_to_purchase"}},
-		"a blank practitioner":   {nil, choices{PractitionerID: " ", PermutationsAsInfo: true, Recommendations: lines{{}, {Omit: true}}}, []string{"practitioner_id"}},
-		"permutations":           {nil, choices{PractitionerID: "x", Recommendations: lines{{}, {UnitsToPurchase: 1}}}, []string{info}},
-		"permutations, by rule":  {nil, choices{PractitionerID: "x", PermutationsAsInfo: true, Recommendations: lines{{}, {UnitsToPurchase: 1}}}, nil},
-		"permutations, dropped":  {nil, choices{PractitionerID: "x", Recommendations: lines{{AdditionalInfo: api.Null[string]()}, {Omit: true}}}, nil},
-		"what is omitted":        {nil, choices{PractitionerID: "x", Recommendations: lines{{Omit: true}, {UnitsToPurchase: 1}}}, nil},
-		"everything omitted":     {nil, choices{PractitionerID: "x", Recommendations: lines{{Omit: true}, {Omit: true}}}, []string{"recommendations"}},
-		"fewer than none":        {nil, choices{PractitionerID: "x", PermutationsAsInfo: true, Recommendations: lines{{UnitsToPurchase: -1}, {UnitsToPurchase: 1}}}, []string{"recommendations[0].units_to_purchase"}},
-		"more than there are":    {nil, choices{PractitionerID: "x", PermutationsAsInfo: true, Recommendations: lines{{}, {UnitsToPurchase: 1}, {}, {Omit: true}}}, []string{"recommendations[2]", "recommendations[3]"}},
-		"a protocol of a list":   {func(p *treatmentplans.Protocol) { p.Recommendations = nil }, choices{PractitionerID: "x"}, []string{"recommendations"}},
-		"a quantity below none":  {func(p *treatmentplans.Protocol) { p.Recommendations[0].QuantityRecommended = -2 }, choices{PractitionerID: "x", PermutationsAsInfo: true, Recommendations: lines{{}, {Omit: true}}}, []string{"recommendations[0].units_to_purchase"}},
-		"a variant that is none": {func(p *treatmentplans.Protocol) { p.Recommendations[0].VariantID = "" }, choices{PractitionerID: "x", PermutationsAsInfo: true, Recommendations: lines{{}, {Omit: true}}}, []string{"recommendations[0].variant_id"}},
+		"no choices":            {nil, choices{}, []string{"practitioner_id", info, "recommendations[1].units_to_purchase"}},
+		"blank practitioner":    {nil, choices{PractitionerID: " ", PermutationsAsInfo: true, Recommendations: lines{{}, {Omit: true}}}, []string{"practitioner_id"}},
+		"permutations":          {nil, choices{PractitionerID: "x", Recommendations: lines{{}, {UnitsToPurchase: 1}}}, []string{info}},
+		"permutations, by rule": {nil, choices{PractitionerID: "x", PermutationsAsInfo: true, Recommendations: lines{{}, {UnitsToPurchase: 1}}}, nil},
+		"permutations, dropped": {nil, choices{PractitionerID: "x", Recommendations: lines{{AdditionalInfo: api.Null[string]()}, {Omit: true}}}, nil},
+		"first omitted":         {nil, choices{PractitionerID: "x", Recommendations: lines{{Omit: true}, {UnitsToPurchase: 1}}}, nil},
+		"all omitted":           {nil, choices{PractitionerID: "x", Recommendations: lines{{Omit: true}, {Omit: true}}}, []string{"recommendations"}},
+		"negative units":        {nil, choices{PractitionerID: "x", PermutationsAsInfo: true, Recommendations: lines{{UnitsToPurchase: -1}, {UnitsToPurchase: 1}}}, []string{"recommendations[0].units_to_purchase"}},
+		"too many choices":      {nil, choices{PractitionerID: "x", PermutationsAsInfo: true, Recommendations: lines{{}, {UnitsToPurchase: 1}, {}, {Omit: true}}}, []string{"recommendations[2]", "recommendations[3]"}},
+		"protocol of a list":    {func(p *treatmentplans.Protocol) { p.Recommendations = nil }, choices{PractitionerID: "x"}, []string{"recommendations"}},
+		"negative quantity":     {func(p *treatmentplans.Protocol) { p.Recommendations[0].QuantityRecommended = -2 }, choices{PractitionerID: "x", PermutationsAsInfo: true, Recommendations: lines{{}, {Omit: true}}}, []string{"recommendations[0].units_to_purchase"}},
+		"blank variant":         {func(p *treatmentplans.Protocol) { p.Recommendations[0].VariantID = "" }, choices{PractitionerID: "x", PermutationsAsInfo: true, Recommendations: lines{{}, {Omit: true}}}, []string{"recommendations[0].variant_id"}},
 	} {
 		protocol := sleepProtocol()
 		if test.change != nil {
@@ -98,7 +98,7 @@ func TestNewPlanNamesWhatHasToBeChosen(t *testing.T) {
 	}
 }
 
-// fieldsOf returns the fields of a problem, nil for no problem.
+// fieldsOf returns the fields of a problem, or nil without a problem.
 func fieldsOf(p *api.Problem) map[string][]string {
 	if p == nil {
 		return nil
@@ -114,9 +114,8 @@ func keys(fields map[string][]string) []string {
 	return all
 }
 
-// A form shows what is wrong beside the lines of the protocol, also where the plan has
-// fewer of them.
-func TestErrorsHaveThePositionsOfTheProtocol(t *testing.T) {
+// A form shows errors beside the lines of the protocol, even if the plan has fewer lines.
+func TestProblemUsesProtocolPositions(t *testing.T) {
 	t.Parallel()
 	type lines = []treatmentplans.RecommendationChoice
 	info := api.Value[string]("with food")

@@ -20,7 +20,7 @@ import (
 	"github.com/dispensary-go/dispensary/treatmentplans"
 )
 
-// stored answers every request with one plan, and keeps the last body that it received.
+// stored responds to every request with one plan, and stores the last request body.
 type stored struct {
 	plan string
 	body string
@@ -62,7 +62,7 @@ func TestUpdateKeepsUnknownMembers(t *testing.T) {
 	assert.Contains(t, api.ProblemOf(err).Fields, "recommendations[1].variant_id")
 }
 
-func TestUnknownMembersDoNotPrint(t *testing.T) {
+func TestUnknownMembersPrintLengthOnly(t *testing.T) {
 	t.Parallel()
 	platform := &stored{plan: planOfTomorrow}
 	client := dispensarytest.New(t).Client(model.User{}, dispensary.WithTransport(platform))
@@ -79,5 +79,5 @@ func TestUnknownMembersDoNotPrint(t *testing.T) {
 	assert.NotContains(t, text, "marked")
 	assert.NotContains(t, text, "6d61726b6564")
 	line := plan.Recommendations[0]
-	assert.True(t, line == plan.Recommendations[0], "recommendations compare")
+	assert.True(t, line == plan.Recommendations[0], "recommendations must be comparable")
 }

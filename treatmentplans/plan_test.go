@@ -13,8 +13,8 @@ import (
 	"github.com/dispensary-go/dispensary/treatmentplans"
 )
 
-// A dosage is read in both spellings, that of the endpoints and that of events.
-func TestRecommendationSpellings(t *testing.T) {
+// A dosage decodes with the names of the endpoints and with the names of events.
+func TestRecommendationDecodesBothSpellings(t *testing.T) {
 	t.Parallel()
 	want := treatmentplans.Recommendation{
 		VariantID: "v-1", Refill: true, UnitsToPurchase: 2,
@@ -42,7 +42,7 @@ func TestRecommendationSpellings(t *testing.T) {
 	assert.Equal(t, []jsondecode.Invalid{{Field: "dosage.amount"}}, invalid)
 }
 
-func TestInOfficeCheckout(t *testing.T) {
+func TestInOfficeCheckoutFillsCart(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	plan, err := b.Create(t.Context(), b.patient, treatmentplans.PlanCreate{
@@ -62,7 +62,7 @@ func TestEmptyPlanURLReportsErrors(t *testing.T) {
 	require.ErrorIs(t, err, api.ErrUnauthorized)
 }
 
-func TestDosageOfCatalog(t *testing.T) {
+func TestDosageOfConvertsCatalogDosage(t *testing.T) {
 	t.Parallel()
 	assert.Zero(t, treatmentplans.DosageOf(nil))
 	suggested := &catalog.Dosage{Amount: "1-2", Frequency: "twice per day", Duration: "30", Format: "capsule", AdditionalInfo: "with food"}

@@ -10,7 +10,7 @@ import (
 	"github.com/dispensary-go/dispensary/treatmentplans"
 )
 
-func TestProtocolRecommendationKeepsItsDuration(t *testing.T) {
+func TestProtocolRecommendationKeepsDuration(t *testing.T) {
 	t.Parallel()
 	var line treatmentplans.ProtocolRecommendation
 	require.NoError(t, json.Unmarshal([]byte(`{"dosage_duration":"30"}`), &line))
