@@ -1,37 +1,37 @@
-// Package events has what the platform reports about things that happened on
-// it: the types of event, the envelope they arrive in, and the objects they
-// carry.
-//
-// An event is read in two steps, because they have different needs. [Parse]
-// takes a webhook body in any envelope that is in use and finds out which event
-// it is; it checks that the body is JSON, builds nothing from the bulk of it,
-// and asks for no more than an id and a type, so that no field the platform may
-// add or change can make an event unacceptable. [As] turns the data of an event
-// into the object it concerns:
+// Package events reads the platform's events: their types, the envelope around them and the
+// data of the objects that they concern. It also lists past events and webhook deliveries.
 //
 //	event, err := events.Parse(body)
 //	…
 //	order, err := events.As[clinic.Order](event)
 //	…
-//	order.ID                 // the event's id
+//	order.ID                 // the event's ID
 //	order.Object.OrderNumber // the order
 //	order.Data               // the data as it arrived
 //
-// Programs that receive webhooks do neither by hand: package webhook's Router
-// hands them the typed event.
+// Programs that receive webhooks need neither call: the Router of package webhook passes the
+// typed event to your function.
 //
-// # What the platform promises, and what it does not
+// # Usage
 //
-// Events are kept for 30 days. None is created for what an application does
-// through the API itself. A clinic that has several integrations gets the same
-// event once for each: together with its id, an event's IntegrationID says
-// them apart. Order is attempted, not guaranteed; an event may come twice.
+// [Parse] identifies the event in a webhook body. It checks that the body is JSON and needs
+// only an ID and a type, so a field that the platform adds or changes never makes an event
+// unreadable. It does not decode the data. [As] decodes the data into the object.
 //
-// # Nothing leaks
+// [Service.List] returns past events, for example events missed while webhooks failed.
+// [Service.Get] returns one event with its data. Both calls need the root client.
 //
-// An [Event] or a [Typed] event prints as its type and id, in logs too. See "Patient
-// data" in package api for the exceptions. Errors name type, id and field, and never
-// repeat data.
+// # Guarantees
+//
+// The platform keeps events for 30 days. It creates none for the calls of an application. A
+// clinic with several integrations receives the same event once for each: ID and IntegrationID
+// together identify it. The platform attempts to send events in order, without a guarantee. An
+// event may arrive twice.
+//
+// # Privacy
+//
+// An [Event] or a [Typed] event prints as its type and ID, also in logs. See "Patient data" in
+// package api for the exceptions. Errors contain type, ID and field, but never data.
 //
 // API section: "Events".
 package events

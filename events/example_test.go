@@ -14,8 +14,7 @@ import (
 	"github.com/dispensary-go/dispensary/events"
 )
 
-// An event is recognized first, which any envelope and any type allows, and its
-// data is decoded when it is needed.
+// Parse identifies an event in any envelope and of any type. Decode its data later.
 func ExampleParse() {
 	event, err := events.Parse([]byte(`{"event_payload":{"event":{"id":"evt_1","type":"invoice.paid","data":{"amount":"12.50"}}}}`))
 	if err != nil {
@@ -29,10 +28,10 @@ func ExampleParse() {
 	// Output:
 	// invoice.paid "evt_1"
 	// {"amount":"12.50"}
-	// events: body holds no event with an id and a type
+	// events: body contains no event with an id and a type
 }
 
-// The data of an order comes wrapped or bare; both decode to the same.
+// The data of an order may be wrapped or bare. Both forms decode to the same order.
 func ExampleAs() {
 	for _, body := range []string{
 		`{"event":{"id":"evt_1","type":"order.placed","data":{"order":{"id":"or_1","order_number":"R100"}}}}`,
@@ -56,8 +55,8 @@ func ExampleAs() {
 	// events: event is about another kind of object: patient.created "evt_3"
 }
 
-// connect starts a platform with its small world, and returns a client that calls
-// as its first practitioner. A program gets its client from dispensary.New.
+// connect starts a fake platform with its small data set, and returns a client with the token
+// of its first practitioner. Your program gets its client from dispensary.New.
 func connect() (*dispensarytest.Server, *dispensary.Client) {
 	platform, err := dispensarytest.Start()
 	if err != nil {
@@ -66,8 +65,7 @@ func connect() (*dispensarytest.Server, *dispensary.Client) {
 	return platform, platform.Client(model.User{})
 }
 
-// The record of events has the events that a webhook missed. Lists leave the data out, and
-// Get returns it.
+// List the events that a webhook missed. Lists leave the data out, and Get returns it.
 func ExampleService_List() {
 	platform, client := connect()
 	defer platform.Close()
@@ -95,7 +93,8 @@ func ExampleService_List() {
 	// Output: order.placed 30.64 1 line item
 }
 
-// An event that is unknown, or older than 30 days, is not found.
+// Get returns an event with its data. An unknown event, or one older than 30 days, is not
+// found.
 func ExampleService_Get() {
 	platform, client := connect()
 	defer platform.Close()
@@ -116,8 +115,8 @@ func ExampleService_Get() {
 	// Output: patient.created Ada
 }
 
-// The delivery log says what became of a webhook: here, an endpoint that answers
-// without the challenge.
+// The delivery log shows the attempts of a webhook. Here the endpoint responds with 404 and
+// without the challenge token.
 func ExampleDeliveries_List() {
 	clock := dispensarytest.FrozenClock(time.Now())
 	platform, err := dispensarytest.Start(dispensarytest.WithClock(clock))
@@ -135,7 +134,7 @@ func ExampleDeliveries_List() {
 	if _, _, err := p.Orders.Place(p.Patients.All()[0].ID, model.OrderCreate{}); err != nil {
 		log.Fatal(err)
 	}
-	clock.Advance(0) // what is due is delivered
+	clock.Advance(0) // run due deliveries
 
 	page, err := client.Events.Deliveries.List(events.DeliveryListOptions{Outcome: events.DeliveryOutcomeUndelivered}).Page(context.Background())
 	if err != nil {
@@ -146,10 +145,10 @@ func ExampleDeliveries_List() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Println(event.Type, "attempt", delivery.AttemptNumber, "answered", delivery.ResponseStatus)
+		fmt.Println(event.Type, "attempt", delivery.AttemptNumber, "got status", delivery.ResponseStatus)
 		fmt.Println("next attempt in", delivery.NextAttemptAt.Sub(delivery.AttemptedAt.Time))
 	}
 	// Output:
-	// order.placed attempt 1 answered 404
+	// order.placed attempt 1 got status 404
 	// next attempt in 1m0s
 }

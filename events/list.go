@@ -61,45 +61,45 @@ func (t Type) Group() Group {
 	return ""
 }
 
-// ListOptions select and sort events. The zero value selects all events of the last 30 days,
-// with the oldest first.
+// ListOptions filter and sort events. The zero value selects all events of the last 30 days,
+// the oldest first.
 // API section: "Events".
 type ListOptions struct {
-	// Since is the time of the oldest event to return; zero means 30 days ago. The API
-	// filters by day, and List drops the earlier events of the first day. An event without
-	// a readable time is always returned.
+	// Since is the time of the oldest event to return. Zero means 30 days ago. The API filters
+	// by day, so List drops the earlier events of the first day. It always returns an event
+	// without a readable time.
 	Since time.Time
 
-	// Types are the types of event to return; empty means all. List reads the groups of
-	// these types only.
+	// Types are the types of event to return. Empty means all. List reads only the groups of
+	// these types.
 	Types []Type
 
-	// Groups are the groups to read; empty means all. Leave out groups without a scope of
-	// the token.
+	// Groups are the groups to read. Empty means all. Leave out groups for which the token has
+	// no scope.
 	Groups []Group
 
-	// SortOrder is the order by time; empty means [api.SortOrderAscending]. With
+	// SortOrder is the order by time. Empty means [api.SortOrderAscending]. With
 	// [api.SortOrderDescending] List stops reading a group at Since.
 	SortOrder api.SortOrder
 }
 
-// List returns the matching events of all groups in one list. It leaves their Data out:
-// [Service.Get] has it.
+// List returns the matching events of all groups in one list, without their Data.
+// [Service.Get] returns an event with its Data.
 //
-// Ascending order lets you continue after an interruption: set Since to the time of the last
-// event, and skip the events of that time you have, by ID and IntegrationID. An event may come
-// twice if others happen meanwhile, and a clinic with several integrations may have an event
-// once for each.
+// Ascending order lets you continue after an interruption. Set Since to the time of the last
+// event, and skip the events of that time that you already have, by ID and IntegrationID. An
+// event may appear twice if new events arrive meanwhile. A clinic with several integrations
+// may have an event once for each.
 //
 // A list of one group has the pages of the platform, with the matching events only. A list of
-// several groups merges them while you read. It keeps a page of each group and, with Prefetch,
-// n pages of each. Its pages have no counts, and StartAt(2) is an [*api.ArgumentError]: set
-// Since instead. An error of one group ends it.
+// several groups merges them while you read. It keeps a page of each group, or n pages of each
+// with Prefetch(n). Its pages have no counts. StartAt(2) is an [*api.ArgumentError]: set Since
+// instead. An error of one group ends the list.
 //
-// Assumption: created_at accepts the comparison shown for orders. List asks for a day more
-// than Since needs, because the platform does not state the time zone of its days.
-// API section: GET /events/clinic_keys, /events/orders, /events/patients,
-// /events/products, /events/treatment_plans.
+// Assumption: created_at accepts the comparison that the API shows for orders. List requests
+// one day more than Since needs, because the platform does not state the time zone of its
+// days.
+// API section: GET /events/clinic_keys, /events/orders, /events/patients, /events/products, /events/treatment_plans.
 func (s Service) List(o ListOptions, options ...api.RequestOption) *api.List[Event] {
 	l := lister{since: o.Since, descending: o.SortOrder == api.SortOrderDescending}
 	l.wrong = check(o)
@@ -156,7 +156,7 @@ func check(o ListOptions) (wrong api.ArgumentErrors) {
 type source struct {
 	list  *api.List[Event]
 	rank  int    // of the group
-	types []Type // to keep; nil keeps all
+	types []Type // to return; nil means all
 }
 
 // lister reads the groups of one list. It never changes.
@@ -196,21 +196,21 @@ func (l lister) read(ctx context.Context, src source, s api.ListSettings) iter.S
 	}
 }
 
-// filter keeps the matching events of a group.
+// filter selects the matching events of a group.
 type filter struct {
 	lister
 	types    []Type
-	seen     map[identity]bool // on the page before
-	last     time.Time         // of the event before
+	seen     map[identity]bool // on the previous page
+	last     time.Time         // of the previous event
 	unsorted bool
 }
 
-// identity tells events apart.
+// identity identifies an event.
 type identity struct{ id, integrationID string }
 
-// keep returns the matching events of a page, and whether it is the last one. In descending
-// order, new events at the platform move others from the end of a page to the beginning of
-// the next.
+// keep returns the matching events of a page, and whether it is the last page. In descending
+// order, new events push older ones from the end of a page to the beginning of the next, so
+// keep drops repeated events.
 func (f *filter) keep(page []Event) (kept []Event, last bool) {
 	kept = page[:0]
 	seen := make(map[identity]bool, len(page))
@@ -237,8 +237,8 @@ func (f *filter) keep(page []Event) (kept []Event, last bool) {
 	return kept, f.isPast()
 }
 
-// isPast reports whether no later page has an event since the time. An unsorted list is read
-// to its end.
+// isPast reports whether all later pages are older than since. An unsorted list is read to its
+// end.
 func (f *filter) isPast() bool {
 	return f.descending && !f.unsorted && !f.last.IsZero() && f.last.Before(f.since)
 }

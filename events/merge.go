@@ -11,7 +11,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 )
 
-// mergedPageSize is the number of events of a merged page if the settings state none.
+// mergedPageSize is the default number of events on a merged page.
 const mergedPageSize = 100
 
 // merge yields the events of several groups in one order. It yields a page before it waits
@@ -69,8 +69,8 @@ func newMergedPage(number int) *api.Page[Event] {
 	return &api.Page[Event]{Meta: api.Meta{CurrentPage: number}}
 }
 
-// first returns the stream of the next event, nil if there is none. Of events of one time the
-// cause is older than its effect.
+// first returns the stream of the next event, or nil if there is none. Of events with the same
+// time, the cause is older than its effect.
 func (l lister) first(streams []*stream) (first *stream) {
 	for _, one := range streams {
 		if len(one.items) == 0 {
@@ -83,12 +83,12 @@ func (l lister) first(streams []*stream) (first *stream) {
 	return first
 }
 
-// stream is a group during a run.
+// stream is the reading position in a group.
 type stream struct {
 	rank  int
 	next  func() (*api.Page[Event], error, bool)
 	stop  func()
-	items []Event // the next ones
+	items []Event // the next events
 	last  time.Time
 	err   error
 	ended bool
@@ -123,8 +123,8 @@ func (s *stream) take() Event {
 	return e
 }
 
-// time returns the time of the next event. One without a readable time follows the event
-// before it.
+// time returns the time of the next event. An event without a readable time follows the
+// previous event.
 func (s *stream) time() time.Time {
 	if at := s.items[0].CreatedAt.Time; !at.IsZero() {
 		return at
@@ -136,8 +136,8 @@ func (s *stream) compare(other *stream) int {
 	return cmp.Or(s.time().Compare(other.time()), cmp.Compare(s.rank, other.rank))
 }
 
-// fillAll reads the first pages of all streams at the same time. A panic in a stream is raised
-// by the caller's goroutine.
+// fillAll reads the first pages of all streams at the same time. It raises a panic of a stream
+// in the caller's goroutine.
 func fillAll(streams []*stream) {
 	var filling sync.WaitGroup
 	for _, one := range streams {

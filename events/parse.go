@@ -7,26 +7,26 @@ import (
 	"github.com/dispensary-go/dispensary/internal/jsonscan"
 )
 
-// scanner finds the few members of an event in a body; that is several times
-// faster than decoding it.
+// scanner finds the few members of an event in a body. It is several times faster than
+// decoding the body.
 type scanner struct{ jsonscan.Scanner }
 
 func scan(data []byte) *scanner { return &scanner{jsonscan.Scanner{Data: data}} }
 
-// malformed returns the error that says where the scanner stopped.
+// malformed returns an error with the position of the scanner.
 func (s *scanner) malformed() error { return fmt.Errorf("%w at byte %d", ErrMalformed, s.Pos) }
 
-// Parse reads an event from a webhook body. Three envelopes are understood:
+// Parse reads an event from a webhook body. It accepts three envelopes:
 //
-//	{"event": {…}}                      what the API documents
-//	{"event_payload": {"event": {…}}}   what the delivery log holds; assumption: it is sent too
+//	{"event": {…}}                      documented by the API
+//	{"event_payload": {"event": {…}}}   used in the delivery log; assumption: webhooks may use it too
 //	{…}                                 the event alone; assumption, as above
 //
-// If several could be meant, the first of them that has an id and a type is
-// taken. Nothing but these two is needed, and unknown fields and types are fine.
+// If a body matches several envelopes, Parse returns the first event with an ID and a type. It
+// requires no other field and accepts unknown fields and types.
 //
-// The error matches [ErrMalformed] or [ErrNoEvent]. The event's Data shares the
-// memory of body.
+// The error matches [ErrMalformed] or [ErrNoEvent]. The event's Data shares the memory of
+// body.
 // API section: "Webhooks" 2, "Webhook delivery" (event_payload).
 func Parse(body []byte) (Event, error) {
 	var e envelope
@@ -45,7 +45,7 @@ func Parse(body []byte) (Event, error) {
 		switch event := f.event(); {
 		case event.ID != "" && event.Type != "":
 			return event, nil
-		case reason != ErrNoEvent: // of an envelope before
+		case reason != ErrNoEvent: // from an earlier envelope
 		case event.ID != "":
 			reason = errNoType
 		case event.Type != "":
@@ -55,9 +55,8 @@ func Parse(body []byte) (Event, error) {
 	return Event{}, reason
 }
 
-// UnmarshalJSON reads a bare event object. An id, type or time that is missing
-// or of an unexpected kind stays empty: nothing the platform may change about
-// an event makes a whole list of them unreadable.
+// UnmarshalJSON reads a bare event object. A missing ID, type or time, or one of an unexpected
+// kind, stays empty, so that a change to one event never makes a whole list unreadable.
 func (e *Event) UnmarshalJSON(data []byte) error {
 	var f fields
 	s := scan(data)
@@ -75,7 +74,7 @@ func (e *Event) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// envelope holds the fields of an event from each place where one may be.
+// envelope contains the fields of an event for each possible position.
 type envelope struct{ event, payload, bare fields }
 
 // envelopeMember reads one member of the outermost object.
@@ -98,7 +97,7 @@ func (s *scanner) envelopeMember(key []byte, e *envelope) bool {
 	return s.field(1, key, &e.bare)
 }
 
-// eventObject reads an event object; a value of another kind leaves f empty.
+// eventObject reads an event object. A value of another kind leaves f empty.
 func (s *scanner) eventObject(depth int, f *fields) bool {
 	*f = fields{}
 	if s.Next() != '{' {
@@ -110,8 +109,8 @@ func (s *scanner) eventObject(depth int, f *fields) bool {
 // fields are the members of an event object, as JSON text.
 type fields struct{ id, kind, createdAt, clinicID, integrationID, data []byte }
 
-// field moves past the value at pos and keeps it if key names a member that
-// counts. Of two members of one name the later counts, as everywhere in Go.
+// field moves past the value at pos and stores it if key is a member of an event. The last of
+// several members with the same name wins, as in encoding/json.
 func (s *scanner) field(depth int, key []byte, f *fields) bool {
 	s.Next()
 	start := s.Pos
@@ -145,7 +144,7 @@ func (f *fields) event() Event {
 		IntegrationID: text(f.integrationID),
 	}
 	if len(f.createdAt) > 0 {
-		_ = e.CreatedAt.UnmarshalJSON(f.createdAt) // an unreadable time is no time
+		_ = e.CreatedAt.UnmarshalJSON(f.createdAt) // an unreadable time stays zero
 	}
 	if string(f.data) != "null" {
 		e.Data = f.data
@@ -153,8 +152,8 @@ func (f *fields) event() Event {
 	return e
 }
 
-// text returns the string that raw is the JSON of. A number counts as its
-// characters, as identifiers are opaque; any other kind counts as nothing.
+// text returns the string in the JSON text raw. A number yields its characters, because IDs
+// are opaque. Any other kind yields "".
 func text(raw []byte) string {
 	switch {
 	case len(raw) == 0:

@@ -8,22 +8,22 @@ import (
 	"github.com/dispensary-go/dispensary/internal/transport"
 )
 
-// Service reads the record of events, to find the events that a webhook has missed: the
-// platform keeps it for 30 days. Get it from the root client.
+// Service reads the platform's record of events, to find events that a webhook has missed. The
+// platform keeps them for 30 days. Get it from the root client.
 type Service struct {
-	// Deliveries reads the log of webhooks.
+	// Deliveries reads the log of webhook deliveries.
 	Deliveries Deliveries
 
 	t *transport.Client
 }
 
-// NewService returns the events' services. Only this module can call it: t is internal.
+// NewService returns the services for events. It is for this module only: t is internal.
 func NewService(t *transport.Client) Service {
 	return Service{Deliveries: Deliveries{t}, t: t}
 }
 
-// Get returns one event with its data; [As] decodes it. An event that is
-// unknown or older than 30 days matches [api.ErrNotFound].
+// Get returns one event with its data. [As] decodes the data. If the event is unknown or older
+// than 30 days, the error matches [api.ErrNotFound].
 // API section: GET /events/<id>.
 func (s Service) Get(ctx context.Context, id string, options ...api.RequestOption) (*Event, error) {
 	return transport.One[Event](ctx, s.t, transport.Call{Operation: operation.EventGet, Path: []string{id}, Options: options})

@@ -2,8 +2,8 @@ package events
 
 import "strings"
 
-// Type says what happened, as object and verb: "order.placed". Types that are
-// not listed here are valid: the platform may add some at any time.
+// Type is the kind of an event as object and verb: "order.placed". Other types than the listed
+// ones are valid, because the platform may add some at any time.
 // API section: "Event types".
 type Type string
 
@@ -33,21 +33,21 @@ const (
 	// TypeProductUpdated: a product or one of its variants was updated.
 	TypeProductUpdated Type = "product.updated"
 
-	// TypeTreatmentPlanCreated: a treatment plan was created. Assumption: it is
-	// sent when the plan is activated, not when its draft is saved.
+	// TypeTreatmentPlanCreated: a treatment plan was created. Assumption: the platform sends it
+	// on activation, not when a draft is saved.
 	TypeTreatmentPlanCreated Type = "treatment_plan.created"
 
 	// TypeTreatmentPlanRecommendationUpdated: a recommendation of a treatment plan
 	// was updated.
 	TypeTreatmentPlanRecommendationUpdated Type = "treatment_plan.recommendation.updated"
 
-	// TypeTreatmentPlanUpdated: a treatment plan was updated. Assumption: its
-	// cancellation is reported this way.
+	// TypeTreatmentPlanUpdated: a treatment plan was updated. Assumption: a cancellation also
+	// sends this type.
 	TypeTreatmentPlanUpdated Type = "treatment_plan.updated"
 )
 
-// object returns the part of the type before the first period: the kind of
-// object that the event is about, and the key its data is wrapped in.
+// object returns the part of the type before the first period: the kind of object that the
+// event is about, and the key around its data.
 func (t Type) object() string {
 	object, _, _ := strings.Cut(string(t), ".")
 	return object

@@ -10,30 +10,27 @@ import (
 	"github.com/dispensary-go/dispensary/treatmentplans"
 )
 
-// Payload lists the objects that events are about. The part of an event's type
-// before the first period says which: "patient.updated" is about a
-// [clinic.Patient], every treatment_plan event about a [treatmentplans.Plan],
-// those of recommendations included.
+// Payload is the set of objects that events are about. The part of an event's type before the
+// first period selects the object: "patient.updated" is about a [clinic.Patient], and every
+// treatment_plan event is about a [treatmentplans.Plan], including the recommendation events.
 type Payload interface {
 	catalog.Product | clinic.Order | clinic.Patient | treatmentplans.Plan | ClinicKey
 }
 
-// Typed is an event with its data decoded. It prints and logs as the [Event]
-// does, without data. The data as it arrived is in Data of the Event.
+// Typed is an event with decoded data. It prints and logs like the [Event], without data. Data
+// of the Event is the data as it arrived.
 type Typed[T Payload] struct {
 	Event
 
-	// Object is the object the event concerns. What the platform left out is
-	// zero.
+	// Object is the object that the event concerns. Fields that the platform left out are zero.
 	Object T `json:"data"`
 
-	// InvalidFields are the paths of the fields of the object that could not be decoded,
-	// such as "line_items[0].quantity". They are zero in Object. "id" stands for an object
-	// without an id.
+	// InvalidFields are the paths of the object's fields that cannot be decoded, such as
+	// "line_items[0].quantity". They are zero in Object. "id" means that the object has no ID.
 	InvalidFields []string `json:"-"`
 }
 
-// The typed events by their object: short names for the instances of [Typed].
+// The typed events by their object, as short names for [Typed].
 type (
 	// ClinicKeyEvent is a clinic_key.activated or clinic_key.revoked event.
 	ClinicKeyEvent = Typed[ClinicKey]
@@ -53,30 +50,33 @@ type (
 	TreatmentPlanEvent = Typed[treatmentplans.Plan]
 )
 
-// ClinicKey is what clinic_key events are about. The API does not show their data. All
-// fields are assumptions and may be empty.
+// ClinicKey is the object of clinic_key events. The API does not show their data. Assumption:
+// all fields exist, and may be empty.
 //
-// A clinic with several integrations gets a copy of the event for each: IntegrationID and
-// ClinicID of the [Event] name its addressee. Those of the ClinicKey name the connection
-// that was made or revoked.
+// A clinic with several integrations receives a copy of the event for each integration.
+// IntegrationID and ClinicID of the [Event] identify the receiver of the copy. The fields of
+// the ClinicKey identify the integration that was activated or revoked.
 type ClinicKey struct {
 	ID            string `json:"id"`
 	IntegrationID string `json:"integration_id"`
 	ClinicID      string `json:"clinic_id"`
 }
 
-// As decodes the data of e. It reads data wrapped under the object's name, as the API
-// shows it, and bare. A field that cannot be decoded is zero and one of
+// As decodes the data of e. It reads data wrapped under the object's name, as the API shows
+// it, and bare data. A field that cannot be decoded is zero and listed in
 // [Typed].InvalidFields.
 //
-// The error is a [*DataError]. It matches [ErrNoData] for an event without data, such as
-// one from a list, [ErrOtherObject] if the event is not about a T, and [ErrBadData] if the
-// data is no object with an id.
+// The error is a [*DataError]. It matches
 //
-// The API shows the data of patient.updated and treatment_plan.created only. Assumption:
-// every other event has the same object, order.placed and product.created bare, the rest
-// wrapped. An object without an id is no error for them: InvalidFields contains "id". Read
-// the raw data of the [Event] in that case. clinic_key events may have any data, or none.
+//   - [ErrNoData] if the event has no data, for example in a list,
+//   - [ErrOtherObject] if the event is not about a T, and
+//   - [ErrBadData] if the data is not an object, or lacks a documented ID.
+//
+// The API shows the data of patient.updated and treatment_plan.created only. Assumption: every
+// other event contains the same object: bare in order.placed and product.created, wrapped in
+// the rest. For these events an object without an ID is not an error: InvalidFields contains
+// "id". Read the raw data of the [Event] in that case. clinic_key events may have any data, or
+// none.
 // API section: "Event" (data), "Event types".
 func As[T Payload](e Event) (Typed[T], error) {
 	object := objectOf[T]()
@@ -113,7 +113,7 @@ func As[T Payload](e Event) (Typed[T], error) {
 	return typed, nil
 }
 
-// idOf returns the id of the object that data points to.
+// idOf returns the ID of the object that data points to.
 func idOf(data any) string {
 	switch object := data.(type) {
 	case *catalog.Product:
@@ -130,8 +130,8 @@ func idOf(data any) string {
 	return ""
 }
 
-// UnmarshalJSON reads a bare event object with its data, as encoding a Typed
-// event writes it. Without it the embedded Event would read the data as raw.
+// UnmarshalJSON reads a bare event object with its data, as encoding a Typed event writes it.
+// The method of the embedded Event would leave the object undecoded.
 func (t *Typed[T]) UnmarshalJSON(data []byte) error {
 	var e Event
 	if err := json.Unmarshal(data, &e); err != nil {
@@ -145,7 +145,7 @@ func (t *Typed[T]) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// objectOf returns the name that the platform's types and wrappers have for T.
+// objectOf returns the platform's name for T in types and wrappers.
 func objectOf[T Payload]() string {
 	switch any(*new(T)).(type) {
 	case catalog.Product:
@@ -160,8 +160,8 @@ func objectOf[T Payload]() string {
 	return "clinic_key"
 }
 
-// unwrap returns the object or null that data holds under the given name,
-// or data itself where there is none.
+// unwrap returns the object or null under the given name in data, or data itself if there is
+// none.
 func unwrap(data []byte, name string) []byte {
 	inner := data
 	s := scan(data)
