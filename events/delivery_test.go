@@ -15,15 +15,15 @@ import (
 	"github.com/dispensary-go/dispensary/internal/testkit/resourcetest"
 )
 
-// activate activates the integration, so that events are sent.
+// activate activates the integration, so that the platform sends events.
 func (b *bench) activate(t *testing.T) {
 	t.Helper()
 	_, err := b.platform.Clinics.ActivateKey(b.platform.ClinicKey())
 	require.NoError(t, err)
 }
 
-// deliver registers a webhook endpoint that fails for the given number of
-// requests, lets an order be placed, and makes the deliveries that are due.
+// deliver registers a webhook endpoint that fails the given number of requests, places an
+// order and runs the due deliveries.
 func (b *bench) deliver(t *testing.T, failures int32) model.Event {
 	t.Helper()
 	var requests atomic.Int32
@@ -40,7 +40,7 @@ func (b *bench) deliver(t *testing.T, failures int32) model.Event {
 	return event
 }
 
-func TestDeliveries(t *testing.T) {
+func TestDeliveriesListAttempts(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	b.activate(t)
@@ -82,8 +82,8 @@ func TestDeliveries(t *testing.T) {
 	b.platform.Journal.CheckNoUnexpected(t)
 }
 
-// A delivery without a payload, or with one that is none, says so and no more.
-func TestDeliveryWithoutEvent(t *testing.T) {
+// A delivery without a valid event returns an error without its data.
+func TestDeliveryWithoutEventFails(t *testing.T) {
 	t.Parallel()
 	_, err := events.Delivery{}.Event()
 	require.ErrorIs(t, err, events.ErrMalformed)

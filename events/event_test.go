@@ -11,10 +11,10 @@ import (
 	"github.com/dispensary-go/dispensary/events"
 )
 
-// marked stands for a patient's data wherever a test looks for leaks.
+// marked is patient data in tests for leaks.
 const marked = "Zaphod-Marked"
 
-// That nothing else is printed, in whatever way, the tests of package redact hold.
+// The tests of package redact check all other ways of printing.
 func TestEventPrintsTypeAndID(t *testing.T) {
 	t.Parallel()
 	e := events.Event{ID: "evt_1", Type: events.TypePatientUpdated}
@@ -32,7 +32,7 @@ func TestEventReadsFromLists(t *testing.T) {
 	clear(body)
 	require.Len(t, page.Events, 3)
 	assert.Equal(t, "evt_1", page.Events[0].ID)
-	assert.JSONEq(t, `{"order":{"id":"or_1"}}`, string(page.Events[0].Data), "data is a copy")
+	assert.JSONEq(t, `{"order":{"id":"or_1"}}`, string(page.Events[0].Data), "data must be a copy")
 	assert.EqualExportedValues(t, events.Event{ID: "7"}, page.Events[1])
 	assert.Equal(t, events.Event{}, page.Events[2])
 

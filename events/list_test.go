@@ -28,13 +28,13 @@ import (
 	"github.com/dispensary-go/dispensary/internal/testkit/resourcetest"
 )
 
-// record answers for the platform's record of events.
+// record is a transport that serves event lists like the platform.
 type record struct {
 	mu       sync.Mutex
 	groups   map[events.Group][]events.Event // the oldest first
 	requests []*http.Request
-	before   func(*http.Request) error // called for each request; nil does nothing
-	ignores  bool                      // the order
+	before   func(*http.Request) error // called for each request, unless nil
+	ignores  bool                      // ignores the order
 }
 
 func (r *record) add(at time.Time, kind events.Type, id string) {
@@ -76,7 +76,7 @@ func (r *record) RoundTrip(request *http.Request) (*http.Response, error) {
 	}, err
 }
 
-// asked returns the groups and pages of the requests, in no order.
+// asked returns the groups and pages of the requests, sorted.
 func (r *record) asked() (all []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -94,13 +94,13 @@ func newRecord(t *testing.T) (*record, events.Service) {
 	return r, platform.Client(model.User{}, dispensary.WithTransport(r)).Events
 }
 
-// oneOfEach has a type of each group, in the order of the groups.
+// oneOfEach contains a type of each group, in the order of the groups.
 var oneOfEach = []events.Type{
 	events.TypeClinicKeyActivated, events.TypeProductUpdated, events.TypePatientCreated, events.TypeTreatmentPlanCreated, events.TypeOrderPlaced,
 }
 
-// fill adds n events of all groups, an hour apart, two of which happen at the same time. It
-// returns their ids, the oldest first.
+// fill adds n events of all groups, two at the same time every hour. It returns their IDs, the
+// oldest first.
 func (r *record) fill(n int) (ids []string) {
 	for i := range n {
 		at := begins.Add(time.Duration(i/2) * time.Hour)
@@ -157,7 +157,7 @@ func TestListMergesGroups(t *testing.T) {
 					}
 					list := service.List(events.ListOptions{SortOrder: order}).PageSize(size).Prefetch(prefetch)
 					assert.Equal(t, want, collect(t, list))
-					assert.Equal(t, want, collect(t, list), "a list can be read again")
+					assert.Equal(t, want, collect(t, list), "a list must be readable twice")
 					assert.Equal(t, want[:33], collect(t, list.Limit(33)))
 					number := 0
 					var paged []string
@@ -208,7 +208,7 @@ func TestListReturnsEventsSinceTime(t *testing.T) {
 					query := request.URL.Query()
 					assert.Equal(t, "created_at", query.Get("sort_by"))
 					assert.Equal(t, string(order), query.Get("order_by"))
-					day := ">2026-03-02" // the day after it may begin on the 4th in another zone
+					day := ">2026-03-02" // March 3 may begin on the 4th in another zone
 					if order != "" {
 						day = ""
 					}
@@ -254,7 +254,7 @@ func TestDescendingListStopsAtSince(t *testing.T) {
 	}
 }
 
-// A platform that ignores the order could have a match on any page.
+// If the platform ignores the order, any page may contain a match.
 func TestDescendingListReadsUnsortedGroupToItsEnd(t *testing.T) {
 	t.Parallel()
 	r, service := newRecord(t)
@@ -310,7 +310,7 @@ func TestListReadsGroupsThatMatch(t *testing.T) {
 		"one type twice":            {events.ListOptions{Types: []events.Type{events.TypeOrderPlaced, events.TypeOrderPlaced}}, []string{"order"}, []string{"orders 1"}, "order.placed"},
 		"types of a group":          {events.ListOptions{Types: []events.Type{events.TypePatientCreated, events.TypePatientUpdated}}, []string{"created", "updated"}, []string{"patients 1"}, ""},
 		"types of two groups":       {events.ListOptions{Types: []events.Type{events.TypePatientCreated, events.TypeOrderPlaced}}, []string{"created", "order"}, []string{"orders 1", "patients 1"}, "*"},
-		"a type of the future":      {events.ListOptions{Types: []events.Type{"patient.merged", "patient.left"}}, []string{"merged"}, []string{"patients 1"}, ""},
+		"an unknown type":           {events.ListOptions{Types: []events.Type{"patient.merged", "patient.left"}}, []string{"merged"}, []string{"patients 1"}, ""},
 		"a group":                   {events.ListOptions{Groups: []events.Group{events.GroupPatients}}, []string{"created", "updated", "merged"}, []string{"patients 1"}, ""},
 		"a group and types":         {events.ListOptions{Groups: []events.Group{events.GroupPatients}, Types: []events.Type{events.TypePatientUpdated, events.TypeOrderPlaced}}, []string{"updated"}, []string{"patients 1"}, "patient.updated"},
 		"a group without the types": {events.ListOptions{Groups: []events.Group{events.GroupPatients}, Types: []events.Type{events.TypeOrderPlaced}}, []string{}, nil, ""},
@@ -350,7 +350,7 @@ func TestListReturnsLatestEvents(t *testing.T) {
 	}
 }
 
-// A limit counts the events that match.
+// A limit counts only matching events.
 func TestListLimitsMatchingEvents(t *testing.T) {
 	t.Parallel()
 	for _, options := range []events.ListOptions{
@@ -381,7 +381,7 @@ func TestEventWithoutTimeFollowsItsPredecessor(t *testing.T) {
 	assert.Equal(t, []string{"new", "unknown", "order", "old"}, collect(t, service.List(events.ListOptions{SortOrder: api.SortOrderDescending})))
 }
 
-// A consumer that has enough causes no further request.
+// A consumer with enough events must cause no further request.
 func TestListYieldsEventsBeforeItReadsMore(t *testing.T) {
 	t.Parallel()
 	r, service := newRecord(t)
@@ -456,7 +456,7 @@ func TestListEndsWithErrorOfGroup(t *testing.T) {
 		var got int
 		var failed error
 		for _, err := range service.List(events.ListOptions{}).PageSize(2).Prefetch(prefetch).All(t.Context()) {
-			require.NoError(t, failed, "nothing follows an error")
+			require.NoError(t, failed, "an error must end the list")
 			if failed = err; err == nil {
 				got++
 			}
@@ -506,7 +506,7 @@ func TestStoppedListLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-// panicking is a token source that ends the goroutine of its caller.
+// panicking is a token source that ends its caller's goroutine.
 type panicking struct{ end func() }
 
 func (p panicking) Token(context.Context) (api.AccessToken, error) {
@@ -540,7 +540,7 @@ func TestGroupsHaveAllTypes(t *testing.T) {
 		require.NotEmpty(t, want, group)
 		listed := resourcetest.Collect(t, b.List(events.ListOptions{Groups: []events.Group{group}}).PageSize(1).All(t.Context()))
 		assert.Equal(t, want, idsOf(listed))
-		assert.Nil(t, listed[0].Data, "lists leave the data out")
+		assert.Nil(t, listed[0].Data, "a list must leave the data out")
 		_, err := events.As[clinic.Patient](listed[0])
 		require.Error(t, err)
 	}

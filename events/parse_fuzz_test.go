@@ -12,8 +12,8 @@ import (
 	"github.com/dispensary-go/dispensary/events"
 )
 
-// FuzzParse holds Parse against an oracle on encoding/json: both refuse the
-// same bodies, and read the same event from the others.
+// FuzzParse compares Parse with an oracle on encoding/json: both must reject the same bodies
+// and read the same event from all others.
 func FuzzParse(f *testing.F) {
 	for _, body := range []string{
 		`{"event":{"id":"e1","type":"order.placed","created_at":"2026-11-20T10:20:30Z","clinic_id":"c","integration_id":"i","data":{"order":{"id":"o"}}}}`,
@@ -42,8 +42,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// oracle is what Parse does, written with encoding/json and without care for
-// speed.
+// oracle is a slow Parse on encoding/json.
 func oracle(body []byte) (events.Event, error) {
 	if !json.Valid(body) {
 		return events.Event{}, events.ErrMalformed
@@ -69,8 +68,8 @@ func oracle(body []byte) (events.Event, error) {
 	return events.Event{}, events.ErrNoEvent
 }
 
-// object returns the members of a JSON object, none for anything else. A map,
-// unlike a struct, distinguishes upper and lower case.
+// object returns the members of a JSON object, or nil for any other value. Unlike a struct, a
+// map distinguishes upper and lower case.
 func object(raw []byte) map[string]json.RawMessage {
 	var m map[string]json.RawMessage
 	_ = json.Unmarshal(raw, &m)

@@ -32,7 +32,7 @@ func TestParseReadsEveryEnvelope(t *testing.T) {
 		"new members":           `{"patch_version":"2031-01-01","event":` + strings.Replace(bareEvent, "{", `{"event":{"id":"x","type":"y"},"new":[{}],`, 1) + `}`,
 		"bare, member event":    strings.Replace(bareEvent, "{", `{"event":{"id":"x"},"event_payload":7,`, 1),
 		"escapes":               strings.Replace(`{"ev\u0065nt":`+bareEvent+`}`, "order.placed", `order\u002eplaced`, 1),
-		"of two the later":      `{"event":{"id":"old","type":"old","clinic_id":"old"},"event":` + bareEvent + `}`,
+		"last duplicate wins":   `{"event":{"id":"old","type":"old","clinic_id":"old"},"event":` + bareEvent + `}`,
 		"documented goes first": `{"event_payload":{"event":{"id":"x","type":"y"}},"event":` + bareEvent + `}`,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -44,7 +44,7 @@ func TestParseReadsEveryEnvelope(t *testing.T) {
 	}
 }
 
-func TestParseNeedsNoMoreThanIDAndType(t *testing.T) {
+func TestParseNeedsOnlyIDAndType(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		body string
@@ -64,7 +64,7 @@ func TestParseNeedsNoMoreThanIDAndType(t *testing.T) {
 	}
 }
 
-// The error of an event without an id or a type names the missing member.
+// The error of an event without an ID or a type names the missing member.
 func TestParseNamesMissingMember(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]string{
@@ -83,7 +83,7 @@ func TestParseNamesMissingMember(t *testing.T) {
 	}
 }
 
-func TestParseRefuses(t *testing.T) {
+func TestParseRejectsInvalidBodies(t *testing.T) {
 	t.Parallel()
 	deep := func(n int) string {
 		return `{"id":"e","type":"t","data":` + strings.Repeat("[", n) + strings.Repeat("]", n) + `}`
@@ -119,17 +119,17 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-func TestParseSaysWhereTheBodyBreaks(t *testing.T) {
+func TestParseReportsErrorPosition(t *testing.T) {
 	t.Parallel()
 	_, err := events.Parse([]byte(`{"event":{"id":"secret" oops`))
 	require.EqualError(t, err, "events: body is not valid JSON at byte 24")
 }
 
-func TestParseSharesTheBody(t *testing.T) { // not parallel: it counts allocations
+func TestParseSharesBodyMemory(t *testing.T) { // not parallel: it counts allocations
 	body := []byte(bareEvent)
 	e, err := events.Parse(body)
 	require.NoError(t, err)
-	assert.LessOrEqual(t, testing.AllocsPerRun(100, func() { _, _ = events.Parse(body) }), 4.0, "the bulk of the body is not copied")
+	assert.LessOrEqual(t, testing.AllocsPerRun(100, func() { _, _ = events.Parse(body) }), 4.0, "Parse must not copy the body")
 	clear(body)
 	assert.Equal(t, byte(0), e.Data[0])
 	assert.Equal(t, "evt_1", e.ID)

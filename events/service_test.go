@@ -15,15 +15,14 @@ import (
 	"github.com/dispensary-go/dispensary/treatmentplans"
 )
 
-// bench is a platform whose clock stands still, and its events as the first
-// practitioner reads them.
+// bench is a fake platform with a frozen clock, and its events for the first practitioner.
 type bench struct {
 	platform *dispensarytest.Server
 	events.Service
 	clock *dispensarytest.Clock
 }
 
-// begins is a time of day that leaves room for a few hours before midnight.
+// begins is a time of day several hours before midnight.
 var begins = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 
 func start(t *testing.T) *bench {
@@ -33,8 +32,7 @@ func start(t *testing.T) *bench {
 	return &bench{platform: platform, Service: platform.Client(model.User{}).Events, clock: clock}
 }
 
-// happen lets the platform's users do something that makes events of every group,
-// and returns the events.
+// happen performs actions that create events of every group, and returns the events.
 func (b *bench) happen(t *testing.T) []model.Event {
 	t.Helper()
 	p := b.platform
@@ -57,9 +55,8 @@ func (b *bench) happen(t *testing.T) []model.Event {
 	return []model.Event{created, updated, planned, ordered, canceled, product, revoked, activated}
 }
 
-// The data of every type that the platform makes decodes to what the platform
-// holds.
-func TestGetEventData(t *testing.T) {
+// The data of every event type decodes to the platform's record.
+func TestGetReturnsDecodableData(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	p := b.platform
@@ -78,7 +75,7 @@ func TestGetEventData(t *testing.T) {
 
 	plan, err := events.As[treatmentplans.Plan](get(2))
 	require.NoError(t, err)
-	assert.Equal(t, treatmentplans.StateActive, plan.Object.State, "as it stood then")
+	assert.Equal(t, treatmentplans.StateActive, plan.Object.State, "the plan at the time of the event")
 	assert.Equal(t, held.ID, plan.Object.Patient.ID)
 
 	order, err := events.As[clinic.Order](get(3))

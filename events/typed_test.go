@@ -18,8 +18,8 @@ func event(t events.Type, data string) events.Event {
 	return events.Event{ID: "evt_1", Type: t, Data: json.RawMessage(data)}
 }
 
-// bothWays decodes data bare and wrapped, expects the same of both, and that
-// the data as it arrived is kept.
+// bothWays decodes data bare and wrapped. It requires the same object from both, and the raw
+// data unchanged.
 func bothWays[T events.Payload](t *testing.T, kind events.Type, wrapper, data string) T {
 	t.Helper()
 	bare, err := events.As[T](event(kind, data))
@@ -50,21 +50,21 @@ func TestAsDecodesEveryObject(t *testing.T) {
 			{"variant_id":"va_2","dosage":{"recommended_amount":"1-2","recommended_frequency":"once per day","recommended_duration":null}}]}`)
 		assert.Equal(t, treatmentplans.StateActive, plan.State)
 		require.Len(t, plan.Recommendations, 2)
-		assert.Equal(t, plan.Recommendations[0].Dosage, plan.Recommendations[1].Dosage, "both spellings of the dosage")
+		assert.Equal(t, plan.Recommendations[0].Dosage, plan.Recommendations[1].Dosage, "both spellings must decode alike")
 		assert.EqualValues(t, "1-2", plan.Recommendations[0].Dosage.Amount)
 	}
 	key := bothWays[events.ClinicKey](t, events.TypeClinicKeyActivated, "clinic_key", `{"id":"ck_1"}`)
 	assert.Equal(t, events.ClinicKey{ID: "ck_1"}, key)
 }
 
-func TestAsKnowsTypesToComeByTheirObject(t *testing.T) {
+func TestAsDecodesUnknownTypeByObject(t *testing.T) {
 	t.Parallel()
 	order, err := events.As[clinic.Order](event("order.refunded", `{"id":"or_1"}`))
 	require.NoError(t, err)
 	assert.Equal(t, "or_1", order.Object.ID)
 }
 
-func TestAsAcceptsUnshownData(t *testing.T) {
+func TestAsAcceptsUndocumentedData(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []events.Type{events.TypeProductCreated, events.TypeProductUpdated, events.TypeProductDescriptionUpdated} {
 		product, err := events.As[catalog.Product](event(kind, `{"product":{"description_html":"<p>"}}`))
@@ -87,7 +87,7 @@ func TestAsAcceptsUnshownData(t *testing.T) {
 	assert.Equal(t, []string{"id"}, patient.InvalidFields)
 }
 
-func TestAsReportsOddFields(t *testing.T) {
+func TestAsReportsInvalidFields(t *testing.T) {
 	t.Parallel()
 	order, err := events.As[clinic.Order](event(events.TypeOrderPlaced,
 		`{"order":{"id":17,"completed_at":"`+marked+`","msrp_total":"10.00","line_items":[{"variant_id":"va_1","quantity":"`+marked+`"},"`+marked+`"]}}`))
@@ -99,7 +99,7 @@ func TestAsReportsOddFields(t *testing.T) {
 	assert.NotContains(t, fmt.Sprintf("%v %+v %#v", order, order, order), marked)
 }
 
-func TestAsReadsKeysOfClinicKey(t *testing.T) {
+func TestAsReadsClinicKeyFields(t *testing.T) {
 	t.Parallel()
 	e := event(events.TypeClinicKeyRevoked, `{"clinic_key":{"integration_id":"in_2","clinic_id":4}}`)
 	e.IntegrationID = "in_1"
@@ -110,7 +110,7 @@ func TestAsReadsKeysOfClinicKey(t *testing.T) {
 	assert.Equal(t, "in_1", key.IntegrationID)
 }
 
-func TestAsSparesRecommendations(t *testing.T) {
+func TestAsAcceptsBareRecommendation(t *testing.T) {
 	t.Parallel()
 	plan, err := events.As[treatmentplans.Plan](event(events.TypeTreatmentPlanRecommendationUpdated, `{"recommendation":{"variant_id":"va_1"}}`))
 	require.NoError(t, err)
@@ -118,7 +118,7 @@ func TestAsSparesRecommendations(t *testing.T) {
 	assert.JSONEq(t, `{"recommendation":{"variant_id":"va_1"}}`, string(plan.Data))
 }
 
-func TestAsReadsClinicKeysWhateverTheyHold(t *testing.T) {
+func TestAsAcceptsAnyClinicKeyData(t *testing.T) {
 	t.Parallel()
 	for _, data := range []string{``, `null`, `{}`, `"key"`, `{"clinic_key":null}`, `{"clinic_key":"key"}`, `[1]`, `{"id":[]}`} {
 		key, err := events.As[events.ClinicKey](event(events.TypeClinicKeyRevoked, data))
@@ -127,7 +127,7 @@ func TestAsReadsClinicKeysWhateverTheyHold(t *testing.T) {
 	}
 }
 
-func TestAsFails(t *testing.T) {
+func TestAsReportsDataError(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		event  events.Event
