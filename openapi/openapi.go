@@ -1,18 +1,17 @@
-// Package openapi holds the contract of the dispensary integration API, version 2,
-// as an OpenAPI 3.1 document in YAML: all 61 operations, the authorize page, the
-// webhooks of all 11 event types, and the errors. It serves those who generate
-// clients, mocks or documentation, in Go or in other languages; the client of this
-// module does not need it.
+// Package openapi contains the dispensary integration API, version 2, as an OpenAPI 3.1
+// document in YAML: all 61 operations, the authorize page, the webhooks of all 11 event types,
+// and the errors. Generate clients, mocks or documentation from it, in Go or other languages.
+// The client of this module does not need it.
 //
-// The document marks what the platform does not document: places marked
-// x-assumption rest on what integrators of services of this kind meet, and
-// say why they are there; operations marked x-scope-assumed list a scope that
-// follows from what the scopes grant.
+//	err := os.WriteFile("dispensary.yaml", openapi.Document(), 0o644)
 //
-// Objects in the document are open, because the platform may add keys to its
-// answers at any time. The repository's own tests close them all and hold the
-// client's table of operations and the fake platform of package dispensarytest to
-// the document.
+// The document marks everything that the platform does not document. x-assumption marks an
+// assumption from experience with similar services and gives its reason. x-scope-assumed marks
+// an operation with a scope that is inferred from the scopes' descriptions.
+//
+// Objects in the document are open, because the platform may add keys to its responses at any
+// time. The tests of this repository close all objects, and compare the document with the
+// client's table of operations and with the fake platform of package dispensarytest.
 package openapi
 
 import (
@@ -23,6 +22,5 @@ import (
 //go:embed dispensary.yaml
 var document []byte
 
-// Document returns the OpenAPI document: YAML, UTF-8. Every call returns a copy of
-// its own.
+// Document returns the OpenAPI document as UTF-8 YAML. Every call returns a new copy.
 func Document() []byte { return bytes.Clone(document) }
