@@ -17,13 +17,13 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// environment says which of the platform's environments a signal is about.
+// environment returns the attributes of an environment.
 func environment(e api.Environment) []signal.Attribute {
 	region, stage, _ := strings.Cut(string(e), "/")
 	return []signal.Attribute{signal.Region.Of(region), signal.Stage.Of(stage)}
 }
 
-// other is what this package does not know by name.
+// other replaces every value that this package does not know.
 const other = "_OTHER"
 
 // operation returns the attributes of an operation.
@@ -47,8 +47,8 @@ func failed(why string) []signal.Attribute {
 	return []signal.Attribute{signal.Error.Of(why)}
 }
 
-// request says what the conventions ask for of an HTTP request, but for its
-// address.
+// request returns the attributes that the conventions require of an HTTP request, except the
+// URL.
 func request(c observe.Call) []signal.Attribute {
 	host, port := c.Host, ""
 	if h, p, err := net.SplitHostPort(c.Host); err == nil {
@@ -61,22 +61,22 @@ func request(c observe.Call) []signal.Attribute {
 	return attributes
 }
 
-// event returns the attributes of an event, as the conventions name those of messages.
+// event returns the attributes of an event, under the conventions' names for messages.
 func event(d webhook.Delivery, operation, kind string) []signal.Attribute {
 	return append(environment(d.Key.Environment),
 		signal.System.Of("dispensary"), signal.Destination.Of("inbox"), signal.EventType.Of(typeOf(d.Type)),
 		signal.OperationName.Of(operation), signal.OperationType.Of(kind))
 }
 
-// known are the event types that signals name.
+// known contains the event types that signals name.
 var known = []events.Type{
 	events.TypeClinicKeyActivated, events.TypeClinicKeyRevoked, events.TypeOrderPlaced, events.TypePatientCreated, events.TypePatientUpdated,
 	events.TypeProductCreated, events.TypeProductDescriptionUpdated, events.TypeProductUpdated, events.TypeTreatmentPlanCreated,
 	events.TypeTreatmentPlanRecommendationUpdated, events.TypeTreatmentPlanUpdated,
 }
 
-// typeOf returns the name of an event type. One that is not known could be
-// anything; the log has it.
+// typeOf returns the name of a known event type. An unknown type could contain any text, so
+// only the log contains it.
 func typeOf(kind events.Type) string {
 	if slices.Contains(known, kind) {
 		return string(kind)
@@ -93,8 +93,7 @@ func webhookRequest(o webhook.Observation) []signal.Attribute {
 	return append(attributes, failed(reason(o.Err))...)
 }
 
-// reasons are the words for errors that this module knows, the more telling ones
-// first.
+// reasons contains the words for errors of this module, more specific ones first.
 var reasons = []struct {
 	err  error
 	word string
@@ -125,9 +124,9 @@ var reasons = []struct {
 	{context.Canceled, "canceled"},
 }
 
-// reason returns a word for an error, never its text, which may repeat data of an event:
-// the code of [webhook.WithReason], the word of a known error, or the type of an unknown
-// one. It is empty for nil.
+// reason returns a word for an error: the code of [webhook.WithReason], the word of a known
+// error, or the type of an unknown one. It never returns the error's text, which may repeat
+// the data of an event. It is empty for nil.
 func reason(err error) string {
 	if err == nil {
 		return ""

@@ -10,12 +10,12 @@ import (
 	"github.com/dispensary-go/dispensary/dispensaryotel/internal/signal"
 )
 
-// Calls returns the observer of API calls and token requests, for [dispensary.WithObserver] and
-// oauth.Config.Observers.
+// Calls returns the observer of API calls and token requests, for [dispensary.WithObserver]
+// and oauth.Config.Observers.
 //
-// A call is a span with the operation's id as its name, and each attempt a span
-// of kind client below it, "GET /clinic/patients/{id}". The spans of whatever the
-// call waits for, such as a token's refresh, are below the call too.
+// A call is a span with the operation's ID as its name. Each attempt is a span of kind client
+// below it, such as "GET /clinic/patients/{id}". Spans of work that the call waits for, such
+// as a token refresh, are also below the call.
 func (t *Telemetry) Calls() observe.Observer {
 	return observe.Observer{
 		CallStart: t.callStart, AttemptStart: t.attemptStart, AttemptEnd: t.attemptEnd, CallEnd: t.callEnd, InvalidField: t.invalidField,
@@ -41,7 +41,7 @@ func (t *Telemetry) callEnd(ctx context.Context, r observe.CallResult) {
 	t.callDuration.Record(ctx, r.Duration, append(operation(r.Environment, r.Operation), response(r.StatusCode, why)...)...)
 }
 
-// invalidField counts the field. Its path and the record's id are no attributes.
+// invalidField counts the field. The field's path and the record's ID are not attributes.
 func (t *Telemetry) invalidField(ctx context.Context, f observe.InvalidField) {
 	t.invalidFields.Count(ctx, operation(f.Environment, f.Operation)...)
 }
@@ -75,7 +75,7 @@ func (t *Telemetry) attemptEnd(ctx context.Context, r observe.AttemptResult) {
 	t.requestDuration.Record(ctx, r.Duration, append(request(r.Call), response(r.StatusCode, why)...)...)
 }
 
-// answered puts the answer on a span, if one came, and what is wrong with it.
+// answered records the response, if there was one, and the failure on a span.
 func answered(span signal.Span, status int, requestID, why string) {
 	if status != 0 {
 		span.Set(signal.Status.Of(status))
@@ -88,8 +88,8 @@ func answered(span signal.Span, status int, requestID, why string) {
 	}
 }
 
-// failure returns the error type of a failure: the status where that says it, as
-// the conventions want it.
+// failure returns the error type of a failure. The conventions require the status if it is the
+// cause.
 func failure(f observe.Failure, status int) string {
 	if f == observe.FailureStatus {
 		return strconv.Itoa(status)

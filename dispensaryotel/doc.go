@@ -1,11 +1,14 @@
-// Package dispensaryotel makes OpenTelemetry spans and metrics of the client's
-// calls, of token refreshes, of webhooks and of what becomes of their events.
+// Package dispensaryotel reports a program's use of the dispensary API as OpenTelemetry spans
+// and metrics. It covers the client's calls, token refreshes, webhooks and the handling of
+// events.
 //
 //	telemetry, err := dispensaryotel.New(dispensaryotel.Config{}) // the global providers
 //	app, err := integration.Open(ctx, config, integration.Setup{Telemetry: telemetry, …})
 //
-// observes all parts of package integration. A program that creates its parts itself observes
-// each of them:
+// # Usage
+//
+// Setup.Telemetry of package integration, as above, observes all parts of an integration. If
+// your program creates the parts itself, observe each of them:
 //
 //	client, err := dispensary.New(site, dispensary.WithObserver(telemetry.Calls()), …)
 //	app, err := oauth.New(oauth.Config{Observers: []observe.Observer{telemetry.Calls()}, …})
@@ -15,7 +18,7 @@
 //	clinics, err := reconcile.New(telemetry.Reconcile(reconcile.Config{Inbox: inbox, …}))
 //	stop, err := telemetry.WatchInbox("orders", inbox)
 //
-// The program's own observers keep working. With package accounts, set Options to a function that
+// Your own observers keep working. With package accounts, set Options to a function that
 // returns WithObserver(telemetry.Calls()).
 //
 // # Spans
@@ -31,17 +34,17 @@
 //	└ accept order.placed             storing its event in the inbox
 //
 //	process order.placed              an attempt to handle the event, linked to accept
-//	└ patients.get                    what the handler does
+//	└ patients.get                    a call of the handler
 //
 // # Metrics
 //
-// Durations are histograms in seconds, and count what they measure.
+// Durations are histograms in seconds. They also count their events.
 //
 //	dispensary.client.call.duration       by operation, environment, status, error.type
 //	http.client.request.duration          each attempt, by method, route, host, status, error.type
 //	dispensary.client.retries             by operation, environment, reason
 //	dispensary.client.limiter.wait        by operation, environment
-//	dispensary.client.invalid_fields      fields that could not be decoded, by operation, environment
+//	dispensary.client.invalid_fields      fields that cannot be decoded, by operation, environment
 //	dispensary.oauth.refresh.duration     by environment, outcome, background
 //	dispensary.oauth.events               by environment, event, reason
 //	dispensary.webhook.request.duration   by outcome, status, environment, event type, error.type
@@ -51,25 +54,23 @@
 //	dispensary.inbox.dead_letters         by environment, event type, error.type
 //	dispensary.reconcile.run.duration     each search for missed webhooks, by environment, short, error.type
 //	dispensary.reconcile.events           events without a webhook, by environment, result: recovered, lost
-//	dispensary.inbox.events               held now, by inbox, state: see [Telemetry.WatchInbox]
-//	dispensary.inbox.age                  of the oldest that is not handled yet, by inbox
+//	dispensary.inbox.events               stored now, by inbox, state: see [Telemetry.WatchInbox]
+//	dispensary.inbox.age                  of the oldest unhandled event, by inbox
 //
-// Names are those of the semantic conventions 1.43 where there are some. A
-// transport that also creates http.client.request.duration and client spans, such as the
-// one of otelhttp, reports each attempt twice.
+// Names follow the semantic conventions 1.43 if these define one. A transport that also
+// creates http.client.request.duration and client spans, such as otelhttp, reports each
+// attempt twice.
 //
-// # What they hold
+// # Limits
 //
-// A list of attributes, and nothing that is not on it: attributes are made in one
-// internal package, of keys that are written down there, and no other code of this
-// module can make one. There is no address, query or header, no body, no text of
-// an error, no token or secret, no patient and no user in it; of the ids, only those
-// of requests and events, on spans alone. So url.full, which the conventions ask
-// for, is left out, and the route template replaces it. Baggage is not
-// written. No request to the platform has a traceparent or baggage header.
+// A client without an observer has no cost. An observed call, or an observed attempt to handle
+// an event, costs about 3 µs with providers that record nothing and 10 µs with a recorder.
 //
-// # What it costs
+// # Privacy
 //
-// A client without an observer pays nothing. An observed call, or an attempt to handle an event,
-// costs about 3 µs with providers that record nothing and 10 µs with a recorder.
+// Signals contain only attributes from a fixed list of keys in one internal package. No other
+// code of this module can create an attribute. They contain no URL, query, header, body, error
+// text, token, secret, patient or user. The only IDs are those of requests and events, on
+// spans alone. The conventions require url.full, but the route template replaces it. Baggage
+// is not written. No request to the platform has a traceparent or baggage header.
 package dispensaryotel

@@ -13,9 +13,9 @@ import (
 
 // Tokens returns the observer of stored tokens, for [tokens.Config].Observers.
 //
-// A refresh is a span "oauth.refresh", below the call that needed it, with the
-// calls of the token endpoint in it. What happens to users and to the application
-// is counted, see [tokens.Observer]. No signal names the user.
+// A refresh is a span "oauth.refresh" below the call that needed it. It contains the calls of
+// the token endpoint. Events of users and of the application are counted, see
+// [tokens.Observer]. No signal identifies the user.
 func (t *Telemetry) Tokens() tokens.Observer {
 	return tokens.Observer{
 		RefreshStart: t.refreshStart, RefreshEnd: t.refreshEnd,

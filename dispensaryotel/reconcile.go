@@ -10,10 +10,10 @@ import (
 
 // Reconcile returns c with observation added. The observer of c is called first.
 //
-// It records the duration of each run, and counts the events whose webhooks never came: the
-// recovered ones, and the lost ones, which the platform no longer has. Skipped runs are not
-// recorded. The events of a first run are not counted, because they may be older than the
-// webhooks. The calls of a run have their own spans.
+// It records the duration of each run, and counts the events whose webhooks never arrived:
+// recovered events, and lost events, which the platform no longer has. It does not record
+// skipped runs. It does not count the events of a first run, because they may be older than
+// the webhooks. The calls of a run have their own spans.
 func (t *Telemetry) Reconcile(c reconcile.Config) reconcile.Config {
 	own, of := c.Observer.RunEnd, c.Environment
 	c.Observer.RunEnd = func(ctx context.Context, report reconcile.Report, err error) {
@@ -36,7 +36,7 @@ func (t *Telemetry) reconciled(ctx context.Context, of api.Environment, report r
 	}
 	lost := 0
 	for _, gap := range report.Gaps {
-		if gap.Err == nil { // else a later run retries it
+		if gap.Err == nil { // otherwise a later run retries it
 			lost++
 		}
 	}

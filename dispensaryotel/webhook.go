@@ -13,12 +13,12 @@ import (
 
 // Webhook returns c with observation added. The observer of c is called first.
 //
-// A request is a span "receive webhook", of kind server unless something in front
-// of the handler has begun one for it already. Storing its event in c.Inbox is a span "accept",
-// of kind producer, below it. A tenant that has an inbox of its own needs
-// telemetry.Webhook(webhook.HandlerConfig{Inbox: inbox}).Inbox in its place.
+// A request is a span "receive webhook". Its kind is server, unless middleware in front of the
+// handler has already started a span for the request. Storing its event in c.Inbox is a span
+// "accept" of kind producer below it. For a tenant with its own inbox, use
+// telemetry.Webhook(webhook.HandlerConfig{Inbox: inbox}).Inbox instead of the inbox.
 //
-// This process remembers the last 4,096 spans of accepted events, for links from the attempts
+// The process remembers at least the last 4,096 spans of accepted events, to link the attempts
 // to handle these events: see [Telemetry.Work].
 func (t *Telemetry) Webhook(c webhook.HandlerConfig) webhook.HandlerConfig {
 	if c.Inbox != nil {
@@ -29,7 +29,7 @@ func (t *Telemetry) Webhook(c webhook.HandlerConfig) webhook.HandlerConfig {
 	return c
 }
 
-// receiving begins the span of a request.
+// receiving starts the span of a request.
 func (t *Telemetry) receiving(ctx context.Context, _ *http.Request) context.Context {
 	kind := trace.SpanKindServer
 	if parent := trace.SpanContextFromContext(ctx); parent.IsValid() && !parent.IsRemote() {
@@ -39,8 +39,8 @@ func (t *Telemetry) receiving(ctx context.Context, _ *http.Request) context.Cont
 	return ctx
 }
 
-// received ends the span of a request. A refused one is no error: the handler did
-// what it is for.
+// received ends the span of a request. A rejected request is not an error: the handler worked
+// correctly.
 func (t *Telemetry) received(ctx context.Context, o webhook.Observation) {
 	span := t.begunIn(ctx, ofRequest)
 	defer span.End()
@@ -74,7 +74,7 @@ func (i *observedInbox) Accept(ctx context.Context, d webhook.Delivery) (webhook
 	defer span.End()
 	if span.Recording() {
 		span.Set(signal.MessageID.Of(d.Key.EventID))
-		t.accepted.remember(d.Key, span.Context()) // before it is stored: a worker may be faster than this goroutine
+		t.accepted.remember(d.Key, span.Context()) // before Accept: a worker may handle the event before Accept returns
 	}
 	began := time.Now()
 	receipt, err := i.inbox.Accept(ctx, d)
@@ -91,7 +91,7 @@ func (i *observedInbox) Accept(ctx context.Context, d webhook.Delivery) (webhook
 	return receipt, err
 }
 
-// outcomeOf says in the words of a [webhook.Observation] what an inbox did.
+// outcomeOf returns the outcome of a receipt, in the values of a [webhook.Observation].
 func outcomeOf(r webhook.Receipt) string {
 	if r.Duplicate {
 		return string(webhook.OutcomeDuplicate)
@@ -99,7 +99,7 @@ func outcomeOf(r webhook.Receipt) string {
 	return string(webhook.OutcomeAccepted)
 }
 
-// both calls first, which may be nil, and then second, whatever first does.
+// both calls first, which may be nil, and then second, even if first panics.
 func both[T any](first, second func(context.Context, T)) func(context.Context, T) {
 	if first == nil {
 		return second
@@ -110,8 +110,7 @@ func both[T any](first, second func(context.Context, T)) func(context.Context, T
 	}
 }
 
-// within begins something in the context that the program's own observer returns, which
-// may be nil.
+// within calls begin with the context that the program's own observer returns. own may be nil.
 func within[T any](own, begin func(context.Context, T) context.Context) func(context.Context, T) context.Context {
 	return func(ctx context.Context, value T) context.Context {
 		if own != nil {

@@ -17,18 +17,17 @@ import (
 //
 //	sqlinbox.Config{Work: telemetry.Work(webhook.Work{Handle: router.Dispatch}), …}
 //
-// An attempt to handle an event is a span "process order.placed", of kind
-// consumer; what the handler does, calls of the platform included, is below it. It
-// is its own trace, linked to the span in which the event was accepted if
-// that was in this process and one of the last 4,096. In any case both have the
-// event's id, in messaging.message.id.
+// An attempt to handle an event is a span of kind consumer, such as "process order.placed".
+// The handler's spans, including calls of the platform, are below it. The attempt starts its
+// own trace. It links to the span in which the event was accepted, if that was in this process
+// and at most 4,096 events ago. Both spans always have the event's ID in messaging.message.id.
 func (t *Telemetry) Work(w webhook.Work) webhook.Work {
 	w.Observer.AttemptStart = within(w.Observer.AttemptStart, t.processing)
 	w.Observer.AttemptEnd = both(w.Observer.AttemptEnd, t.processed)
 	return w
 }
 
-// processing begins the span of an attempt.
+// processing starts the span of an attempt.
 func (t *Telemetry) processing(ctx context.Context, a webhook.Attempt) context.Context {
 	attributes := event(a.Delivery, "process", "process")
 	if a.Number == 1 && !a.ReceivedAt.IsZero() {
@@ -39,7 +38,7 @@ func (t *Telemetry) processing(ctx context.Context, a webhook.Attempt) context.C
 	return ctx
 }
 
-// processed ends it, once the outcome has been noted.
+// processed ends the span, after the engine has stored the outcome.
 func (t *Telemetry) processed(ctx context.Context, a webhook.Attempt) {
 	span := t.begunIn(ctx, ofProcessing)
 	defer span.End()
@@ -62,13 +61,12 @@ func (t *Telemetry) processed(ctx context.Context, a webhook.Attempt) {
 	}
 }
 
-// WatchInbox shows how much an engine holds whenever metrics are collected, until
-// stop is called, which should be before the engine is closed. The name is that of
-// the inbox among others of the program.
+// WatchInbox reports the numbers of an engine for each collection of metrics. Call stop before
+// you close the engine. The name distinguishes the inbox from others in the program.
 //
-// All processes that share an inbox show the same numbers: take their maximum, not
-// their sum. The gauge to be alarmed by is dispensary.inbox.age. Where the engine
-// does not answer nothing is shown, and OpenTelemetry's error handler gets the error.
+// All processes that share an inbox report the same numbers, so take the maximum, not the sum.
+// Alert on dispensary.inbox.age. If the engine does not respond, no number is reported, and
+// OpenTelemetry's error handler receives the error.
 func (t *Telemetry) WatchInbox(name string, inbox engine.Engine) (stop func() error, err error) {
 	inboxName := signal.InboxName.Of(name)
 	stop, err = t.meter.Watch(func(ctx context.Context, d signal.Display) error {
@@ -92,19 +90,19 @@ func (t *Telemetry) WatchInbox(name string, inbox engine.Engine) (stop func() er
 	return stop, nil
 }
 
-// maxLinks is the smallest number of accepted events whose spans are remembered. Up to twice as
-// many are, in about 2 MB.
+// maxLinks is the smallest number of accepted events whose spans are remembered. Up to twice
+// as many are stored, in about 2 MB.
 const maxLinks = 4096
 
-// links remembers the spans in which events were accepted, so that their attempts
-// can be linked to them. It forgets the older ones together.
+// links stores the spans of accepted events, to link later attempts to them. It drops the
+// older half at once.
 type links struct {
 	mu           sync.Mutex
 	young, older map[webhook.Key]trace.SpanContext // disjoint, up to maxLinks each
 }
 
-// remember stores the span of an event. The span of a repeated delivery does not
-// replace the first.
+// remember stores the span of an event, but never replaces it with the span of a repeated
+// delivery.
 func (l *links) remember(key webhook.Key, span trace.SpanContext) {
 	if l.of(key).IsValid() {
 		return
@@ -117,7 +115,7 @@ func (l *links) remember(key webhook.Key, span trace.SpanContext) {
 	l.young[key] = span
 }
 
-// forget drops the span of an event that was not accepted in it after all.
+// forget drops the span of an event that was not accepted.
 func (l *links) forget(key webhook.Key, span trace.SpanContext) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -128,7 +126,7 @@ func (l *links) forget(key webhook.Key, span trace.SpanContext) {
 	}
 }
 
-// of returns the span of an event, or an invalid one if it is not known.
+// of returns the span of an event, or an invalid span if the event is unknown.
 func (l *links) of(key webhook.Key) trace.SpanContext {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,6 +1,6 @@
-// Package signal makes the spans and metrics of its parent package, with the
-// attributes that are allowed and no others: an [Attribute] can only be made of a
-// key that is in this file, and nothing else takes OpenTelemetry's own.
+// Package signal creates the spans and metrics of its parent package, with allowed attributes
+// only. An [Attribute] can only be created from a key in this file, and the rest of the module
+// never passes attributes to OpenTelemetry directly.
 package signal
 
 import (
@@ -11,11 +11,11 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 )
 
-// Attributes of requests to the platform. None holds an address, a query or what
-// was sent or answered: url.full, which the conventions ask for, names patients.
+// Attributes of requests to the platform. They contain no URL, query, request body or response
+// body. The conventions require url.full, but it would identify patients.
 var (
 	Operation     = Key[string]{"dispensary.operation"}             // "patients.create"
-	Outcome       = Key[string]{"dispensary.outcome"}               // of a write that failed: "maybe_applied"
+	Outcome       = Key[string]{"dispensary.outcome"}               // of a failed write: "maybe_applied"
 	Attempts      = Key[int]{"dispensary.attempts"}                 // of a call
 	RequestID     = Key[string]{"dispensary.request_id"}            // the platform's X-Request-Id
 	RetryReason   = Key[string]{"dispensary.retry.reason"}          // "rate_limited"
@@ -29,10 +29,10 @@ var (
 	Resend        = Key[int]{semconv.HTTPRequestResendCountKey}     // 1 for the first retry
 	ServerAddress = Key[string]{semconv.ServerAddressKey}           // the platform's host
 	ServerPort    = Key[int]{semconv.ServerPortKey}
-	Error         = Key[string]{semconv.ErrorTypeKey} // why it failed, in a word; or the status
+	Error         = Key[string]{semconv.ErrorTypeKey} // a one-word cause of the failure, or the status
 )
 
-// Attributes of what happens to tokens. None says whose.
+// Attributes of token events. They do not identify the user.
 var (
 	RefreshOutcome    = Key[string]{"dispensary.oauth.refresh.outcome"}  // "done"
 	Background        = Key[bool]{"dispensary.oauth.refresh.background"} // by a Refresher
@@ -40,40 +40,40 @@ var (
 	ReauthorizeReason = Key[string]{"dispensary.oauth.reason"}           // "invalid_grant"
 )
 
-// Attributes of events on their way in and through the inbox.
+// Attributes of events as they arrive and pass through the inbox.
 var (
 	WebhookOutcome = Key[string]{"dispensary.webhook.outcome"} // "accepted"
-	Tenant         = Key[string]{"dispensary.webhook.tenant"}  // the integrator's own name of it
+	Tenant         = Key[string]{"dispensary.webhook.tenant"}  // your name for the tenant
 	EventType      = Key[string]{"dispensary.event.type"}      // "order.placed", or "_OTHER"
 	Result         = Key[string]{"dispensary.attempt.result"}  // "handled"
-	Attempt        = Key[int]{"dispensary.attempt.number"}     // counts from 1
-	Stale          = Key[bool]{"dispensary.attempt.stale"}     // a newer event was handled before
+	Attempt        = Key[int]{"dispensary.attempt.number"}     // counted from 1
+	Stale          = Key[bool]{"dispensary.attempt.stale"}     // a newer event was handled first
 	RetryIn        = Key[time.Duration]{"dispensary.attempt.retry_in"}
-	InboxName      = Key[string]{"dispensary.inbox.name"}       // the program's own name of it
+	InboxName      = Key[string]{"dispensary.inbox.name"}       // your name for the inbox
 	InboxState     = Key[string]{"dispensary.inbox.state"}      // "waiting"
-	MessageID      = Key[string]{semconv.MessagingMessageIDKey} // the event's id
+	MessageID      = Key[string]{semconv.MessagingMessageIDKey} // the event's ID
 	System         = Key[string]{semconv.MessagingSystemKey}
 	Destination    = Key[string]{semconv.MessagingDestinationNameKey}
 	OperationName  = Key[string]{semconv.MessagingOperationNameKey}
 	OperationType  = Key[string]{semconv.MessagingOperationTypeKey}
 )
 
-// Attributes of the search for missed webhooks. None names a clinic.
+// Attributes of the search for missed webhooks. They do not identify the clinic.
 var (
 	ReconcileShort  = Key[bool]{"dispensary.reconcile.short"}    // the event lists were not read
 	ReconcileResult = Key[string]{"dispensary.reconcile.result"} // of missed events: "recovered"
 )
 
-// Attribute is a key that is allowed, with a value.
+// Attribute is an allowed key with a value.
 type Attribute struct{ pair attribute.KeyValue }
 
-// Key is a key that is allowed, for values of one type. Durations are in seconds.
+// Key is an allowed key for values of one type. Durations are in seconds.
 type Key[T string | int | bool | time.Duration] struct{ key attribute.Key }
 
-// maxText bounds the texts that come from outside, such as a request id.
+// maxText is the longest text from outside, such as a request ID, in bytes.
 const maxText = 128
 
-// Of returns the attribute with a value. It cuts off a text after 128 bytes.
+// Of returns the attribute with a value. It cuts a text after 128 bytes.
 func (k Key[T]) Of(value T) Attribute {
 	switch value := any(value).(type) {
 	case string:

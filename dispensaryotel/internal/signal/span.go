@@ -15,8 +15,8 @@ func NewTracer(provider trace.TracerProvider, scope, version string) Tracer {
 	return Tracer{provider.Tracer(scope, trace.WithInstrumentationVersion(version))}
 }
 
-// Start begins a span below that of ctx, with a link to the span that caused it if that is
-// valid. Samplers see its attributes; more can be set while it lasts.
+// Start starts a span below the span of ctx. If cause is valid, it links the span to its
+// cause. Samplers see the given attributes. The caller can set more until the span ends.
 func (t Tracer) Start(ctx context.Context, name string, kind trace.SpanKind, cause trace.SpanContext, attributes ...Attribute) (context.Context, Span) {
 	options := []trace.SpanStartOption{trace.WithSpanKind(kind), trace.WithAttributes(pairs(attributes)...)}
 	if cause.IsValid() {
@@ -26,14 +26,14 @@ func (t Tracer) Start(ctx context.Context, name string, kind trace.SpanKind, cau
 	return ctx, Span{span}
 }
 
-// Span is a span under way. Nothing of an error's text gets onto it. The zero Span
-// records nothing.
+// Span is a started span. It never contains the text of an error. The zero Span records
+// nothing.
 type Span struct{ span trace.Span }
 
-// Recording reports that the span is exported.
+// Recording reports whether the span is exported.
 func (s Span) Recording() bool { return s.span != nil && s.span.IsRecording() }
 
-// Context returns what a link to the span needs.
+// Context returns the context for a link to the span.
 func (s Span) Context() trace.SpanContext { return s.span.SpanContext() }
 
 // Set adds attributes.
@@ -43,7 +43,7 @@ func (s Span) Set(attributes ...Attribute) {
 	}
 }
 
-// Fail marks the span as an error, with why in a word.
+// Fail marks the span as an error, with a one-word cause.
 func (s Span) Fail(why string) {
 	if s.Recording() {
 		s.span.SetStatus(codes.Error, "")
