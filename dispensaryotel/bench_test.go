@@ -20,8 +20,8 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// setups are ways in which a program can be observed, the floor first. In the last
-// one every span is recorded and thrown away, and metrics are kept.
+// setups are ways to observe a program, starting with none. The last one records every span
+// and drops it, and keeps metrics.
 func setups(b *testing.B) map[string]*dispensaryotel.Telemetry {
 	b.Helper()
 	all := map[string]*dispensaryotel.Telemetry{"floor": nil}
@@ -38,7 +38,7 @@ func setups(b *testing.B) map[string]*dispensaryotel.Telemetry {
 	return all
 }
 
-// BenchmarkCall is a call of the client, on a transport without sockets.
+// BenchmarkCall measures a call of the client, on a transport without sockets.
 func BenchmarkCall(b *testing.B) {
 	const answer = `{"clinic":{"id":"c-1","name":"Example Clinic"}}`
 	canned := roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -72,7 +72,7 @@ func (token) Token(context.Context) (api.AccessToken, error) {
 	return api.AccessToken{Secret: dispensary.NewSecret("token"), Environment: delivery("").Key.Environment}, nil
 }
 
-// BenchmarkAttempt is an attempt to handle an event, without an engine.
+// BenchmarkAttempt measures an attempt to handle an event, without an engine.
 func BenchmarkAttempt(b *testing.B) {
 	for name, telemetry := range setups(b) {
 		b.Run(name, func(b *testing.B) {

@@ -27,9 +27,9 @@ func quick() dispensary.Option {
 	return dispensary.WithRetryPolicy(dispensary.RetryPolicy{MinWait: time.Nanosecond, MaxWait: time.Nanosecond})
 }
 
-// A call is a span below the caller's, its attempts are spans below it, and the
-// requests are made in theirs.
-func TestCallWithRetries(t *testing.T) {
+// A call is a span below the caller's span. Each attempt is a span below the call, and the
+// context of its request.
+func TestCallRecordsEachAttempt(t *testing.T) {
 	t.Parallel()
 	platform, r := dispensarytest.New(t), record(t)
 	platform.Fault(model.Fault{Operation: "patients.get", Effect: model.EffectErrorStatus, Status: 503, Times: 1})
@@ -40,7 +40,7 @@ func TestCallWithRetries(t *testing.T) {
 	client := platform.Client(model.User{}, quick(), dispensary.WithObserver(r.Calls()), dispensary.WithLimiter(limiter),
 		dispensary.WithTransport(through(platform.HTTPClient().Transport, func(r *http.Request) {
 			parents = append(parents, trace.SpanContextFromContext(r.Context()).SpanID())
-			assert.Empty(t, r.Header.Get("Traceparent"), "no trace goes to the platform")
+			assert.Empty(t, r.Header.Get("Traceparent"), "the platform must receive no trace header")
 			assert.Zero(t, baggage.FromContext(r.Context()).Len())
 		})))
 	ctx, mine := r.tracers.Tracer("test").Start(t.Context(), "mine")
@@ -80,12 +80,12 @@ func TestCallWithRetries(t *testing.T) {
 	assert.Equal(t, []point{{map[string]string{
 		"dispensary.operation": "patients.get", "dispensary.region": "us", "dispensary.stage": "sandbox", "http.response.status_code": "200",
 	}, 1}}, r.points(t, "dispensary.client.call.duration"))
-	assert.Len(t, r.points(t, "http.client.request.duration"), 3, "one series for each way in which an attempt ended")
+	assert.Len(t, r.points(t, "http.client.request.duration"), 3, "one series for each result of an attempt")
 	assert.Len(t, r.points(t, "dispensary.client.retries"), 2, "one series for each reason")
 	assert.Equal(t, 3, r.points(t, "dispensary.client.limiter.wait")[0].count)
 }
 
-// requireAttempt compares what differs between attempts.
+// requireAttempt compares the attributes that differ between attempts.
 func requireAttempt(t *testing.T, span tracetest.SpanStub, want map[string]string) {
 	t.Helper()
 	got := set(span)
@@ -95,11 +95,11 @@ func requireAttempt(t *testing.T, span tracetest.SpanStub, want map[string]strin
 	failed := want["error.type"] != ""
 	assert.Equal(t, failed, span.Status.Code == codes.Error)
 	assert.Empty(t, span.Status.Description)
-	assert.Empty(t, span.Events, "an exception would have the error's text")
+	assert.Empty(t, span.Events, "an exception event would contain the error's text")
 }
 
-// A call that fails is an error, with why in a word.
-func TestFailedCalls(t *testing.T) {
+// A failed call is an error with a one-word cause.
+func TestFailedCallRecordsCause(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		fault   model.Fault
@@ -162,9 +162,9 @@ func TestInvalidFieldsAreCounted(t *testing.T) {
 	}, 2}}, r.points(t, "dispensary.client.invalid_fields"))
 }
 
-// A walk is a call a page, below the same parent, also where pages are fetched at
-// the same time.
-func TestListIsACallForEachPage(t *testing.T) {
+// A list makes one call per page below the same parent, even if pages are fetched at the same
+// time.
+func TestListRecordsCallPerPage(t *testing.T) {
 	t.Parallel()
 	platform, r := dispensarytest.New(t), record(t)
 	ctx, mine := r.tracers.Tracer("test").Start(t.Context(), "mine")
@@ -180,7 +180,7 @@ func TestListIsACallForEachPage(t *testing.T) {
 	}
 }
 
-// A raw call records nothing of its path.
+// A raw call does not record its path.
 func TestRawCallRecordsNoPath(t *testing.T) {
 	t.Parallel()
 	platform, r := dispensarytest.New(t), record(t)
@@ -191,8 +191,8 @@ func TestRawCallRecordsNoPath(t *testing.T) {
 	assert.NotContains(t, r.dump(t), id)
 }
 
-// Several observers see one call, each with its spans.
-func TestTwoObserversDoNotMixTheirSpans(t *testing.T) {
+// Several observers report the same call, each with its own spans.
+func TestObserversKeepTheirOwnSpans(t *testing.T) {
 	t.Parallel()
 	platform, a, b := dispensarytest.New(t), record(t), record(t)
 	_, err := platform.Client(model.User{}, dispensary.WithObserver(a.Calls()), dispensary.WithObserver(b.Calls())).Clinic.Get(t.Context())

@@ -14,7 +14,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// The zero Config takes the global providers. Here the spans are kept in memory.
+// The zero Config uses the global providers. Here the spans stay in memory.
 func Example() {
 	spans := tracetest.NewInMemoryExporter()
 	telemetry, err := dispensaryotel.New(dispensaryotel.Config{TracerProvider: trace.NewTracerProvider(trace.WithSyncer(spans))})
@@ -31,7 +31,7 @@ func Example() {
 	if _, err := client.Clinic.Get(context.Background()); err != nil {
 		log.Fatal(err)
 	}
-	for _, span := range spans.GetSpans() { // in the order of their ends
+	for _, span := range spans.GetSpans() { // in the order in which they ended
 		fmt.Println(span.SpanKind, span.Name)
 	}
 	// Output:

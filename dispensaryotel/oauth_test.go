@@ -19,19 +19,19 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// connected is a user whose client refreshes its tokens, observed.
+// connected is a user with an observed client and token refreshes.
 type connected struct {
 	*recorded
 	platform  *dispensarytest.Server
 	conns     *tokens.Connections
 	store     tokenstore.Store
 	client    *dispensary.Client
-	refreshes int // refreshes that the program's own observer has seen
+	refreshes int // refreshes reported to the program's own observer
 }
 
 const user = "user-of-the-integrator"
 
-// connect connects a user whose first token lives for as long as given.
+// connect connects a user. The first token expires after the given lifetime.
 func connect(t *testing.T, lifetime time.Duration) *connected {
 	t.Helper()
 	return connectTo(t, record(t), lifetime)
@@ -64,9 +64,8 @@ func connectTo(t *testing.T, r *recorded, lifetime time.Duration) *connected {
 	return c
 }
 
-// A refresh is below the call that needed it, and the token endpoint's call below
-// the refresh.
-func TestRefreshBelowTheCall(t *testing.T) {
+// A refresh is a span below its call, and contains the call of the token endpoint.
+func TestRefreshIsBelowCall(t *testing.T) {
 	t.Parallel()
 	c := connect(t, -time.Minute)
 	_, err := c.client.Clinic.Get(t.Context())
@@ -81,12 +80,12 @@ func TestRefreshBelowTheCall(t *testing.T) {
 		"dispensary.region": "us", "dispensary.stage": "sandbox",
 	}, set(refresh))
 	assert.Equal(t, []point{{set(refresh), 1}}, c.points(t, "dispensary.oauth.refresh.duration"))
-	assert.Equal(t, 1, c.refreshes, "the program's own hook is called, and its panic does no harm")
+	assert.Equal(t, 1, c.refreshes, "the program's own hook must run, and its panic must not fail the call")
 	assert.NotContains(t, c.dump(t), user)
 }
 
-// A token that is refused is replaced within the call, and the next attempt says why.
-func TestRefusedTokenIsReplacedWithinTheCall(t *testing.T) {
+// A rejected token is replaced within the call, and the next attempt records the reason.
+func TestRejectedTokenIsReplacedWithinCall(t *testing.T) {
 	t.Parallel()
 	c := connect(t, time.Hour)
 	c.platform.Fault(model.Fault{Operation: "clinic.get", Effect: model.EffectTokenExpired, Times: 1})
@@ -100,8 +99,8 @@ func TestRefusedTokenIsReplacedWithinTheCall(t *testing.T) {
 	assert.Equal(t, codes.Unset, c.one(t, "clinic.get").Status.Code)
 }
 
-// A user who has to come back is counted, by the reason and not by who it is.
-func TestUserWhoMustReauthorize(t *testing.T) {
+// A user who must reauthorize is counted by reason, without the user's ID.
+func TestReauthorizationIsCountedByReason(t *testing.T) {
 	t.Parallel()
 	c := connect(t, -time.Minute)
 	record, err := c.conns.Record(t.Context(), user)

@@ -17,7 +17,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensaryotel"
 )
 
-// recorded is a Telemetry whose signals are kept in memory.
+// recorded is a Telemetry with its signals in memory.
 type recorded struct {
 	*dispensaryotel.Telemetry
 	tracers *trace.TracerProvider
@@ -38,7 +38,7 @@ func record(t testing.TB) *recorded {
 	return r
 }
 
-// ended returns the spans of a name that have ended, in the order of their ends.
+// ended returns the ended spans with a name, in the order in which they ended.
 func (r *recorded) ended(name string) (found []tracetest.SpanStub) {
 	for _, span := range r.spans.GetSpans() {
 		if span.Name == name {
@@ -48,7 +48,7 @@ func (r *recorded) ended(name string) (found []tracetest.SpanStub) {
 	return found
 }
 
-// one returns the only span of a name.
+// one returns the only span with a name.
 func (r *recorded) one(t testing.TB, name string) tracetest.SpanStub {
 	t.Helper()
 	found := r.ended(name)
@@ -81,7 +81,7 @@ func requireChild(t testing.TB, parent, child tracetest.SpanStub) {
 	require.Equal(t, parent.SpanContext.TraceID(), child.SpanContext.TraceID())
 }
 
-// point is one series of a metric: how often something was counted.
+// point is one series of a metric, with its count.
 type point struct {
 	attributes map[string]string
 	count      int
@@ -103,7 +103,7 @@ func (r *recorded) points(t testing.TB, name string) (all []point) {
 	return all
 }
 
-// eachPoint calls see with the attributes of each series, and what it counts.
+// eachPoint calls see with the attributes and the count of each series.
 func eachPoint(m metricdata.Metrics, see func(attributes attribute.Set, count int)) {
 	switch data := m.Data.(type) {
 	case metricdata.Histogram[float64]:
@@ -132,7 +132,7 @@ func (r *recorded) collect(t testing.TB) (all []metricdata.Metrics) {
 	return all
 }
 
-// dump returns every text in every signal.
+// dump returns all texts of all signals.
 func (r *recorded) dump(t testing.TB) string {
 	t.Helper()
 	encoded, err := json.Marshal([]any{r.spans.GetSpans(), r.collect(t)})
@@ -140,7 +140,7 @@ func (r *recorded) dump(t testing.TB) string {
 	return string(encoded)
 }
 
-// through is an HTTP client that shows each request to look before base has it.
+// through is an HTTP client that passes each request to look before base sends it.
 func through(base http.RoundTripper, look func(*http.Request)) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		look(r)

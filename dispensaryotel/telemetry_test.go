@@ -15,7 +15,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensaryotel"
 )
 
-// refusing is a provider of meters that make no counters.
+// refusing is a meter provider whose meters create no counters.
 type refusing struct{ noop.MeterProvider }
 
 type refusingMeter struct{ noop.Meter }
@@ -28,14 +28,14 @@ func (refusingMeter) Int64Counter(string, ...metric.Int64CounterOption) (metric.
 	return noop.Int64Counter{}, errRefused
 }
 
-func TestNewReturnsWhatTheMeterRefuses(t *testing.T) {
+func TestNewReturnsErrorOfMeter(t *testing.T) {
 	t.Parallel()
 	_, err := dispensaryotel.New(dispensaryotel.Config{MeterProvider: refusing{}})
 	require.ErrorIs(t, err, errRefused)
 	assert.ErrorContains(t, err, "dispensaryotel: ")
 }
 
-// without is a sampler that drops spans of one name, whatever their parents are.
+// without is a sampler that drops spans with one name, under any parent.
 type without string
 
 func (w without) ShouldSample(p trace.SamplingParameters) trace.SamplingResult {
@@ -47,8 +47,8 @@ func (w without) ShouldSample(p trace.SamplingParameters) trace.SamplingResult {
 
 func (w without) Description() string { return "without " + string(w) }
 
-// A call that is not recorded, inside one that is recorded, does not end that one.
-func TestDroppedSpanDoesNotEndAnother(t *testing.T) {
+// An unrecorded call inside a recorded call must not end the span of the outer call.
+func TestDroppedSpanKeepsOuterSpanOpen(t *testing.T) {
 	t.Parallel()
 	spans := tracetest.NewInMemoryExporter()
 	telemetry, err := dispensaryotel.New(dispensaryotel.Config{

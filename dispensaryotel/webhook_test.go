@@ -31,17 +31,16 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
 )
 
-// receiver is an integrator's receiving side, observed, and a platform that
-// delivers to it.
+// receiver is an observed webhook receiver, and a fake platform that delivers to it.
 type receiver struct {
 	*recorded
 	platform *dispensarytest.Server
 	handler  http.Handler
-	attempts chan webhook.Attempt // those that have ended, after they were observed
+	attempts chan webhook.Attempt // ended attempts, after observation
 	log      *logtest.Buffer
 }
 
-// newReceiver starts one whose events are handled by handle; change may be nil.
+// newReceiver starts a receiver that handles events with handle. change may be nil.
 func newReceiver(t testing.TB, handle webhook.HandlerFunc, change func(*webhook.HandlerConfig)) *receiver {
 	t.Helper()
 	r := &receiver{recorded: record(t), platform: dispensarytest.New(t, dispensarytest.WithBehavior(behavior.DeliveryConditionsOff)), attempts: make(chan webhook.Attempt, 100), log: &logtest.Buffer{}}
@@ -70,12 +69,11 @@ func newReceiver(t testing.TB, handle webhook.HandlerFunc, change func(*webhook.
 	return r
 }
 
-// deliver lets the platform act, and returns the event that comes of it once it has
-// been delivered.
+// deliver performs an action on the platform, and returns its event after delivery.
 func (r *receiver) deliver(t testing.TB, act func(*dispensarytest.Server) (model.Event, error)) model.Event {
 	t.Helper()
 	server := httptest.NewServer(r.handler)
-	defer server.Close() // waits for what is observed after the answer
+	defer server.Close() // waits for observations after the response
 	require.NoError(t, r.platform.Webhooks.Register(server.URL))
 	event, err := act(r.platform)
 	require.NoError(t, err)
@@ -83,15 +81,15 @@ func (r *receiver) deliver(t testing.TB, act func(*dispensarytest.Server) (model
 	return event
 }
 
-// anOrder lets a patient order.
+// anOrder places an order for a patient.
 func anOrder(p *dispensarytest.Server) (model.Event, error) {
 	_, event, err := p.Orders.Place(p.Patients.All()[0].ID, model.OrderCreate{})
 	return event, err
 }
 
-// An event is followed from the request to the calls that its handler makes: the
-// inbox stores it below the request, and the attempt is linked to that.
-func TestEventFromRequestToHandler(t *testing.T) {
+// Spans follow an event from the request to the calls of its handler: the inbox stores it
+// below the request, and the attempt links to that span.
+func TestSpansFollowEventToHandler(t *testing.T) {
 	t.Parallel()
 	var r *receiver
 	r = newReceiver(t, func(ctx context.Context, e events.Event) error {
@@ -107,7 +105,7 @@ func TestEventFromRequestToHandler(t *testing.T) {
 	assert.Equal(t, trace.SpanKindServer, request.SpanKind)
 	assert.Equal(t, trace.SpanKindProducer, accept.SpanKind)
 	assert.Equal(t, trace.SpanKindConsumer, process.SpanKind)
-	assert.False(t, process.Parent.IsValid(), "a new trace")
+	assert.False(t, process.Parent.IsValid(), "the attempt must start a new trace")
 	require.Len(t, process.Links, 1)
 	assert.Equal(t, accept.SpanContext.SpanID(), process.Links[0].SpanContext.SpanID())
 	requireChild(t, process, r.one(t, "clinic.get"))
@@ -128,12 +126,12 @@ func TestEventFromRequestToHandler(t *testing.T) {
 	assert.Equal(t, 1, r.points(t, "dispensary.inbox.wait")[0].count)
 	assert.Empty(t, r.points(t, "dispensary.inbox.dead_letters"))
 	for _, metric := range []string{"messaging.client.operation.duration", "messaging.process.duration", "dispensary.webhook.request.duration"} {
-		assert.NotContains(t, r.points(t, metric)[0].attributes, "messaging.message.id", "a series for each event would be one too many")
+		assert.NotContains(t, r.points(t, metric)[0].attributes, "messaging.message.id", "metrics must not have a series for each event")
 	}
 }
 
-// What something in front of the handler has begun goes on.
-func TestReceiveIsBelowWhatStandsBeforeIt(t *testing.T) {
+// A span from middleware in front of the handler continues.
+func TestReceiveContinuesOuterSpan(t *testing.T) {
 	t.Parallel()
 	r := newReceiver(t, succeed, nil)
 	ctx, server := r.tracers.Tracer("test").Start(t.Context(), "server", trace.WithSpanKind(trace.SpanKindServer))
@@ -144,7 +142,7 @@ func TestReceiveIsBelowWhatStandsBeforeIt(t *testing.T) {
 	assert.Equal(t, trace.SpanKindInternal, request.SpanKind)
 	assert.Equal(t, "signature_missing", set(request)["error.type"])
 	assert.Equal(t, "refused", set(request)["dispensary.webhook.outcome"])
-	assert.Equal(t, codes.Unset, request.Status.Code, "the handler did what it is for")
+	assert.Equal(t, codes.Unset, request.Status.Code, "a rejected request is not an error")
 	assert.Equal(t, []point{{map[string]string{
 		"dispensary.webhook.outcome": "refused", "http.response.status_code": "401", "error.type": "signature_missing",
 	}, 1}}, r.points(t, "dispensary.webhook.request.duration"))
@@ -152,20 +150,20 @@ func TestReceiveIsBelowWhatStandsBeforeIt(t *testing.T) {
 
 func succeed(context.Context, events.Event) error { return nil }
 
-// inboxFunc is an inbox made of a function.
+// inboxFunc is a function as an inbox.
 type inboxFunc func(context.Context, webhook.Delivery) (webhook.Receipt, error)
 
 func (f inboxFunc) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
 	return f(ctx, d)
 }
 
-// inbox returns the inbox that a handler gets in place of the given one.
+// inbox returns the observed inbox of a handler for the given one.
 func (r *recorded) inbox(inbox webhook.Inbox) webhook.Inbox {
 	return r.Webhook(webhook.HandlerConfig{Inbox: inbox}).Inbox
 }
 
-// An inbox that fails is an error, of the request too, and its text is recorded nowhere.
-func TestInboxThatFails(t *testing.T) {
+// A failing inbox is an error of its span and of the request, without the error's text.
+func TestFailingInboxIsAnError(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		err           error
@@ -202,7 +200,7 @@ func delivery(id string) webhook.Delivery {
 	}
 }
 
-// An unknown type could be anything.
+// An unknown event type could contain any text.
 func TestUnknownEventTypeIsNotRecorded(t *testing.T) {
 	t.Parallel()
 	r := record(t)
@@ -219,8 +217,8 @@ func TestUnknownEventTypeIsNotRecorded(t *testing.T) {
 	assert.NotContains(t, r.dump(t), "Jane")
 }
 
-// The program's own hooks stay, and are called first.
-func TestCallersHooksOfAWebhookStay(t *testing.T) {
+// The program's own hooks run first.
+func TestWebhookKeepsCallersHooks(t *testing.T) {
 	t.Parallel()
 	type key struct{}
 	var observed []string
@@ -238,7 +236,7 @@ func TestCallersHooksOfAWebhookStay(t *testing.T) {
 	assert.Equal(t, "method", set(r.one(t, "receive webhook"))["error.type"])
 }
 
-// holding is an engine that holds something.
+// holding is an engine with fixed numbers.
 type holding struct {
 	engine.Engine
 	stats engine.Stats
@@ -247,7 +245,7 @@ type holding struct {
 
 func (h *holding) Stats(context.Context) (engine.Stats, error) { return h.stats, h.err }
 
-func TestWatchInbox(t *testing.T) {
+func TestWatchInboxReportsNumbers(t *testing.T) {
 	t.Parallel()
 	r := record(t)
 	inbox := &holding{stats: engine.Stats{Waiting: 7, Running: 2, Dead: 1, Oldest: time.Now().Add(-90 * time.Minute)}}
@@ -263,10 +261,10 @@ func TestWatchInbox(t *testing.T) {
 	require.Len(t, ages, 1)
 	assert.InDelta(t, 5400, ages[0].count, 600)
 
-	inbox.stats = engine.Stats{Oldest: time.Now().Add(time.Hour)} // by a clock that is ahead
+	inbox.stats = engine.Stats{Oldest: time.Now().Add(time.Hour)} // from a clock that is ahead
 	assert.Zero(t, r.points(t, "dispensary.inbox.age")[0].count)
 	inbox.stats = engine.Stats{}
-	assert.Zero(t, r.points(t, "dispensary.inbox.age")[0].count, "nothing waits")
+	assert.Zero(t, r.points(t, "dispensary.inbox.age")[0].count, "an empty inbox must have age 0")
 
 	inbox.err = errors.New("away")
 	var data metricdata.ResourceMetrics
@@ -275,8 +273,8 @@ func TestWatchInbox(t *testing.T) {
 	assert.Empty(t, r.points(t, "dispensary.inbox.events"))
 }
 
-// logger writes everything, but no time: dates are among the words that are
-// looked for.
+// logger logs everything without the time, because dates are among the words that the test
+// searches for.
 func logger(to io.Writer) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(to, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey {
@@ -286,9 +284,9 @@ func logger(to io.Writer) *slog.Logger {
 	}}))
 }
 
-// Events arrive well and badly, at an inbox that takes them and one that does not,
-// and their handler fails with all it knows. Nothing but id and type is recorded.
-func TestNothingOfAnEventLeaks(t *testing.T) {
+// Valid and forged events arrive at a working and a failing inbox, and their handler fails
+// with all of their data. Only the type and the ID are recorded.
+func TestSignalsLeakNoEventData(t *testing.T) {
 	t.Parallel()
 	r := newReceiver(t, func(ctx context.Context, e events.Event) error {
 		if webhook.HandlingFrom(ctx).Attempt == 1 {
@@ -307,7 +305,7 @@ func TestNothingOfAnEventLeaks(t *testing.T) {
 		_, event, err := p.Patients.Create(model.PatientCreate{FirstName: "Zaphod", LastName: "Marked", Email: "zaphod@example.org"})
 		return event, err
 	})
-	results := []webhook.Result{(<-r.attempts).Result, (<-r.attempts).Result} // of two workers, in any order
+	results := []webhook.Result{(<-r.attempts).Result, (<-r.attempts).Result} // two workers, in any order
 	assert.ElementsMatch(t, []webhook.Result{webhook.ResultFailed, webhook.ResultDead}, results)
 
 	forge := func(header string, body []byte) {

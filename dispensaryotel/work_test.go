@@ -18,7 +18,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// attempt makes one attempt as an engine does.
+// attempt performs one attempt as an engine does.
 func attempt(t *testing.T, w webhook.Work, task inboxkit.Task, noted error) {
 	t.Helper()
 	worker, err := inboxkit.NewWorker(w)
@@ -26,8 +26,8 @@ func attempt(t *testing.T, w webhook.Work, task inboxkit.Task, noted error) {
 	assert.Equal(t, noted, worker.Do(t.Context(), task, func(webhook.Attempt) error { return noted }))
 }
 
-// Each way in which an attempt can end is recorded by its result, and why in a word.
-func TestResultsOfAttempts(t *testing.T) {
+// Each attempt records its result and a one-word cause.
+func TestAttemptRecordsResult(t *testing.T) {
 	t.Parallel()
 	failing := func(err error) webhook.HandlerFunc {
 		return func(context.Context, events.Event) error { return err }
@@ -71,14 +71,14 @@ func TestResultsOfAttempts(t *testing.T) {
 			assert.Equal(t, c.result, r.points(t, "messaging.process.duration")[0].attributes["dispensary.attempt.result"])
 			dead := r.points(t, "dispensary.inbox.dead_letters")
 			assert.Equal(t, c.result == "dead", len(dead) == 1)
-			assert.Equal(t, c.task.Attempt == 1, len(r.points(t, "dispensary.inbox.wait")) == 1, "waiting is counted once")
+			assert.Equal(t, c.task.Attempt == 1, len(r.points(t, "dispensary.inbox.wait")) == 1, "the wait must be recorded once")
 			assert.NotContains(t, r.dump(t), "Jane")
 		})
 	}
 }
 
-// An event that another process accepted, or one long ago, has no link.
-func TestAttemptWithoutALink(t *testing.T) {
+// An event accepted by another process, or too long ago, has no link.
+func TestUnknownEventHasNoLink(t *testing.T) {
 	t.Parallel()
 	r := record(t)
 	inbox := r.inbox(inboxFunc(func(context.Context, webhook.Delivery) (webhook.Receipt, error) { return webhook.Receipt{}, nil }))
@@ -95,21 +95,20 @@ func TestAttemptWithoutALink(t *testing.T) {
 	accept("first")
 	assert.True(t, linked("first"))
 	assert.False(t, linked("of another process"))
-	for i := range 8192 { // twice as many as are remembered in any case
+	for i := range 8192 { // twice maxLinks
 		accept(fmt.Sprint("later ", i))
 	}
 	assert.False(t, linked("first"))
 	assert.True(t, linked("later 4096"))
 }
 
-// A delivery that was not stored is not what an attempt comes from: the next one,
-// which was, is.
-func TestLinkIsToTheDeliveryThatWasStored(t *testing.T) {
+// An attempt links to the first delivery that was stored, not to a failed one.
+func TestAttemptLinksToStoredDelivery(t *testing.T) {
 	t.Parallel()
 	r := record(t)
 	var problem error
 	inbox := r.inbox(inboxFunc(func(context.Context, webhook.Delivery) (webhook.Receipt, error) { return webhook.Receipt{}, problem }))
-	for _, problem = range []error{webhook.ErrInboxFull, nil, nil} { // and a repeated one
+	for _, problem = range []error{webhook.ErrInboxFull, nil, nil} { // the last one is a duplicate
 		_, err := inbox.Accept(t.Context(), delivery("evt_1"))
 		assert.Equal(t, problem, err)
 	}
@@ -119,8 +118,8 @@ func TestLinkIsToTheDeliveryThatWasStored(t *testing.T) {
 	assert.Equal(t, r.ended("accept order.placed")[1].SpanContext.SpanID(), links[0].SpanContext.SpanID())
 }
 
-// The program's own hooks stay, and what its Begin put into the context is there.
-func TestCallersHooksOfWorkStay(t *testing.T) {
+// The program's own hooks run, and the attempt uses the context of AttemptStart.
+func TestWorkKeepsCallersHooks(t *testing.T) {
 	t.Parallel()
 	type key struct{}
 	var observed []any

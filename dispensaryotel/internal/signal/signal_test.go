@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Nothing but this package can make an attribute, name a span event or write the
-// text of a status: the rest of the module does not import what it takes.
-func TestOnlyThisPackageMakesAttributes(t *testing.T) {
+// Only this package creates attributes, names span events or writes the text of a status. The
+// rest of the module does not import the packages for it.
+func TestOnlySignalCreatesAttributes(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("../../*.go")
 	require.NoError(t, err)
@@ -38,7 +38,7 @@ func TestOnlyThisPackageMakesAttributes(t *testing.T) {
 	}
 }
 
-func TestTextsAreBounded(t *testing.T) {
+func TestTextIsCutAt128Bytes(t *testing.T) {
 	t.Parallel()
 	value := RequestID.Of(strings.Repeat("ü", 100)).pair.Value.AsString()
 	assert.Equal(t, strings.Repeat("ü", 64), value)
