@@ -18,27 +18,26 @@ import (
 // "devel" if the build recorded none. The User-Agent header contains it.
 func Version() string { return transport.Version() }
 
-// Client talks to one site of the platform. Make one with [New], share it, and
-// derive a view for each user with [Client.With]. It is safe for concurrent use.
+// Client calls one site of the platform. Create it with [New], share it, and derive a view for
+// each user with [Client.With]. It is safe for concurrent use.
 type Client struct {
-	// Catalog reads products and what describes them.
+	// Catalog reads products and their attributes.
 	Catalog catalog.Service
 
 	// Clinic reads and writes the clinic's records.
 	Clinic clinic.Service
 
-	// Events reads the record of what happened on the platform, and of the
-	// webhooks that reported it.
+	// Events reads the platform's record of events and of webhook deliveries.
 	Events events.Service
 
-	// TreatmentPlans creates and follows treatment plans.
+	// TreatmentPlans creates, reads and changes treatment plans.
 	TreatmentPlans treatmentplans.Service
 
 	transport *transport.Client
 }
 
-// New returns a client for a site. It sends nothing. An option or a site that
-// cannot work is an error here, not at the first call.
+// New returns a client for a site. It sends nothing. An invalid option or site is an error of
+// New, not of the first call.
 func New(site Site, options ...Option) (*Client, error) {
 	c := config{Site: site}
 	if err := apply(&c, options); err != nil {
@@ -51,16 +50,16 @@ func New(site Site, options ...Option) (*Client, error) {
 	return newClient(t), nil
 }
 
-// With returns a view of the client with other settings, for example with the token of a
-// user, the key of a clinic or a limiter for one kind of work:
+// With returns a view of the client with other settings, for example with the token of a user,
+// the key of a clinic or a limiter for one kind of work:
 //
 //	jane, err := client.With(dispensary.WithTokenSource(janesTokens))
 //
-// It takes every option of [New]. An option replaces the client's setting, except that
-// [WithLimiter], [WithObserver] and [WithUserAgent] add to it. A view shares the other
-// settings, the connections, and the waits that the platform asks for. It costs a small
-// allocation and sends nothing: keep it, or make a new one for each request. The client
-// does not change.
+// It accepts every option of [New]. An option replaces the client's setting, except that
+// [WithLimiter], [WithObserver] and [WithUserAgent] add to it. A view shares all other
+// settings, the connections, and the pauses that the platform requests. It costs a small
+// allocation and sends nothing: keep it, or create a new one for each request. The client does
+// not change.
 //
 // The error is an [*api.ArgumentError], as from [New].
 func (c *Client) With(options ...Option) (*Client, error) {
@@ -94,14 +93,13 @@ func newClient(t *transport.Client) *Client {
 	}
 }
 
-// Site returns the site the client talks to.
+// Site returns the client's site.
 func (c *Client) Site() Site { return c.transport.Site() }
 
-// RawRequest is a request to an endpoint that this module does not know. See
-// [Client.Do].
+// RawRequest is a request to an endpoint for which this module has no method. See [Client.Do].
 type RawRequest struct {
-	// Method is an HTTP method in capitals; only GET and HEAD are treated as
-	// reads, which are retried.
+	// Method is an HTTP method in capitals. Only GET and HEAD count as reads, which are
+	// retried.
 	Method string
 
 	// Path is the path below the site's base URL. It starts with a slash, is
@@ -111,12 +109,11 @@ type RawRequest struct {
 
 	Query url.Values
 
-	// Body is encoded as JSON; nil sends none. A json.RawMessage is sent as it
-	// is.
+	// Body is encoded as JSON. Nil sends no body. A json.RawMessage is sent unchanged.
 	Body any
 }
 
-// Format prints the method only: path, query and body may hold anything.
+// Format prints the method only, because path, query and body may contain any data.
 func (r RawRequest) Format(f fmt.State, _ rune) {
 	fmt.Fprintf(f, "dispensary.RawRequest(%s)", r.Method)
 }
@@ -126,13 +123,12 @@ func (r RawRequest) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("type", "dispensary.RawRequest"), slog.String("method", r.Method))
 }
 
-// Do sends a request that no method of this module covers, with everything the
-// pipeline does for the others, and returns the body of the answer. It reaches
-// endpoints whose paths are not published, such as the one for versions.
-// Its errors call the route "(raw)".
+// Do sends a request for which this module has no method, through the same pipeline as all
+// other calls, and returns the body of the response. It reaches endpoints with unpublished
+// paths, such as the one for versions. In its errors, the route is "(raw)".
 //
-// A write succeeds only if the response has an X-Request-Id and is a JSON object or empty.
-// Any other success matches [ErrMaybeApplied], [api.ErrBadResponse] and [api.ErrUntrusted].
+// A write succeeds only if the response has an X-Request-Id and is a JSON object or empty. Any
+// other success matches [ErrMaybeApplied], [api.ErrBadResponse] and [api.ErrUntrusted].
 // API section: "Versions".
 func (c *Client) Do(ctx context.Context, r RawRequest, options ...api.RequestOption) ([]byte, error) {
 	return transport.Raw(ctx, c.transport, r.Method, r.Path, r.Query, r.Body, options)

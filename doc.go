@@ -1,31 +1,35 @@
-// Package dispensary is a client for the API of a supplement dispensary, made
-// for electronic health records and everything else that acts for practitioners
-// and their clinics.
-//
-// A [Client] talks to one [Site] of the platform: an [Environment] with its URLs, which the
-// platform gives to its integrators. A first call takes two lines:
+// Package dispensary is a client for the API of a supplement dispensary. It is made for
+// electronic health records (EHR) and other programs that act for practitioners and their
+// clinics.
 //
 //	client, err := dispensary.New(dispensary.USSandbox.At(url), dispensary.WithAccessToken(token))
 //	practice, err := client.Clinic.Get(ctx)
 //
-// [NewFromEnv] reads URL and token from environment variables.
+// # Usage
 //
-// Every practitioner and staff member has their own token. [Client.With] returns a view of
-// the client for each of them. A view is a small struct:
+// A [Client] calls one [Site] of the platform: an [Environment] with its URLs. The platform
+// gives the URLs to its integrators. [NewFromEnv] reads the URL and the token from environment
+// variables.
+//
+// Each practitioner and staff member has their own token. [Client.With] returns a view of the
+// client for each user. A view is a small struct:
 //
 //	jane, err := client.With(dispensary.WithTokenSource(janesTokens))
 //	product, err := jane.Catalog.Products.Get(ctx, id)
 //
-// Package accounts keeps a client for each user; package oauth obtains, stores and
-// refreshes their tokens. Package webhook receives the platform's events. Package
-// dispensarytest is the whole platform in a process, for tests and for a developer's
-// machine.
+// Other packages build on the client:
+//   - Package integration runs a complete integration from one configuration.
+//   - Package accounts keeps a client for each user. Package oauth and its subpackages obtain,
+//     store and refresh the users' tokens.
+//   - Package webhook receives the platform's events.
+//   - Package dispensarytest is a fake of the whole platform in your process, for tests and
+//     development.
 //
 // # Lists
 //
-// A list method sends nothing and returns an [api.List]. All ranges over its items, Pages
-// over its pages, and Page returns one. The sequences fetch pages while you range over them,
-// and end with the first error. Limit, Prefetch and other methods return a changed list:
+// A list method sends nothing and returns an [api.List]. All ranges over its items and Pages
+// over its pages. Page returns the first page. The sequences fetch pages while you range over
+// them, and end with the first error. Limit, Prefetch and other methods return a changed list:
 //
 //	for product, err := range client.Catalog.Products.List().All(ctx) {
 //		if err != nil {
@@ -33,35 +37,37 @@
 //		}
 //	}
 //
+// # Retries
+//
+// A read is retried if the network, the rate limit or the server fails. A write is retried
+// only if the client can prove that it was not sent, if the platform responded with 429 and a
+// Retry-After, or once with a fresh token after a 401. Waits respect the deadline of the
+// context. A Retry-After longer than [RetryPolicy].MaxRetryAfter fails at once. A 429 with
+// Retry-After pauses the calls of all views of a client, see [RetryPolicy].
+//
 // # Errors
 //
-// A call that fails returns an [*Error], or an [*api.ArgumentError] ([api.ArgumentErrors] for
-// several) where it was never sent because of its arguments. [ProblemOf] describes
+// A failed call returns an [*Error]. If its arguments are invalid, it sends nothing and
+// returns an [*api.ArgumentError], or [api.ArgumentErrors] for several. [ProblemOf] describes
 // each error for the user: a status, a sentence, and messages for the fields of a form. Test
 // the meaning with [errors.Is]:
 //
 //	switch {
 //	case errors.Is(err, dispensary.ErrNotFound):
-//	case errors.Is(err, dispensary.ErrMaybeApplied): // the answer to a write was lost: look before repeating
+//	case errors.Is(err, dispensary.ErrMaybeApplied): // the response to a write was lost: check before repeating
 //	case errors.Is(err, dispensary.ErrReauthorize):  // send the user to the authorization page
 //	}
 //
-// Reads are retried when the network, the rate limit or the server fails. A
-// write is retried only when it provably was not sent, or when the platform
-// refused it for now and said until when. Waits respect the context's deadline;
-// a Retry-After beyond [RetryPolicy]'s cap fails at once. A 429 with Retry-After holds
-// back the calls of all views of a client; see [RetryPolicy].
-//
 // # Observing calls
 //
-// [WithLogger] writes a line for each attempt, and [WithObserver] reports how calls go:
-// what was sent again and why, how long it took, how it ended. Package
-// dispensaryotel, with its own go.mod, makes spans and metrics of that, and of what packages
-// oauth and webhook report.
+// [WithLogger] writes a line for each attempt. [WithObserver] reports each call with its
+// retries and their reasons, its duration and its result. Package dispensaryotel, a module of
+// its own, turns these reports, and the reports of packages oauth and webhook, into
+// OpenTelemetry spans and metrics.
 //
 // # Privacy
 //
-// Errors, logs and printed models hold no token, secret, address, query or body,
-// and of records no more than type and id. [Error.Body] and [Error.Messages]
-// give what the platform wrote to those who ask for it.
+// Errors, logs and printed models contain no token, secret, URL, query or body, and only the
+// type and ID of a record. The platform's text about a failure is available only from
+// [Error.Body] and [Error.Messages].
 package dispensary

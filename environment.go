@@ -7,8 +7,8 @@ import (
 	"github.com/dispensary-go/dispensary/internal/environ"
 )
 
-// NewFromEnv returns a client that environment variables describe. Options replace their
-// values.
+// NewFromEnv returns a client configured by environment variables. Options override the
+// variables.
 //
 //	DISPENSARY_<REGION>_<STAGE>_BASE_URL  the site's URL, for example DISPENSARY_US_SANDBOX_BASE_URL
 //	DISPENSARY_<REGION>_<STAGE>_AUTH_URL  optional: Site.AuthURL
@@ -16,8 +16,8 @@ import (
 //	DISPENSARY_ACCESS_TOKEN               optional: the bearer token to call with; it is not refreshed
 //	DISPENSARY_CLINIC_KEY                 optional: the clinic's key, sent with every call
 //
-// The error names a variable that is missing or unusable. Programs that serve users call
-// [Client.With] with [WithTokenSource] and the sources of package oauth instead of setting a
+// The error names the missing or invalid variable. In a program with many users, call
+// [Client.With] with [WithTokenSource] and a source of package oauth instead of setting a
 // fixed token.
 func NewFromEnv(options ...Option) (*Client, error) { return newFromEnv(os.LookupEnv, options) }
 
@@ -36,13 +36,13 @@ func newFromEnv(lookup func(name string) (value string, ok bool), options []Opti
 	return New(site, append(given, options...)...)
 }
 
-// siteFromEnv returns the chosen site, or the only one.
+// siteFromEnv returns the site of DISPENSARY_ENVIRONMENT, or the only configured site.
 func siteFromEnv(lookup func(name string) (value string, ok bool)) (Site, error) {
 	name, _ := lookup("DISPENSARY_ENVIRONMENT")
 	if name != "" {
 		environment, err := api.ParseEnvironment(name)
 		if err != nil {
-			return Site{}, &api.ArgumentError{Field: "DISPENSARY_ENVIRONMENT", Reason: "wants a region and a stage, like us/sandbox"}
+			return Site{}, &api.ArgumentError{Field: "DISPENSARY_ENVIRONMENT", Reason: "must be a region and a stage, such as us/sandbox"}
 		}
 		return lookupSite(lookup, environment)
 	}
@@ -57,14 +57,14 @@ func siteFromEnv(lookup func(name string) (value string, ok bool)) (Site, error)
 	}
 	switch len(configured) {
 	case 0:
-		return Site{}, &api.ArgumentError{Field: "DISPENSARY_US_SANDBOX_BASE_URL", Reason: "is not set, and neither is the URL of another environment"}
+		return Site{}, &api.ArgumentError{Field: "DISPENSARY_US_SANDBOX_BASE_URL", Reason: "is not set, and no URL of another environment is set either"}
 	case 1:
 		return lookupSite(lookup, configured[0])
 	}
-	return Site{}, &api.ArgumentError{Field: "DISPENSARY_ENVIRONMENT", Reason: "is not set, and the URLs of several environments are"}
+	return Site{}, &api.ArgumentError{Field: "DISPENSARY_ENVIRONMENT", Reason: "must be set if several environments have URLs"}
 }
 
-// lookupSite returns the site of an environment, whose base URL must be set.
+// lookupSite returns the site of an environment. Its base URL must be set.
 func lookupSite(lookup func(name string) (value string, ok bool), environment Environment) (Site, error) {
 	baseName, authName := environ.Variables(environment)
 	base, _ := lookup(baseName)

@@ -11,17 +11,17 @@ import (
 	"github.com/dispensary-go/dispensary/internal/transport"
 )
 
-// Option configures a [Client], or a view of one made by [Client.With]. An option that is
-// given nil, and an Option that is nil itself, change nothing. An empty string is an
-// [*api.ArgumentError], because it is mostly a setting that was forgotten.
+// Option configures a [Client], or a view created by [Client.With]. A nil Option, or an option
+// with a nil argument, changes nothing. An empty string is an [*api.ArgumentError], because it
+// is usually a forgotten setting.
 type Option func(*config) error
 
-// config is what options fill in.
+// config is the configuration that options change.
 type config = transport.Config
 
-// WithTokenSource authorizes calls with the tokens of a source, such as those of package
-// oauth. A client without it and without [WithAccessToken] can call only through views that
-// have one.
+// WithTokenSource authorizes calls with the tokens of a source, such as a source of package
+// oauth. A client without a token source and without [WithAccessToken] can call only through
+// views that have one.
 func WithTokenSource(tokens api.TokenSource) Option {
 	return func(c *config) error {
 		if tokens != nil {
@@ -31,10 +31,9 @@ func WithTokenSource(tokens api.TokenSource) Option {
 	}
 }
 
-// WithAccessToken authorizes the client's calls with a token that was issued for its
-// environment. The client does not refresh it: after the token expires, calls fail with
-// [api.ErrUnauthorized]. A token that is empty, or that no header can carry, is an
-// [*api.ArgumentError].
+// WithAccessToken authorizes calls with a token that was issued for the client's environment.
+// The client does not refresh it: after it expires, calls fail with [api.ErrUnauthorized]. A
+// token that is empty or invalid in a header is an [*api.ArgumentError].
 func WithAccessToken(token string) Option {
 	secret := NewSecret(token)
 	return func(c *config) error {
@@ -50,18 +49,18 @@ func WithAccessToken(token string) Option {
 	}
 }
 
-// fixedToken is a token source that never changes.
+// fixedToken is a token source with one token.
 type fixedToken struct{ token api.AccessToken }
 
 func (f fixedToken) Token(context.Context) (api.AccessToken, error) { return f.token, nil }
 
-// WithTransport sends requests through transport, for example one of package otel, a proxy or
-// a fake. The client follows redirects by its own policy: a token never follows a redirect to
-// another origin.
+// WithTransport sends requests through transport, for example an instrumented transport, a
+// proxy or a fake. The client follows redirects by its own policy: a token never follows a
+// redirect to another origin.
 //
-// Without this option the client uses its own connection pool. That pool pings an HTTP/2
-// connection after 15 seconds without traffic and replaces it if 5 more pass without a
-// response. Set the HTTP2 field of your own [http.Transport] likewise: without pings
+// Without this option the client uses its own connection pool. The pool pings an HTTP/2
+// connection after 15 seconds without traffic, and replaces it if 5 more seconds pass without
+// a response. Set the HTTP2 field of your own [http.Transport] in the same way. Without pings,
 // every call uses a dead connection for many minutes.
 func WithTransport(transport http.RoundTripper) Option {
 	return func(c *config) error {
@@ -70,9 +69,9 @@ func WithTransport(transport http.RoundTripper) Option {
 	}
 }
 
-// WithAttemptTimeout bounds each attempt of a call, from connecting to the last byte of the
-// response. Zero means the default of 30 seconds, and a negative timeout disables the bound.
-// The context of a call bounds all of its attempts together.
+// WithAttemptTimeout limits each attempt of a call, from connecting to the last byte of the
+// response. Zero means the default of 30 seconds, and a negative timeout disables the limit.
+// The context of a call limits all its attempts together.
 func WithAttemptTimeout(timeout time.Duration) Option {
 	return func(c *config) error {
 		c.AttemptTimeout = timeout
@@ -80,10 +79,10 @@ func WithAttemptTimeout(timeout time.Duration) Option {
 	}
 }
 
-// WithClinicKey sends the key of a clinic with every call. A key belongs to one clinic, so
-// an application that serves several gives each a view with its key. The first call with a
-// key activates the clinic's integration. Until then the platform sends no webhook. A key
-// that is empty, or that no header can carry, is an [*api.ArgumentError].
+// WithClinicKey sends the key of a clinic with every call. A key belongs to one clinic, so an
+// application that serves several clinics gives each view its key. The first call with a key
+// activates the clinic's integration. Until then the platform sends no webhook. A key that is
+// empty or invalid in a header is an [*api.ArgumentError].
 // API section: "Authentication" 9.
 func WithClinicKey(key Secret) Option {
 	return func(c *config) error {
@@ -95,10 +94,10 @@ func WithClinicKey(key Secret) Option {
 	}
 }
 
-// WithLogger writes one record at debug level for every attempt: operation,
-// route template, status, request id and duration. It writes one warning for every field
-// of a response that cannot be decoded: operation, path of the field and id of the record.
-// Never an address, a query, a body or a token.
+// WithLogger logs each attempt at debug level: operation, route template, status, request ID
+// and duration. It logs a warning for each field of a response that cannot be decoded:
+// operation, path of the field and ID of the record. It never logs a URL, a query, a body or a
+// token.
 func WithLogger(logger *slog.Logger) Option {
 	return func(c *config) error {
 		if logger != nil {
@@ -108,10 +107,9 @@ func WithLogger(logger *slog.Logger) Option {
 	}
 }
 
-// WithObserver reports to observer how calls go: what was called, how often it was
-// sent and why, how long it took, how it ended. Several observers may be given, and a view
-// reports to those of its client too. Package dispensaryotel
-// makes spans and metrics of it.
+// WithObserver reports each call to observer: its operation, its attempts and their reasons,
+// its duration and its result. You can pass several observers, and a view also reports to the
+// observers of its client. Package dispensaryotel creates spans and metrics from the reports.
 func WithObserver(observer observe.Observer) Option {
 	return func(c *config) error {
 		c.Observers = append(c.Observers, observer)
@@ -119,8 +117,8 @@ func WithObserver(observer observe.Observer) Option {
 	}
 }
 
-// WithUserAgent puts product, for example "ExampleEHR/4.2", before the name of this module in
-// the User-Agent header, and before the products of earlier options.
+// WithUserAgent adds product, for example "ExampleEHR/4.2", to the User-Agent header, before
+// the name of this module and before the products of earlier options.
 func WithUserAgent(product string) Option {
 	return func(c *config) error {
 		if product == "" {
@@ -143,10 +141,10 @@ func WithRetryPolicy(p RetryPolicy) Option {
 	}
 }
 
-// WithLimiter asks limiter before every attempt. Package ratelimit has limiters, and
-// *rate.Limiter of golang.org/x/time/rate is one. Share one limiter among the clients that
-// the platform counts together. A view asks its own limiter first, and then the limiter of
-// its client: a budget for one kind of work within the limit of all.
+// WithLimiter waits for limiter before every attempt. Package ratelimit has limiters, and
+// *rate.Limiter of golang.org/x/time/rate is one. Share one limiter among the clients that the
+// platform counts together. A view waits for its own limiter first, and then for the limiter
+// of its client. This gives one kind of work its own budget within the limit for all.
 func WithLimiter(limiter api.Limiter) Option {
 	return func(c *config) error {
 		c.Limiter = limiter

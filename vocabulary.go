@@ -2,8 +2,8 @@ package dispensary
 
 import "github.com/dispensary-go/dispensary/api"
 
-// Environment is one of the platform's separate worlds: a region at a stage. See
-// [api.Environment].
+// Environment is one of the platform's separate systems: a region combined with sandbox or
+// production. See [api.Environment].
 type Environment = api.Environment
 
 // The environments of the platform.
@@ -23,10 +23,10 @@ type Secret = api.Secret
 // NewSecret returns a [Secret] of text.
 func NewSecret(text string) Secret { return api.NewSecret(text) }
 
-// RetryPolicy bounds the retries of a client. See [api.RetryPolicy].
+// RetryPolicy limits the retries of a client. See [api.RetryPolicy].
 type RetryPolicy = api.RetryPolicy
 
-// Date is a day without time or zone, such as a date of birth. See [api.Date].
+// Date is a day without a time or zone, such as a date of birth. See [api.Date].
 type Date = api.Date
 
 // Optional is a field of an update: left out (the zero value), cleared or set. See
@@ -36,10 +36,10 @@ type Optional[T any] = api.Optional[T]
 // Value returns an [Optional] that sets the field to v.
 func Value[T any](v T) Optional[T] { return api.Value(v) }
 
-// Null returns an [Optional] that sends null: it clears the field.
+// Null returns an [Optional] that sends null to clear the field.
 func Null[T any]() Optional[T] { return api.Null[T]() }
 
-// Error is a call that failed. See [api.Error].
+// Error is a failed call. See [api.Error].
 type Error = api.Error
 
 // Problem describes an error for the user of your application. See [api.Problem].
@@ -49,15 +49,15 @@ type Problem = api.Problem
 // See [api.ProblemOf].
 func ProblemOf(err error) *Problem { return api.ProblemOf(err) }
 
-// Errors that programs handle, to be matched with [errors.Is]. Package api has all of them.
+// Errors to match with [errors.Is]. Package api has all of them.
 var (
 	ErrNotFound    = api.ErrNotFound    // 404
 	ErrValidation  = api.ErrValidation  // 400, 409, 422: see ProblemOf
 	ErrRateLimited = api.ErrRateLimited // 429: see Error.RetryAfter
-	ErrReauthorize = api.ErrReauthorize // the user has to authorize again
+	ErrReauthorize = api.ErrReauthorize // the user must authorize again
 
 	// A failed write matches exactly one of the next three.
 	ErrNotSent      = api.ErrNotSent      // no request reached the platform
 	ErrNotApplied   = api.ErrNotApplied   // the platform rejected the write
-	ErrMaybeApplied = api.ErrMaybeApplied // the outcome is unknown: look before repeating
+	ErrMaybeApplied = api.ErrMaybeApplied // the outcome is unknown: check before repeating
 )
