@@ -18,9 +18,9 @@ import (
 
 const module = "github.com/dispensary-go/dispensary"
 
-// arrows lists the allowed imports of each package of the root module, without the standard
-// library: packages of the house by their folder, others by their path. A new arrow is a
-// commit of its own, with its reason.
+// arrows contains the allowed imports of each package of the root module, without the standard
+// library: packages of this repository by folder, others by path. Add a new arrow in a
+// separate commit with its reason.
 var arrows = map[string][]string{
 	".":                        {"api", "api/observe", "catalog", "clinic", "events", "internal/environ", "internal/transport", "treatmentplans"},
 	"api":                      {"internal/apierror/detail", "internal/calloption", "internal/priority/key", "internal/siteurl"},
@@ -78,8 +78,8 @@ var arrows = map[string][]string{
 	"oauth/tokenstore":         {"api", "internal/defaults", "oauth", "oauth/internal/ids", "oauth/internal/tokenjson", "seal"},
 	"treatmentplans":           {"api", "catalog", "clinic", "internal/apierror/detail", "internal/metadata", "internal/operation", "internal/redact", "internal/transport"},
 
-	// The fake platform: the package over httpapi and pages over webhooks over
-	// the store over model. What names nothing of the domain is below all of them.
+	// The fake platform. The public package is above httpapi, pages, webhooks, the store and
+	// model, in this order. Packages without names of the domain are below all of them.
 	"dispensarytest":                     {".", "dispensarytest/internal/clock", "internal/closestmatch", "internal/environ", "internal/httplimit", "dispensarytest/internal/faults", "dispensarytest/internal/httpapi", "dispensarytest/internal/ids", "dispensarytest/internal/leak", "dispensarytest/internal/memhttp", "dispensarytest/internal/operations", "dispensarytest/internal/pages", "dispensarytest/internal/people", "dispensarytest/internal/store", "dispensarytest/internal/table", "dispensarytest/internal/tokens", "dispensarytest/internal/webhooks", "dispensarytest/internal/worldfile", "dispensarytest/model", "internal/textfile", "openapi", "api", "dispensarytest/behavior", "dispensarytest/internal/rules"},
 	"dispensarytest/behavior":            {"dispensarytest/internal/operations"},
 	"dispensarytest/internal/rules":      {"dispensarytest/behavior", "internal/closestmatch", "dispensarytest/model"},
@@ -140,7 +140,7 @@ func TestImportArrows(t *testing.T) {
 	}
 }
 
-// house lists the folders of the whole house from the top down. Imports point down the list.
+// house lists the folders of the repository from the top down. Imports point down the list.
 var house = strings.Fields(`
 	examples internal/lab internal/tools cmd
 	integration dispensaryotel health
@@ -154,8 +154,8 @@ var house = strings.Fields(`
 	ratelimit seal openapi
 	internal api`)
 
-// The bars hold for the whole house, nested modules included. Run the test with -v for the
-// figures.
+// The limits apply to the whole repository, including nested modules. Run the test with -v for
+// the figures.
 func TestArrowsPointDown(t *testing.T) {
 	t.Parallel()
 	const most, mostInPackage = 3, 5
@@ -170,9 +170,9 @@ func TestArrowsPointDown(t *testing.T) {
 		files := token.NewFileSet()
 		order := layers.Of(files, parsed(t, files, folder, parser.SkipObjectResolution))
 		if len(order.Back) > 0 {
-			t.Logf("%s: %d of %d arrows between its files run back up: %v", folder, len(order.Back), order.Arrows, order.Back)
+			t.Logf("%s: %d of %d arrows between its files point up: %v", folder, len(order.Back), order.Arrows, order.Back)
 		}
-		assert.LessOrEqual(t, len(order.Back), mostInPackage, "%s: arrows that run back up in the order %v", folder, order.Files)
+		assert.LessOrEqual(t, len(order.Back), mostInPackage, "%s: arrows that point up in the order %v", folder, order.Files)
 	}
 	var back []layers.Arrow
 	for arrow := range drawn {
@@ -180,12 +180,11 @@ func TestArrowsPointDown(t *testing.T) {
 			back = append(back, arrow)
 		}
 	}
-	t.Logf("the house: %d folders, %d arrows, %d run back up: %v", len(house), len(drawn), len(back), back)
-	assert.LessOrEqual(t, len(back), most, "arrows that run back up")
+	t.Logf("the repository: %d folders, %d arrows, %d point up: %v", len(house), len(drawn), len(back), back)
+	assert.LessOrEqual(t, len(back), most, "arrows that point up")
 }
 
-// room returns the folder of the house that a package belongs to, or "" if it is not of the
-// house.
+// room returns the folder in house of a package, or "" for a package outside the repository.
 func room(t *testing.T, folder string) string {
 	t.Helper()
 	if first, _, _ := strings.Cut(folder, "/"); strings.Contains(first, ".") && folder != "." {
@@ -201,7 +200,7 @@ func room(t *testing.T, folder string) string {
 	}
 }
 
-// importsOf returns the imports of a package outside the standard library, without its tests.
+// importsOf returns the imports of a package, without its tests and the standard library.
 func importsOf(t *testing.T, folder string) map[string]bool {
 	t.Helper()
 	imports := map[string]bool{}
@@ -217,7 +216,7 @@ func importsOf(t *testing.T, folder string) map[string]bool {
 	return imports
 }
 
-// withinHouse turns an import of the house into its folder.
+// withinHouse converts an import of this repository to its folder.
 func withinHouse(imported string) string {
 	if imported == module {
 		return "."

@@ -19,19 +19,18 @@ import (
 	"github.com/dispensary-go/dispensary/internal/testkit/testsize"
 )
 
-// wantDocumented is the least share of exported names that have a comment.
+// wantDocumented is the smallest share of exported names with a comment.
 const wantDocumented = 0.95
 
-// Every package of the module says what it is for, and so do its exported types,
-// functions, methods, constants and variables. A constant may be documented by its
-// line or by its group.
-func TestDocumentation(t *testing.T) {
+// Every package has a package comment. Its exported types, functions, methods, constants and
+// variables have comments. A constant may use the comment of its line or of its group.
+func TestExportedNamesHaveComments(t *testing.T) {
 	t.Parallel()
 	testsize.SkipUnderRace(t)
 	var all documented
 	for _, folder := range packages(t, false) {
 		p := packageDoc(t, folder)
-		assert.True(t, strings.HasPrefix(p.Doc, "Package "+p.Name+" "), "%s: the package comment begins with its name", folder)
+		assert.True(t, strings.HasPrefix(p.Doc, "Package "+p.Name+" "), "%s: the package comment must begin with its name", folder)
 		all.add(p)
 	}
 	share := float64(all.with) / float64(all.with+len(all.without))
@@ -39,7 +38,7 @@ func TestDocumentation(t *testing.T) {
 	assert.Empty(t, all.misnamed, "comments that do not begin with the name")
 }
 
-// packageDoc returns the documentation of a package, as go doc has it.
+// packageDoc returns the documentation of a package, as go doc shows it.
 func packageDoc(t *testing.T, folder string) *doc.Package {
 	t.Helper()
 	files := token.NewFileSet()
@@ -48,7 +47,7 @@ func packageDoc(t *testing.T, folder string) *doc.Package {
 	return p
 }
 
-// parsed reads the files of a package, tests left out.
+// parsed parses the files of a package, without tests.
 func parsed(t *testing.T, into *token.FileSet, folder string, mode parser.Mode) (files []*ast.File) {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(folder, "*.go"))
@@ -63,8 +62,8 @@ func parsed(t *testing.T, into *token.FileSet, folder string, mode parser.Mode) 
 	return files
 }
 
-// packages returns the folders with a package: those of the root module, or those of the whole
-// house. It skips test data, and code that tools compile elsewhere.
+// packages returns the folders with a package: of the root module, or of the whole repository
+// if wholeHouse is set. It skips test data and hidden folders.
 func packages(t *testing.T, wholeHouse bool) []string {
 	t.Helper()
 	var folders []string
@@ -106,8 +105,8 @@ func (d *documented) add(p *doc.Package) {
 	}
 }
 
-// note counts one name. A comment that begins with another word than the name
-// belongs to something else, or did once.
+// note counts one name. A comment that begins with another word usually belongs to another
+// name.
 func (d *documented) note(name, comment, first string) {
 	switch {
 	case comment == "":
@@ -144,7 +143,8 @@ func (d *documented) values(owner string, groups ...[]*doc.Value) {
 	}
 }
 
-// go doc shows nothing of the type behind an alias, so the comment of each alias links to it.
+// go doc shows no documentation of the type behind an alias, so the alias must link to the
+// type.
 func TestAliasesLinkToTheirTypes(t *testing.T) {
 	t.Parallel()
 	aliases := 0

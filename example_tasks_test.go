@@ -13,7 +13,7 @@ import (
 	"github.com/dispensary-go/dispensary/events"
 )
 
-// The commonest tasks. TestTasksNeedFewNames counts the names that each of them needs.
+// The most common tasks. TestTasksNeedFewNames counts the names in each example.
 
 var url, accessToken = sandbox()
 
@@ -79,7 +79,7 @@ func Example_listEvents() {
 	}
 }
 
-// sandbox returns the base URL of a test platform that lives as long as the program, and an
+// sandbox returns the base URL of a fake platform that runs until the program ends, and an
 // access token.
 func sandbox() (url, accessToken string) {
 	platform := fake()
@@ -90,7 +90,7 @@ func connected() (*dispensary.Client, context.Context) {
 	return fake().Client(model.User{}), context.Background()
 }
 
-// fake starts a platform with its small world.
+// fake starts a fake platform with its small data set.
 func fake() *dispensarytest.Server {
 	platform, err := dispensarytest.Start()
 	if err != nil {

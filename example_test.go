@@ -23,7 +23,7 @@ import (
 	"github.com/dispensary-go/dispensary/ratelimit"
 )
 
-// A first call: the platform's addresses and a token are in the environment.
+// Call the API with the URLs and the token from environment variables.
 func ExampleNewFromEnv() {
 	client, err := dispensary.NewFromEnv()
 	if err != nil {
@@ -36,7 +36,7 @@ func ExampleNewFromEnv() {
 	fmt.Println(practice.Name)
 }
 
-// A script needs the URL of the API and a token. Here both are those of a fake platform.
+// A script needs the URL of the API and a token. Here both come from a fake platform.
 func ExampleWithAccessToken() {
 	platform := fake()
 	defer platform.Close()
@@ -54,8 +54,8 @@ func ExampleWithAccessToken() {
 	// Output: Maple Hollow Integrative Clinic
 }
 
-// A client is made once, for a site, and shared. Here the site is a fake of the
-// platform in the same process; see [dispensary.Site] for real ones.
+// Create one client per site and share it. Here the site is a fake platform in the same
+// process. See [dispensary.Site] for real sites.
 func ExampleNew() {
 	platform := fake()
 	defer platform.Close()
@@ -77,7 +77,7 @@ func ExampleNew() {
 	// Output: us/sandbox Maple Hollow Integrative Clinic
 }
 
-// One client serves all users: each has a view with their token.
+// One client serves all users. Each user has a view with their own token.
 func ExampleClient_With() {
 	platform := fake()
 	defer platform.Close()
@@ -103,8 +103,8 @@ func ExampleClient_With() {
 	// Daniel Whitcombe prefers a dosage of their own: false
 }
 
-// An application that serves several clinics, or a clinic with several integrations,
-// gives each view the key that belongs to it.
+// An application that serves several clinics gives each view its clinic key. A clinic with
+// several integrations has a key for each.
 func ExampleWithClinicKey() {
 	platform, err := dispensarytest.Start(dispensarytest.WithTuning(dispensarytest.Tuning{Integrations: 2}))
 	if err != nil {
@@ -129,7 +129,7 @@ func ExampleWithClinicKey() {
 	// Output: 2 integrations
 }
 
-// Do reaches what no method covers, through the same pipeline.
+// Do reaches endpoints without a method, through the same pipeline.
 func ExampleClient_Do() {
 	platform := fake()
 	defer platform.Close()
@@ -145,7 +145,7 @@ func ExampleClient_Do() {
 	// Output: {"categories":[…
 }
 
-// The request id is what the platform asks for when a problem is reported.
+// Quote the request ID if you report a problem to the platform.
 func Example_captureResponse() {
 	platform := fake()
 	defer platform.Close()
@@ -157,8 +157,8 @@ func Example_captureResponse() {
 	// Output: 404 true 1 true
 }
 
-// One limiter keeps all clients of a program below the platform's rate limit. A
-// call that would wait beyond its deadline fails at once, unsent.
+// One limiter keeps all clients of a program below the platform's rate limit. A call that
+// would wait beyond its deadline fails at once and sends nothing.
 func ExampleWithLimiter() {
 	platform := fake()
 	defer platform.Close()
@@ -187,7 +187,7 @@ func ExampleSite() {
 	// Output: true
 }
 
-// A secret is not printed; Reveal returns it.
+// A secret prints as [redacted]. Reveal returns its text.
 func ExampleSecret() {
 	secret := dispensary.NewSecret("s3cr3t")
 	fmt.Printf("%v %+v %s %q\n", secret, secret, secret, secret)
@@ -197,9 +197,9 @@ func ExampleSecret() {
 	// s3cr3t
 }
 
-// A list fetches its pages while you read it. PageSize is the number of items that a request
-// asks for, Limit the number of items in all, and Prefetch the number of pages that are
-// fetched at the same time.
+// A list fetches its pages while you read it. PageSize is the number of items per request,
+// Limit is the number of items in all, and Prefetch is the number of pages fetched at the same
+// time.
 func Example_list() {
 	platform := fake()
 	defer platform.Close()
@@ -220,7 +220,7 @@ func Example_list() {
 	// Berberine Plus
 }
 
-// An interrupted run continues with the page that it stopped at.
+// Resume an interrupted run at the page where it stopped.
 func Example_resume() {
 	platform := fake()
 	defer platform.Close()
@@ -246,7 +246,7 @@ func Example_resume() {
 	// Walter
 }
 
-// A logger receives every attempt, and never an address, a body or a token.
+// A logger receives every attempt, but never a URL, a body or a token.
 func ExampleWithLogger() {
 	platform := fake()
 	defer platform.Close()
@@ -260,7 +260,7 @@ func ExampleWithLogger() {
 	// Output: level=DEBUG msg="dispensary request" operation=patients.search method=GET route=/clinic/search/patients environment=us/sandbox attempt=1 status=200
 }
 
-// stable leaves out what differs from run to run.
+// stable drops the attributes that differ between runs.
 func stable(_ []string, a slog.Attr) slog.Attr {
 	switch a.Key {
 	case slog.TimeKey, "duration", "request_id":
@@ -269,8 +269,8 @@ func stable(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// An observer counts what it likes: here how often requests are sent again, and
-// why. Package dispensaryotel, a separate module, makes spans and metrics of the same.
+// An observer can count anything, here the retries with their reasons. Package dispensaryotel,
+// a separate module, creates spans and metrics from the same reports.
 func ExampleWithObserver() {
 	platform := fake()
 	defer platform.Close()
@@ -293,7 +293,7 @@ func ExampleWithObserver() {
 	// clinic.get ended with 200 after 2 attempts
 }
 
-// What a failed call means is asked with errors.Is.
+// Test the meaning of a failed call with errors.Is.
 func ExampleError() {
 	platform := fake()
 	defer platform.Close()
@@ -311,7 +311,7 @@ func ExampleError() {
 	// Output: there is no such patient
 }
 
-// The fields of an error are safe to log; its text holds no more than they do.
+// The fields and the text of an error are safe to log.
 func ExampleError_fields() {
 	platform := fake()
 	defer platform.Close()
@@ -330,7 +330,7 @@ func ExampleError_fields() {
 	// refused: true - repeatable: false
 }
 
-// What cannot be sent never is: the error names every field, as the request does.
+// A call with invalid arguments sends nothing. The error names every invalid field.
 func Example_argumentErrors() {
 	platform := fake()
 	defer platform.Close()
@@ -344,7 +344,8 @@ func Example_argumentErrors() {
 	// true 0 requests
 }
 
-// A form shows each message beside its field, whichever side found it.
+// A form shows each message beside its field, whether this module or the platform found the
+// mistake.
 func ExampleProblemOf() {
 	platform := fake()
 	defer platform.Close()
@@ -373,7 +374,7 @@ func ExampleProblemOf() {
 	// saved Ada
 }
 
-// A JSON endpoint responds with the problem of an error, as RFC 9457 describes it.
+// A JSON endpoint responds with the problem of an error, as RFC 9457 defines it.
 func ExampleProblem() {
 	platform := fake()
 	defer platform.Close()
