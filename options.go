@@ -32,8 +32,8 @@ func WithTokenSource(tokens api.TokenSource) Option {
 }
 
 // WithAccessToken authorizes calls with a token that was issued for the client's environment.
-// The client does not refresh it: after it expires, calls fail with [api.ErrUnauthorized]. A
-// token that is empty or invalid in a header is an [*api.ArgumentError].
+// The client does not refresh it: after it expires, calls fail with [api.ErrUnauthorized]. If
+// the token is empty or invalid in a header, the error is an [*api.ArgumentError].
 func WithAccessToken(token string) Option {
 	secret := NewSecret(token)
 	return func(c *config) error {
@@ -60,8 +60,8 @@ func (f fixedToken) Token(context.Context) (api.AccessToken, error) { return f.t
 //
 // Without this option the client uses its own connection pool. The pool pings an HTTP/2
 // connection after 15 seconds without traffic, and replaces it if 5 more seconds pass without
-// a response. Set the HTTP2 field of your own [http.Transport] in the same way. Without pings,
-// every call uses a dead connection for many minutes.
+// a response. Set the HTTP2 field of your own [http.Transport] in the same way. If it sends no
+// pings, every call uses a dead connection for many minutes.
 func WithTransport(transport http.RoundTripper) Option {
 	return func(c *config) error {
 		c.Transport = transport
@@ -81,8 +81,8 @@ func WithAttemptTimeout(timeout time.Duration) Option {
 
 // WithClinicKey sends the key of a clinic with every call. A key belongs to one clinic, so an
 // application that serves several clinics gives each view its key. The first call with a key
-// activates the clinic's integration. Until then the platform sends no webhook. A key that is
-// empty or invalid in a header is an [*api.ArgumentError].
+// activates the clinic's integration. Until then the platform sends no webhook. If the key is
+// empty or invalid in a header, the error is an [*api.ArgumentError].
 // API section: "Authentication" 9.
 func WithClinicKey(key Secret) Option {
 	return func(c *config) error {

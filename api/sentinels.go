@@ -58,7 +58,7 @@ var (
 	ErrWrongEnvironment = errors.New("dispensary: wrong environment")
 
 	// ErrReauthorize: the user must authorize again, because no valid token is left.
-	// ReauthorizeError of package oauth contains the user and the reason.
+	// ReauthorizeError of package tokens contains the user and the reason.
 	ErrReauthorize = errors.New("dispensary: user must authorize again")
 
 	// ErrInsecure: a plain HTTP URL whose host is not loopback.

@@ -75,7 +75,7 @@ type Attempt struct {
 	BackOff time.Duration
 
 	// LimiterWait is the wait after BackOff for the client's limiter, and for the end of a
-	// pause that the platform requested for all calls.
+	// pause requested by the platform for all calls.
 	LimiterWait time.Duration
 }
 
