@@ -2,31 +2,30 @@ package tokenstore
 
 import "errors"
 
-// Sentinels of [Store] methods. Implementations return exactly these, wrapped
-// or not, for these conditions, and any other error for a failure of the store
-// itself, after which the state of the record is unknown.
+// Sentinel errors of [Store] methods. For these conditions an implementation returns exactly
+// these errors, wrapped or not. Any other error is a failure of the store itself. The state of
+// the record is then unknown.
 var (
-	// ErrNoRecord: the store holds nothing under the key. Nothing was changed.
+	// ErrNoRecord: no record is stored under the key. The call changed nothing.
 	ErrNoRecord = errors.New("tokenstore: no token is stored for this user")
 
-	// ErrConflict: the record has another version than the caller saw, or the
-	// lease is no longer the caller's. Nothing was changed. Load the record
-	// and decide again.
+	// ErrConflict: the record has a version other than the caller's, or the caller no longer
+	// has the lease. The call changed nothing. Load the record and decide again.
 	ErrConflict = errors.New("tokenstore: the stored token was changed by another writer")
 
-	// ErrLeased: another owner holds a lease that has not run out. Nothing was
-	// changed. Its refresh will soon move the version, or the lease will end.
+	// ErrLeased: another owner has an unexpired lease. The call changed nothing. The other
+	// owner's refresh will soon change the version, or its lease will expire.
 	ErrLeased = errors.New("tokenstore: the stored token is being refreshed by another owner")
 )
 
-// ErrUnreadable says that the store holds a token that cannot be opened. The errors of a
-// [Sealed] store that match it also match that of the AEAD, which says whether
-// a key is missing ([seal.ErrUnknownKey]) or the row was changed, or copied from
-// another user ([seal.ErrTampered], [seal.ErrNotSealed]). The user is not logged
-// out: the key can be put back, the row restored, or the user can authorize
-// again, which replaces the row unless Verify of tokens.Config has to compare its owner.
-var ErrUnreadable = errors.New("tokenstore: a stored token cannot be opened")
+// ErrUnreadable is returned if a stored token cannot be decrypted. A [Sealed] store also wraps
+// the error of its AEAD: [seal.ErrUnknownKey] if a key is missing, [seal.ErrTampered] or
+// [seal.ErrNotSealed] if the row was changed or copied from another user. The user is still
+// connected. Add the key again, restore the row, or let the user authorize again. A new
+// authorization replaces the row, unless tokens.Config has a Verify function: it would have to
+// compare the owner of the unreadable token.
+var ErrUnreadable = errors.New("tokenstore: a stored token cannot be decrypted")
 
-// ErrNoResult is returned if the replica that claimed an authorization flow has not
-// stored a result in time. It may have exchanged the code or not.
+// ErrNoResult is returned if the replica that claimed an authorization flow stored no result
+// in time. It may or may not have exchanged the code.
 var ErrNoResult = errors.New("tokenstore: the replica that claimed the authorization flow stored no result")

@@ -13,8 +13,8 @@ import (
 
 var exampleEnvironment = api.USSandbox
 
-// The lease protocol of a store: the caller that takes the lease on the version that it
-// saw may replace it; all others load the record again.
+// The lease protocol of a store: only the owner of the lease on a version can replace that
+// version. Every other caller loads the record again.
 func ExampleStore() {
 	var store tokenstore.Store = tokenstore.NewMemoryStore()
 	ctx, key := context.Background(), tokenstore.Key{Environment: exampleEnvironment, User: "dr-17"}
@@ -42,7 +42,7 @@ func ExampleStore() {
 	// tokenstore: the stored token was changed by another writer
 }
 
-// A list shows which users have to authorize again, without any secret.
+// List finds the users who have to authorize again. It returns no secrets.
 func ExampleStore_list() {
 	store, ctx := tokenstore.NewMemoryStore(), context.Background()
 	for _, user := range []string{"dr-18", "dr-17"} {

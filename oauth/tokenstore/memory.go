@@ -15,15 +15,14 @@ import (
 	"github.com/dispensary-go/dispensary/oauth"
 )
 
-// MemoryStore is a [Store] in memory, for tests, tools and single-process
-// programs that may forget their users: when the process ends, every user has
-// to authorize again.
+// MemoryStore is a [Store] in memory, for tests, tools and single-process programs. If the
+// process ends, every user has to authorize again.
 type MemoryStore struct {
 	mu    sync.Mutex
 	rows  map[Key]*memoryRow
 	flows map[flowKey]memoryFlow
 
-	// last is the last version given to any record: versions are never reused.
+	// last is the highest version of any record. It only grows, so no version is reused.
 	last int64
 }
 
@@ -32,10 +31,10 @@ type memoryRow struct {
 	owner  string
 	until  time.Time
 
-	postponed time.Time // not due before
+	postponed time.Time // the record is not due before this time
 }
 
-// dueAt returns from when on the record is due; zero is never.
+// dueAt returns the time at which the record becomes due. Zero means never.
 func (r *memoryRow) dueAt() time.Time {
 	at := DueAt(r.record.Token)
 	if !at.IsZero() && r.postponed.After(at) {
@@ -167,12 +166,12 @@ func (s *MemoryStore) CheckWrite(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	s.mu.Lock() // a write needs the lock
+	s.mu.Lock() // every write needs the lock
 	defer s.mu.Unlock()
 	return nil
 }
 
-// List implements [Store]. It looks at every record.
+// List implements [Store]. It reads every record.
 func (s *MemoryStore) List(ctx context.Context, listing Listing) ([]Record, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -193,7 +192,7 @@ func (s *MemoryStore) List(ctx context.Context, listing Listing) ([]Record, erro
 	return found[:min(len(found), max(listing.Limit, 0))], nil
 }
 
-// ListClinics implements [Store]. It looks at every record.
+// ListClinics implements [Store]. It reads every record.
 func (s *MemoryStore) ListClinics(ctx context.Context, environment api.Environment, after string, limit int) ([]string, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -211,7 +210,7 @@ func (s *MemoryStore) ListClinics(ctx context.Context, environment api.Environme
 	return found[:min(len(found), max(limit, 0))], nil
 }
 
-// ClaimDue implements [Store]. It looks at every record.
+// ClaimDue implements [Store]. It reads every record.
 func (s *MemoryStore) ClaimDue(ctx context.Context, due Due) ([]Record, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -319,7 +318,7 @@ func (s *MemoryStore) EndFlow(ctx context.Context, claim FlowClaim, result strin
 	return nil
 }
 
-// String says what the store is and nothing of what it holds.
+// String returns the name of the type, without any content.
 func (s *MemoryStore) String() string { return "tokenstore.MemoryStore" }
 
 // Format prints [MemoryStore.String] for every verb.
@@ -349,8 +348,8 @@ func (s *MemoryStore) write(row *memoryRow, token oauth.Token, state State, reas
 	row.record.Version, row.record.UpdatedAt = s.last, time.Now().Round(0)
 }
 
-// leasedBy does not look at the lease's end: an owner that is late may still
-// write as long as no other owner has taken a lease.
+// leasedBy reports whether lease is the latest lease on the record's current version. It
+// ignores the expiry: a late owner may still write if no other owner has taken a lease.
 func (r *memoryRow) leasedBy(lease Lease) bool {
 	return r.record.Version == lease.Version && r.owner != "" && r.owner == lease.Owner
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-func TestMemoryStoreForgetsOldFlows(t *testing.T) {
+func TestMemoryStoreDeletesOldFlows(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		store, claim := tokenstore.NewMemoryStore(), tokenstore.FlowClaim{Environment: oauthtest.USSandbox, Flow: "flow-1", Owner: "a"}
 		result := func() string {

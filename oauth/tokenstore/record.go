@@ -11,22 +11,22 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/internal/ids"
 )
 
-// Key names the token of one user in one environment. It is comparable. Users
-// of the United States and of Canada, of production and of the sandbox, are
-// different users even where User is the same.
+// Key identifies the token of one user in one environment. It is comparable. The United States
+// and Canada, production and sandbox are different environments, so the same User in two of
+// them is two users.
+//
 // API section: "Authentication" 4.
 type Key struct {
 	Environment api.Environment
 
-	// User is the integrator's own id of the practitioner or staff member
-	// whose token this is: 1 to 255 bytes of UTF-8 without control characters
-	// and without space around it. It appears in errors and logs, so it should
-	// be an opaque id, not a name or an e-mail address.
+	// User is your own ID of the practitioner or staff member: 1 to 255 bytes of UTF-8 without
+	// control characters and without leading or trailing space. It appears in errors and logs,
+	// so use an opaque ID and not a name or an e-mail address.
 	User string
 }
 
-// Validate reports an environment that does not exist and a user that no store
-// has to take.
+// Validate returns an [*api.ArgumentError] if the user is not one that every store must
+// accept, or the error of [api.Environment.Validate] if the environment does not exist.
 func (k Key) Validate() error {
 	if err := k.Environment.Validate(); err != nil {
 		return err
@@ -37,10 +37,13 @@ func (k Key) Validate() error {
 	return ids.Validate("tokenstore.Key.User", k.User)
 }
 
-// ValidateToken reports why token must not be stored under the key: the key is
-// invalid, the token is empty, the id of its clinic is none that a key could hold, or it
-// belongs to another environment ([api.ErrWrongEnvironment]). Every [Store] begins Save, SaveVersion
-// and Commit with it.
+// ValidateToken returns an error if token must not be stored under the key. Every [Store]
+// calls it first in Save, SaveVersion and Commit. Errors:
+//
+//   - an error of [Key.Validate]
+//   - an [*api.ArgumentError] if the access token is empty, or if the clinic's ID would be
+//     invalid as a user ID
+//   - [api.ErrWrongEnvironment] if the token belongs to another environment
 func (k Key) ValidateToken(token oauth.Token) error {
 	switch err := k.Validate(); {
 	case err != nil:
@@ -53,71 +56,70 @@ func (k Key) ValidateToken(token oauth.Token) error {
 	return ids.ValidateClinic(token.Clinic)
 }
 
-// String returns environment and user, as in "us/sandbox/user-17".
+// String returns the environment and the user, as in "us/sandbox/user-17".
 func (k Key) String() string { return k.Environment.String() + "/" + k.User }
 
-// State says whether a stored token may be used and refreshed.
+// State is the state of a stored token: usable, or waiting for the user to authorize again.
 type State string
 
-// The states of a [Record].
+// States of a [Record].
 const (
-	// StateActive: the token is used, and refreshed when it is due.
+	// StateActive: the token can be used, and is refreshed when it is due.
 	StateActive State = "active"
 
-	// StateReauthorize: only the user can help, by authorizing again, as far
-	// as is known. [Record.Reason] says why.
+	// StateReauthorize: as far as is known, the user has to authorize again. [Record.Reason]
+	// has the reason.
 	StateReauthorize State = "reauthorize"
 )
 
-// Reason is a code for why a user has to authorize again.
+// Reason is a code for the reason why a user has to authorize again.
 type Reason string
 
-// The reasons of a [Record], and of a tokens.ReauthorizeError.
+// Reasons of a [Record] and of a tokens.ReauthorizeError.
 const (
-	// ReasonNotConnected: nothing is stored for the user.
+	// ReasonNotConnected: no record is stored for the user.
 	ReasonNotConnected Reason = "not_connected"
 
-	// ReasonInvalidGrant: the platform does not accept the refresh token any
-	// more: the user or the application revoked it, or scopes were added to
-	// the application. Also if the token has none, which the API does not provide for.
+	// ReasonInvalidGrant: the platform no longer accepts the refresh token, because the user or
+	// the application revoked it or because the application has new scopes. Also if the token
+	// has no refresh token. The API does not provide for such a token.
 	ReasonInvalidGrant Reason = "invalid_grant"
 
-	// ReasonScopesExtended: the application has scopes it did not have when
-	// the user authorized. See [oauth.Config].
+	// ReasonScopesExtended: the application has scopes that it did not have when the user
+	// authorized. See [oauth.Config].
 	ReasonScopesExtended Reason = "scopes_extended"
 
-	// ReasonOwnerChanged: a refresh returned a token of another account of the platform.
-	// It was neither used nor stored. Like a rejected refresh token it is retried
-	// later, since the platform may have mixed up two responses.
+	// ReasonOwnerChanged: a refresh returned a token of another account of the platform. That
+	// token is neither used nor stored. The refresh is retried later, like one with a rejected
+	// refresh token, because the platform may have mixed up two responses.
 	ReasonOwnerChanged Reason = "owner_changed"
 
-	// ReasonDisconnecting: the user was disconnected here, but the platform
-	// could not be reached yet. Call Disconnect again.
+	// ReasonDisconnecting: your program disconnected the user, but has not reached the platform
+	// yet. Call Disconnect again.
 	ReasonDisconnecting Reason = "disconnecting"
 )
 
-// Record is what a [Store] holds under a [Key]. It prints no secret.
+// Record is the content of a [Store] under one [Key]. It prints no secret.
 type Record struct {
 	Key Key
 
-	// Token is the user's current token. In [StateReauthorize] it is the last
-	// one there was: who it belonged to stays known.
+	// Token is the user's current token. In [StateReauthorize] it is the last known token,
+	// which still names the owner.
 	Token oauth.Token
 
-	// Version counts the writes of the record. It is never used twice for a
-	// key; see [Store].
+	// Version identifies one write of the record. It grows with every write, and no key ever
+	// has the same version twice. See [Store].
 	Version int64
 
-	// State and Reason say whether the token may be used. Reason is empty in
-	// [StateActive].
+	// State and Reason report whether the token may be used. Reason is empty in [StateActive].
 	State  State
 	Reason Reason
 
-	// UpdatedAt is when the record was last written, by the store's clock.
+	// UpdatedAt is the time of the last write, by the store's clock.
 	UpdatedAt time.Time
 }
 
-// String returns key, version and state.
+// String returns the key, the version, the state and the reason if there is one.
 func (r Record) String() string {
 	text := fmt.Sprintf("tokenstore.Record{%s version %d %s", r.Key, r.Version, r.State)
 	if r.Reason != "" {
@@ -129,7 +131,7 @@ func (r Record) String() string {
 // Format prints [Record.String] for every verb.
 func (r Record) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, r.String()) }
 
-// LogValue returns the fields that are safe to log, as a group.
+// LogValue returns a group of the fields that are safe to log.
 func (r Record) LogValue() slog.Value {
 	return slog.GroupValue(
 		slog.String("key", r.Key.String()),

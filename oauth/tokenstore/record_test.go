@@ -16,7 +16,7 @@ import (
 
 var storeKey = tokenstore.Key{Environment: oauthtest.USSandbox, User: oauthtest.User}
 
-// take takes the lease on a record for a minute.
+// take takes the lease on a record for 1 minute.
 func take(t *testing.T, store tokenstore.Store, record tokenstore.Record, owner string) tokenstore.Lease {
 	t.Helper()
 	lease := tokenstore.Lease{Key: record.Key, Version: record.Version, Owner: owner}
@@ -25,8 +25,7 @@ func take(t *testing.T, store tokenstore.Store, record tokenstore.Record, owner 
 	return lease
 }
 
-// Two users who could be taken for one, or a user whom a store keeps in another form, have
-// no key.
+// A key is invalid if a store could confuse two users or change the user's ID.
 func TestKeyValidate(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, tokenstore.Key{Environment: oauthtest.USSandbox, User: "ünïcode 17"}.Validate())
@@ -44,9 +43,8 @@ func TestKeyValidate(t *testing.T) {
 	}
 }
 
-// KeepFresh would refresh a token without an end, or without a refresh token, again and
-// again.
-func TestSomeTokensAreNeverDue(t *testing.T) {
+// KeepFresh would refresh a token forever if it had no expiry or no refresh token.
+func TestTokensWithoutExpiryAreNeverDue(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		token := oauthtest.FirstToken(time.Hour)
 		token.RefreshToken = api.Secret{}
@@ -56,11 +54,11 @@ func TestSomeTokensAreNeverDue(t *testing.T) {
 		assert.Zero(t, tokenstore.DueAt(token))
 		token = oauthtest.FirstToken(time.Hour)
 		token.Lifetime = 0
-		assert.NotZero(t, tokenstore.DueAt(token), "a platform that does not say how long a token lives")
+		assert.NotZero(t, tokenstore.DueAt(token), "a token without a lifetime has the default lifetime")
 	})
 }
 
-func TestRefreshDueIsSpread(t *testing.T) {
+func TestDueTimesAreSpread(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		now := time.Now()
 		due := map[time.Time]bool{}
@@ -68,11 +66,11 @@ func TestRefreshDueIsSpread(t *testing.T) {
 			token := oauthtest.FirstToken(2 * time.Hour)
 			token.AccessToken = api.NewSecret(fmt.Sprint("access-", i))
 			at := tokenstore.DueAt(token)
-			assert.Equal(t, at, tokenstore.DueAt(token), "it follows from the token")
+			assert.Equal(t, at, tokenstore.DueAt(token), "the due time depends only on the token")
 			assert.False(t, at.Before(now.Add(78*time.Minute)))
 			assert.True(t, at.Before(now.Add(102*time.Minute)))
 			due[at.Truncate(time.Minute)] = true
 		}
-		assert.Greater(t, len(due), 20, "spread over 24 minutes")
+		assert.Greater(t, len(due), 20, "due times are spread over 24 minutes")
 	})
 }

@@ -16,29 +16,29 @@ import (
 	"github.com/dispensary-go/dispensary/seal"
 )
 
-// Sealed returns a store that keeps its secrets in inner as ciphertexts only,
-// sealed by aead: a [seal.KeyRing], or anything with the methods of Tink's
-// tink.AEAD. Make it once, like its parts, and use inner for nothing else. Errors are
-// [*api.ArgumentError]: one of the two is nil.
+// Sealed returns a store that writes only encrypted secrets to inner. aead is a [seal.KeyRing]
+// or any value with the methods of Tink's tink.AEAD. Create each of the three once, and use
+// inner for nothing else. Sealed returns an [*api.ArgumentError] if inner or aead is nil.
 //
-// What inner gets as access token holds the whole token, what it gets as refresh
-// token holds that. Both open only under the environment and user they were
-// sealed for, and only together: a row, or half of one, that was copied to
-// another user is [ErrUnreadable], never another user's token, and never a user
-// who is not connected. The other fields stay readable in inner, which lists by
-// them and works out when a token is due; Load does not believe them but takes
-// everything from the ciphertext. What an older backup of the very same row
-// holds does open: it is a token that the platform knows, or refuses.
+// In inner, the access token is the ciphertext of the whole token, and the refresh token is a
+// second ciphertext. Both can be decrypted only for the environment and user for which they
+// were encrypted, and only together. If a row or one of its ciphertexts was copied to another
+// user, Load returns [ErrUnreadable]. It never returns another user's token, and never treats
+// the user as not connected.
 //
-// A ciphertext is a third longer than its plaintext, which includes the replaced grants:
-// inner has to accept secrets of 88 KiB for tokens of 64 without replaced grants.
+// The other fields stay readable in inner, which uses them for lists and due times. Load
+// ignores them and restores every field from the ciphertext. An older backup of the same row
+// can be decrypted. The platform then accepts or rejects that token.
+//
+// A ciphertext is one third longer than its plaintext, which includes the replaced grants. For
+// tokens of 64 KiB without replaced grants, inner must accept secrets of 88 KiB.
 //
 // # Rotation
 //
-// Every write uses the current key of aead, so a record is encrypted again when its token is
-// refreshed. To retire a key, first load every record of [Store].List and write it with
-// [Store].SaveVersion. That removes the marks of users who must authorize again, until their
-// next call.
+// Every write uses the current key of aead, so a refresh encrypts the record with it. To
+// retire a key, load every record of [Store].List and write it with [Store].SaveVersion before
+// you remove the key. This clears [StateReauthorize] of users who must authorize again, until
+// their next call.
 func Sealed(inner Store, aead seal.AEAD) (Store, error) {
 	switch {
 	case inner == nil:
@@ -49,7 +49,7 @@ func Sealed(inner Store, aead seal.AEAD) (Store, error) {
 	return &sealedStore{inner: inner, aead: aead}, nil
 }
 
-// sealedStore is a [Store] whose inner one sees ciphertexts.
+// sealedStore is a [Store] that encrypts the tokens in its inner store.
 type sealedStore struct {
 	inner Store
 	aead  seal.AEAD
@@ -79,7 +79,7 @@ func (s *sealedStore) DeleteVersion(ctx context.Context, key Key, version int64)
 	return s.inner.DeleteVersion(ctx, key, version)
 }
 
-// Lease implements [Store]. A lease on what cannot be opened is of no use.
+// Lease implements [Store]. It releases the lease if it cannot decrypt the token.
 func (s *sealedStore) Lease(ctx context.Context, lease Lease, ttl time.Duration) (Record, error) {
 	stored, err := s.inner.Lease(ctx, lease, ttl)
 	if err != nil {
@@ -114,10 +114,10 @@ func (s *sealedStore) Release(ctx context.Context, lease Lease) error {
 // CheckWrite implements [Store].
 func (s *sealedStore) CheckWrite(ctx context.Context) error { return s.inner.CheckWrite(ctx) }
 
-// String says what the store is and nothing of what it holds.
+// String returns the name of the type, without any content.
 func (s *sealedStore) String() string { return "tokenstore.Sealed store" }
 
-// Format prints its String for every verb.
+// Format prints [sealedStore.String] for every verb.
 func (s *sealedStore) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String()) }
 
 // List implements [Store]. It decrypts nothing.
@@ -170,15 +170,15 @@ func (s *sealedStore) EndFlow(ctx context.Context, claim FlowClaim, result strin
 	return s.inner.EndFlow(ctx, claim, result)
 }
 
-// write hands the sealed form of token to the inner store and returns the record
-// with token itself.
+// write passes the encrypted token to the inner store and returns the record with the original
+// token.
 func (s *sealedStore) write(key Key, token oauth.Token, write func(oauth.Token) (Record, error)) (Record, error) {
 	if err := key.ValidateToken(token); err != nil {
 		return Record{}, err
 	}
 	sealed, err := s.sealToken(key, token)
 	if err != nil {
-		return Record{}, fmt.Errorf("dispensary: the token of %s cannot be sealed: %w", key, err)
+		return Record{}, fmt.Errorf("dispensary: cannot encrypt the token of %s: %w", key, err)
 	}
 	record, err := write(sealed)
 	if err != nil {
@@ -188,9 +188,9 @@ func (s *sealedStore) write(key Key, token oauth.Token, write func(oauth.Token) 
 	return record, nil
 }
 
-// sealToken returns token with two ciphertexts for secrets and without its replaced grants.
-// The plaintext of the access token begins with a line of JSON, which has all other fields
-// and the replaced grants. The secret follows it byte for byte.
+// sealToken returns token with two ciphertexts as its secrets and without its replaced grants.
+// The plaintext of the access token begins with a line of JSON, which contains all other
+// fields and the replaced grants. The access token follows unchanged.
 func (s *sealedStore) sealToken(key Key, token oauth.Token) (oauth.Token, error) {
 	head, err := tokenjson.Marshal(token)
 	if err != nil {
@@ -210,7 +210,7 @@ func (s *sealedStore) sealToken(key Key, token oauth.Token) (oauth.Token, error)
 	return token, err
 }
 
-// open returns the stored record of key with the token that was sealed in it.
+// open returns the stored record of key with its token decrypted.
 func (s *sealedStore) open(key Key, stored Record) (Record, error) {
 	token, err := s.openToken(key, stored.Token)
 	if err != nil {
@@ -228,7 +228,7 @@ func (s *sealedStore) openToken(key Key, sealed oauth.Token) (oauth.Token, error
 	head, secret, _ := strings.Cut(string(whole), "\n")
 	token, refreshable, err := tokenjson.Unmarshal([]byte(head))
 	if err != nil {
-		return oauth.Token{}, seal.ErrTampered // the decoder's error may show what it read
+		return oauth.Token{}, seal.ErrTampered // the decoder's error may contain the plaintext
 	}
 	token.AccessToken = api.NewSecret(secret)
 	if !refreshable {
@@ -247,13 +247,14 @@ func (s *sealedStore) unseal(secret api.Secret, data []byte) ([]byte, error) {
 	return s.aead.Decrypt(ciphertext, data)
 }
 
-// associatedData is where a ciphertext belongs. Neither environments
-// nor users hold a zero byte. A refresh token belongs to one access token.
+// associatedData binds a ciphertext to a key and a field. The separator is safe, because
+// environments and users contain no zero byte. beside binds a refresh token to one access
+// token.
 func associatedData(key Key, field string, beside api.Secret) []byte {
 	return []byte(strings.Join([]string{"dispensary/oauth/token", field, key.Environment.String(), key.User, beside.Reveal()}, "\x00"))
 }
 
-// sealedPrefix distinguishes a ciphertext from a token that was stored unsealed.
+// sealedPrefix distinguishes a ciphertext from a token that was stored in plaintext.
 const sealedPrefix = "sealed.1."
 
 func pack(ciphertext []byte) api.Secret {
@@ -272,7 +273,7 @@ func unpack(secret api.Secret) ([]byte, error) {
 	return ciphertext, nil
 }
 
-// Encrypts reports whether tokens at rest are encrypted, for package doctor. They are not with
+// Encrypts reports, for package doctor, whether stored tokens are encrypted. It is false with
 // [seal.InsecurePlaintext].
 func (s *sealedStore) Encrypts() bool {
 	_, plain := s.aead.(seal.InsecurePlaintext)

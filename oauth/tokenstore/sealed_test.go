@@ -34,7 +34,7 @@ func keyRing(t testing.TB, keys ...seal.Key) *seal.KeyRing {
 	return ring
 }
 
-// sealed returns a store that is sealed with a ring of the keys.
+// sealed returns a store that encrypts with a ring of keys.
 func sealed(t testing.TB, inner tokenstore.Store, keys ...seal.Key) tokenstore.Store {
 	t.Helper()
 	return sealedBy(t, inner, keyRing(t, keys...))
@@ -47,7 +47,7 @@ func sealedBy(t testing.TB, inner tokenstore.Store, aead seal.AEAD) tokenstore.S
 	return store
 }
 
-// vault is a sealed store, what it is made of, and one record in it.
+// vault is a sealed store with its inner store, its key and one record.
 type vault struct {
 	inner  *tokenstore.MemoryStore
 	store  tokenstore.Store
@@ -65,7 +65,7 @@ func newVault(t *testing.T) *vault {
 	return v
 }
 
-// stored returns what the inner store holds.
+// stored returns the record of the inner store.
 func (v *vault) stored(t *testing.T, key tokenstore.Key) tokenstore.Record {
 	t.Helper()
 	record, err := v.inner.Load(t.Context(), key)
@@ -73,7 +73,7 @@ func (v *vault) stored(t *testing.T, key tokenstore.Key) tokenstore.Record {
 	return record
 }
 
-// plant changes the stored form of a token behind the sealed store's back.
+// plant changes the stored token without the sealed store.
 func (v *vault) plant(t *testing.T, key tokenstore.Key, change func(*oauth.Token)) {
 	t.Helper()
 	token := v.stored(t, key).Token
@@ -82,13 +82,13 @@ func (v *vault) plant(t *testing.T, key tokenstore.Key, change func(*oauth.Token
 	require.NoError(t, err)
 }
 
-func TestSealedStoreHoldsCiphertexts(t *testing.T) {
+func TestSealedStoreWritesCiphertexts(t *testing.T) {
 	t.Parallel()
 	v := newVault(t)
 	inner := v.stored(t, storeKey).Token
 	assert.NotContains(t, inner.AccessToken.Reveal()+inner.RefreshToken.Reveal(), "access-0")
-	assert.Equal(t, v.record.Token.ExpiresAt, inner.ExpiresAt, "due times are worked out from it")
-	assert.Equal(t, v.record.Token.ResourceOwner, inner.ResourceOwner, "lists show it")
+	assert.Equal(t, v.record.Token.ExpiresAt, inner.ExpiresAt, "the inner store computes due times from it")
+	assert.Equal(t, v.record.Token.ResourceOwner, inner.ResourceOwner, "lists contain it")
 
 	loaded, err := v.store.Load(t.Context(), storeKey)
 	require.NoError(t, err)
@@ -110,7 +110,7 @@ func TestSealedStoreHoldsCiphertexts(t *testing.T) {
 	}
 }
 
-func TestSealedStoreBelievesOnlyTheCiphertext(t *testing.T) {
+func TestSealedStoreTrustsOnlyCiphertext(t *testing.T) {
 	t.Parallel()
 	v := newVault(t)
 	v.plant(t, storeKey, func(token *oauth.Token) {
@@ -123,20 +123,20 @@ func TestSealedStoreBelievesOnlyTheCiphertext(t *testing.T) {
 	assert.WithinDuration(t, v.record.Token.ExpiresAt, loaded.Token.ExpiresAt, time.Microsecond)
 }
 
-func TestSealedRowsOpenOnlyWhereTheyBelong(t *testing.T) {
+func TestSealedStoreRejectsMovedCiphertexts(t *testing.T) {
 	type test struct {
 		change func(row *oauth.Token, other oauth.Token)
 		want   error
 	}
 	oauthtest.Each(t, map[string]test{
-		"another user's row":        {func(row *oauth.Token, other oauth.Token) { *row = other }, seal.ErrTampered},
-		"another user's refresh":    {func(row *oauth.Token, other oauth.Token) { row.RefreshToken = other.RefreshToken }, seal.ErrTampered},
-		"another user's access":     {func(row *oauth.Token, other oauth.Token) { row.AccessToken = other.AccessToken }, seal.ErrTampered},
-		"access as refresh":         {func(row *oauth.Token, _ oauth.Token) { row.RefreshToken = row.AccessToken }, seal.ErrTampered},
-		"no refresh token any more": {func(row *oauth.Token, _ oauth.Token) { row.RefreshToken = api.Secret{} }, seal.ErrNotSealed},
-		"one letter":                {func(row *oauth.Token, _ oauth.Token) { row.AccessToken = api.NewSecret(row.AccessToken.Reveal() + "A") }, seal.ErrTampered},
-		"not base64":                {func(row *oauth.Token, _ oauth.Token) { row.AccessToken = api.NewSecret(row.AccessToken.Reveal() + "!") }, seal.ErrTampered},
-		"a token planted in plain":  {func(row *oauth.Token, _ oauth.Token) { row.AccessToken = api.NewSecret("attacker") }, seal.ErrNotSealed},
+		"another user's row":     {func(row *oauth.Token, other oauth.Token) { *row = other }, seal.ErrTampered},
+		"another user's refresh": {func(row *oauth.Token, other oauth.Token) { row.RefreshToken = other.RefreshToken }, seal.ErrTampered},
+		"another user's access":  {func(row *oauth.Token, other oauth.Token) { row.AccessToken = other.AccessToken }, seal.ErrTampered},
+		"access as refresh":      {func(row *oauth.Token, _ oauth.Token) { row.RefreshToken = row.AccessToken }, seal.ErrTampered},
+		"refresh token removed":  {func(row *oauth.Token, _ oauth.Token) { row.RefreshToken = api.Secret{} }, seal.ErrNotSealed},
+		"one letter more":        {func(row *oauth.Token, _ oauth.Token) { row.AccessToken = api.NewSecret(row.AccessToken.Reveal() + "A") }, seal.ErrTampered},
+		"not base64":             {func(row *oauth.Token, _ oauth.Token) { row.AccessToken = api.NewSecret(row.AccessToken.Reveal() + "!") }, seal.ErrTampered},
+		"plaintext token":        {func(row *oauth.Token, _ oauth.Token) { row.AccessToken = api.NewSecret("attacker") }, seal.ErrNotSealed},
 	}, func(t *testing.T, c test) {
 		v := newVault(t)
 		_, err := v.store.Save(t.Context(), otherKey, oauthtest.FirstToken(time.Hour))
@@ -146,7 +146,7 @@ func TestSealedRowsOpenOnlyWhereTheyBelong(t *testing.T) {
 	})
 }
 
-func TestSealedRowOfAnotherEnvironment(t *testing.T) {
+func TestSealedStoreRejectsOtherEnvironment(t *testing.T) {
 	t.Parallel()
 	v := newVault(t)
 	canadian := v.stored(t, storeKey).Token
@@ -158,8 +158,8 @@ func TestSealedRowOfAnotherEnvironment(t *testing.T) {
 	require.ErrorIs(t, err, seal.ErrTampered)
 }
 
-// requireUnreadable holds that every way to the record is the typed error, and
-// that it can be replaced and forgotten all the same.
+// requireUnreadable requires that every read of the record returns the typed error, and that
+// the record can still be replaced and deleted.
 func (v *vault) requireUnreadable(t *testing.T, want error) {
 	t.Helper()
 	ctx := t.Context()
@@ -173,7 +173,7 @@ func (v *vault) requireUnreadable(t *testing.T, want error) {
 	require.ErrorIs(t, err, tokenstore.ErrUnreadable)
 	lease.Owner = "b"
 	_, err = v.inner.Lease(ctx, lease, time.Minute)
-	require.NoError(t, err, "the unused lease was released")
+	require.NoError(t, err, "a lease that cannot be used is released")
 	_, err = v.store.Fail(ctx, lease, tokenstore.ReasonInvalidGrant)
 	require.ErrorIs(t, err, tokenstore.ErrUnreadable)
 
@@ -186,7 +186,7 @@ func (v *vault) requireUnreadable(t *testing.T, want error) {
 	require.ErrorIs(t, err, tokenstore.ErrNoRecord)
 }
 
-func TestSealedWithAKeyThatIsMissing(t *testing.T) {
+func TestSealedStoreReportsMissingKey(t *testing.T) {
 	t.Parallel()
 	v := newVault(t)
 	without := sealed(t, v.inner, sealKey(t, "2027"))
@@ -194,11 +194,11 @@ func TestSealedWithAKeyThatIsMissing(t *testing.T) {
 	require.ErrorIs(t, err, tokenstore.ErrUnreadable)
 	require.ErrorIs(t, err, seal.ErrUnknownKey)
 	_, err = v.store.Load(t.Context(), storeKey)
-	require.NoError(t, err, "the key is back")
+	require.NoError(t, err, "the old key decrypts the record again")
 }
 
-// A refresh encrypts a record with the current key, and so does writing each record of a list.
-func TestWritesUseTheCurrentKey(t *testing.T) {
+// A refresh encrypts a record with the current key. So does a write of each listed record.
+func TestWritesUseCurrentKey(t *testing.T) {
 	t.Parallel()
 	v := newVault(t)
 	next := sealKey(t, "2027")
@@ -214,7 +214,7 @@ func TestWritesUseTheCurrentKey(t *testing.T) {
 	}
 	only := sealed(t, v.inner, next)
 	record, err := only.Load(t.Context(), storeKey)
-	require.NoError(t, err, "the old key is not needed any more")
+	require.NoError(t, err, "the old key is no longer needed")
 	require.Equal(t, v.record.Token.AccessToken, record.Token.AccessToken)
 
 	_, err = rotated.Commit(t.Context(), take(t, rotated, record, "a"), oauthtest.FirstToken(2*time.Hour))
@@ -223,7 +223,7 @@ func TestWritesUseTheCurrentKey(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// foreign is an AEAD that is no seal.Rotator, as Tink's are.
+// foreign is an AEAD that does not implement seal.Rotator, such as one of Tink.
 type foreign struct{ ring *seal.KeyRing }
 
 func (f foreign) Encrypt(plaintext, place []byte) ([]byte, error) {
@@ -238,7 +238,7 @@ func (f foreign) Decrypt(ciphertext, place []byte) ([]byte, error) {
 	return plaintext, nil
 }
 
-func TestSealedByAForeignAEAD(t *testing.T) {
+func TestSealedStoreAcceptsForeignAEAD(t *testing.T) {
 	t.Parallel()
 	v := newVault(t)
 	store := sealedBy(t, v.inner, foreign{keyRing(t, v.key)})
@@ -265,7 +265,7 @@ func TestSealedChecksArguments(t *testing.T) {
 	}
 }
 
-func TestSealedClaims(t *testing.T) {
+func TestSealedStoreClaimsReadableRecords(t *testing.T) {
 	t.Parallel()
 	v := newVault(t)
 	for _, key := range []tokenstore.Key{otherKey, {Environment: oauthtest.USSandbox, User: "user-19"}} {
@@ -276,29 +276,29 @@ func TestSealedClaims(t *testing.T) {
 	due := tokenstore.Due{Environment: oauthtest.USSandbox, Before: time.Now().Add(time.Hour), Limit: 10, Owner: "r", TTL: time.Minute}
 	claimed, err := v.store.ClaimDue(t.Context(), due)
 	require.NoError(t, err)
-	require.Len(t, claimed, 2, "one that cannot be opened does not block the others")
+	require.Len(t, claimed, 2, "an unreadable record does not block the others")
 	for _, record := range claimed {
 		assert.Equal(t, "access-0", record.Token.AccessToken.Reveal())
 	}
-	v.plant(t, storeKey, func(*oauth.Token) {}) // a write ends its lease
+	v.plant(t, storeKey, func(*oauth.Token) {}) // a write removes its lease
 	due.Retry = time.Now().Add(2 * time.Hour)
 	_, err = v.store.ClaimDue(t.Context(), due)
 	require.ErrorIs(t, err, tokenstore.ErrUnreadable)
 	claimed, err = v.store.ClaimDue(t.Context(), due)
-	require.NoError(t, err, "it is postponed")
+	require.NoError(t, err, "the unreadable record is postponed")
 	assert.Empty(t, claimed)
 	due.From, due.Before = due.Retry, due.Retry.Add(time.Second)
 	_, err = v.store.ClaimDue(t.Context(), due)
-	require.ErrorIs(t, err, tokenstore.ErrUnreadable, "no lease blocks it")
+	require.ErrorIs(t, err, tokenstore.ErrUnreadable, "no lease blocks the unreadable record")
 
 	listed, err := v.store.List(t.Context(), tokenstore.Listing{Environment: oauthtest.USSandbox, Limit: 10})
 	require.NoError(t, err)
-	require.Len(t, listed, 3, "lists need no key")
+	require.Len(t, listed, 3, "a list needs no encryption key")
 	assert.Equal(t, v.record.Token.ResourceOwner, listed[0].Token.ResourceOwner)
 	assert.Empty(t, listed[0].Token.AccessToken)
 }
 
-func TestSealedStoreTakesLongAndBinarySecrets(t *testing.T) {
+func TestSealedStoreAcceptsLongBinarySecrets(t *testing.T) {
 	t.Parallel()
 	v := newVault(t)
 	token := oauthtest.FirstToken(time.Hour)
@@ -308,14 +308,14 @@ func TestSealedStoreTakesLongAndBinarySecrets(t *testing.T) {
 	require.NoError(t, err)
 	loaded, err := v.store.Load(t.Context(), storeKey)
 	require.NoError(t, err)
-	assert.True(t, token.AccessToken == loaded.Token.AccessToken, "byte for byte")
+	assert.True(t, token.AccessToken == loaded.Token.AccessToken, "the secret is unchanged")
 	assert.Empty(t, loaded.Token.RefreshToken)
 	assert.Less(t, len(v.stored(t, storeKey).Token.AccessToken.Reveal()), 88<<10)
 }
 
-// Tokens are ciphertexts wherever the store keeps them.
+// The inner store sees only ciphertexts.
 func ExampleSealed() {
-	key, _ := seal.GenerateKey("2026") // or seal.ParseKeyRing, from the environment
+	key, _ := seal.GenerateKey("2026") // or seal.ParseKeyRing with a value from the environment
 	ring, _ := seal.NewKeyRing(key)
 	inner := tokenstore.NewMemoryStore()
 	store, _ := tokenstore.Sealed(inner, ring)

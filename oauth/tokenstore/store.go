@@ -1,10 +1,9 @@
-// Package tokenstore is the contract between package oauth/tokens and the stores that keep the
-// tokens of users: [Store], and all that its methods take and return. Applications choose a
-// store and name little of this package. Implement [Store] to keep tokens elsewhere, and test
-// it with package oauth/storetest.
+// Package tokenstore defines the contract between package oauth/tokens and the stores of
+// users' tokens: [Store], its parameters and its results.
 //
-// [MemoryStore] serves one process, package oauth/sqlstore databases. [Sealed] encrypts the
-// tokens in any store.
+// Most programs only choose a store: [MemoryStore] for one process, or package oauth/sqlstore
+// for a database. [Sealed] encrypts the tokens in any store. To store tokens elsewhere,
+// implement [Store] and test it with package oauth/storetest.
 package tokenstore
 
 import (
@@ -19,18 +18,17 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/internal/ids"
 )
 
-// Lease is the right to replace one version of one record. The version is what
-// the holder has seen; the owner is a text that no one else uses.
+// Lease is the right to replace one version of one record. Version is the version that its
+// owner has seen. Owner is a text that no other caller uses.
 type Lease struct {
 	Key     Key
 	Version int64
 	Owner   string
 }
 
-// Store keeps the tokens of all users, for all replicas of a program. It does
-// three small things atomically and never waits: to refresh a token a
-// replica takes a short lease on its record, calls the platform while nothing is
-// locked, and writes the result if the record has not moved.
+// Store stores the tokens of all users, for all replicas of a program. Each step of a refresh
+// is atomic and never waits for another replica: a replica takes a short lease on the record,
+// calls the platform without any lock, and writes the result if the record has not changed.
 //
 //	load ─► lease(version, owner, ttl) ─► POST /oauth/token ─► commit(version+owner)
 //	                                                        ├► fail: only the user can help
@@ -38,157 +36,156 @@ type Lease struct {
 //
 // # Versions
 //
-// Save, SaveVersion, Commit and Fail give the record a new version, greater than the one that
-// it has, and than every version its key had before the call, also across DeleteVersion. (A
-// store that forgets deleted rows can begin with the time in microseconds: of two calls
-// of Save at one time, with a DeleteVersion between them, the later one can have the lower
-// version.) Lease and Release do not change it.
+// Save, SaveVersion, Commit and Fail give the record a new version. It is greater than the
+// current version and than every version that the key had before the call, even across
+// DeleteVersion. Lease and Release do not change the version.
+//
+// A store that keeps no trace of deleted rows can start with the time in microseconds. One
+// exception is then allowed: if two calls of Save run at the same time with a DeleteVersion
+// between them, the later call may get the lower version.
 //
 // # Leases
 //
-// A record has at most one lease: an owner and an end. A lease that has run out
-// keeps others from nothing, but its owner may still Commit or Fail as long as
-// no one else has taken a lease and no one has written. The store's own clock
-// measures the time.
+// A record has at most one lease, with an owner and an expiry. An expired lease does not block
+// other owners. Its owner may still Commit or Fail if no other owner has taken a lease and no
+// write has happened since. Expiry is measured by the store's own clock.
 //
 // # Errors
 //
-// [ErrNoRecord], [ErrConflict] and [ErrLeased] are returned as each method
-// says, and mean that nothing was changed. Any other error is a failure of the
-// store, after which the record may or may not have been written. No error's
-// text holds a token.
+// [ErrNoRecord], [ErrConflict] and [ErrLeased] mean that nothing was changed. Each method
+// lists those that it returns. Any other error is a failure of the store, and the record may
+// or may not have been written. No error text contains a token.
 //
 // # Content
 //
-// Every field of an [oauth.Token] comes back as it was written, times to the
-// microsecond in any location. Secrets are opaque texts of up to 64 KiB: an
-// implementation, or another Store around it, may seal them with the key as
-// associated data. Users are compared byte by byte.
+// A store returns every field of an [oauth.Token] as it was written, with times to the
+// microsecond in any location. Secrets are opaque texts of up to 64 KiB. An implementation, or
+// another Store around it, may encrypt them with the key as associated data. Users are
+// compared byte by byte.
 //
-// Methods are safe for concurrent use, return when ctx ends, and hold no lock,
-// transaction or connection after they return.
+// Methods are safe for concurrent use and return when ctx ends. After a method has returned,
+// it holds no lock, transaction or connection.
 //
 // # Time
 //
-// A method may be slow for a moment: how long to wait is up to the callers of
-// package oauth/tokens, who leave when their contexts end. Only a call that does not
-// come back is given up, after a minute; writing a new pair, which is repeated until
-// it succeeds, is tried anew sooner.
+// A method may be slow for a moment. Callers in package oauth/tokens wait until their own
+// contexts end. A call of the store is canceled after 1 minute. The first attempt to write a
+// refreshed token is canceled earlier, after a third of the lease, and is then repeated until
+// it succeeds.
 type Store interface {
 	// Load returns the record of key, or [ErrNoRecord].
 	Load(ctx context.Context, key Key) (Record, error)
 
-	// Save stores a first or renewed authorization: it inserts or replaces the
-	// record, makes it [StateActive], clears its reason and ends any lease. It
-	// does not look at the version: what the user just authorized is newer
-	// than anything else. A token that fails [Key.ValidateToken] is refused with
-	// that error.
+	// Save stores a first or renewed authorization. It inserts or replaces the record, sets
+	// [StateActive], clears the reason and removes any lease. It ignores the version, because a
+	// new authorization is newer than any stored token. If [Key.ValidateToken] rejects the
+	// token, Save returns that error.
 	Save(ctx context.Context, key Key, token oauth.Token) (Record, error)
 
-	// SaveVersion is Save, provided that the record has this version; 0 means that there must
-	// be no record. A lease on the record does not prevent it.
+	// SaveVersion is Save on the condition that the record has this version. Version 0 requires
+	// that there is no record. A lease on the record does not prevent the write.
 	//
-	// Errors: [ErrConflict] if the record has another version, or there is none; that of
+	// Errors: [ErrConflict] if the record has another version or does not exist; the error of
 	// [Key.ValidateToken].
 	SaveVersion(ctx context.Context, key Key, version int64, token oauth.Token) (Record, error)
 
-	// DeleteVersion deletes the record and its lease if the record has this version. It
-	// returns nil if there is no record. It does not revoke the token, see
-	// [oauth.Client.Revoke].
+	// DeleteVersion deletes the record and its lease if the record has this version. It returns
+	// nil if there is no record. It does not revoke the token: see [oauth.Client.Revoke].
 	//
 	// Errors: [ErrConflict] if the record has another version.
 	DeleteVersion(ctx context.Context, key Key, version int64) error
 
-	// Lease takes the lease on the record for ttl and returns the record as it
-	// is then, in whatever state. An owner that holds the lease already
-	// prolongs it.
+	// Lease takes the lease on the record for ttl and returns the current record, in any state.
+	// If the owner already has the lease, Lease sets its expiry again.
 	//
-	// Errors: [ErrNoRecord]; [ErrConflict] if the version is another one;
-	// [ErrLeased] if another owner holds a lease that has not run out.
+	// Errors:
+	//
+	//   - [ErrNoRecord]: there is no record
+	//   - [ErrConflict]: the record has another version
+	//   - [ErrLeased]: another owner has an unexpired lease
 	Lease(ctx context.Context, lease Lease, ttl time.Duration) (Record, error)
 
-	// Commit replaces the token by what a refresh returned, makes the record
-	// [StateActive], clears its reason and ends the lease. The write is
-	// durable when it returns: only then is the new token used.
+	// Commit replaces the token with the result of a refresh, sets [StateActive], clears the
+	// reason and removes the lease. The write must be durable before Commit returns, because
+	// the caller uses the new token from then on.
 	//
-	// Errors: [ErrNoRecord]; [ErrConflict] if the version is another one or
-	// the last lease was not taken by this owner, or was released; that of
-	// [Key.ValidateToken].
+	// Errors:
+	//
+	//   - [ErrNoRecord]: there is no record
+	//   - [ErrConflict]: the record has another version, another owner took the last lease,
+	//     or the lease was released
+	//   - the error of [Key.ValidateToken]
 	Commit(ctx context.Context, lease Lease, token oauth.Token) (Record, error)
 
-	// Fail makes the record [StateReauthorize] with reason and ends the lease.
-	// The token stays. Errors are those of Commit.
+	// Fail sets [StateReauthorize] with reason and removes the lease. The token stays. It
+	// returns the errors of Commit.
 	Fail(ctx context.Context, lease Lease, reason Reason) (Record, error)
 
-	// Release ends the lease without a result, so that others need not wait
-	// for its end. A lease that is not this owner's any more is left alone,
-	// which is no error.
+	// Release removes the lease without a result, so that other owners need not wait for its
+	// expiry. If the owner no longer has the lease, Release changes nothing and returns nil.
 	Release(ctx context.Context, lease Lease) error
 
-	// CheckWrite reports whether the store accepts writes. It commits a real write in
-	// the way that Save does, over the same connections and locks, but changes no
-	// record, no version and no lease. It fails if a write fails, such as on a
-	// read-only server or a full disk. Each call costs a write, so call it every few
-	// seconds at most.
+	// CheckWrite reports whether the store accepts writes. It commits a real write as Save
+	// does, with the same connections and locks, but changes no record, version or lease. It
+	// fails if a write fails, such as on a read-only server or a full disk. Each call costs a
+	// write, so call it at most every few seconds.
 	CheckWrite(ctx context.Context) error
 
-	// List returns the records that listing selects, ordered by the bytes of their user, or
-	// none after the last. Their AccessToken, RefreshToken and Replaced are empty: a list
-	// needs no secrets, and includes a record that cannot be unsealed. Everything else is as
-	// Load returns it.
+	// List returns the records that listing selects, ordered by the bytes of their user. It
+	// returns no records after the last one. AccessToken, RefreshToken and Replaced are empty,
+	// so a list needs no secrets and includes records that cannot be decrypted. All other
+	// fields are as Load returns them.
 	//
-	// Records that are written while pages are read may be missed. No record is returned
-	// twice.
+	// A record may be missed if it is written between two pages. No record is returned twice.
 	List(ctx context.Context, listing Listing) ([]Record, error)
 
-	// ListClinics returns the ids of the clinics that records of environment belong to, in
-	// any state: each once, ordered by its bytes, after the id after, and at most limit of
-	// them. It skips records without a clinic.
+	// ListClinics returns up to limit IDs of clinics that have records in environment, in any
+	// state. Each ID occurs once, and is greater than after. IDs are ordered by their bytes.
+	// Records without a clinic are ignored.
 	ListClinics(ctx context.Context, environment api.Environment, after string, limit int) ([]string, error)
 
-	// ClaimDue takes, for due.Owner and due.TTL, the lease on up to due.Limit
-	// records and returns them as they are then, the earliest due first. It
-	// takes those
+	// ClaimDue takes the lease on up to due.Limit records for due.Owner and due.TTL, and
+	// returns the records, the earliest due first. It claims a record only if
 	//
-	//   - of due.Environment, in [StateActive],
-	//   - whose [DueAt] is not zero, not before due.From, and before due.Before,
-	//   - whose Token.UsedAt is not before due.UsedSince, if that is set,
-	//   - on which no owner holds a lease that has not run out.
+	//   - the record is in due.Environment and in [StateActive],
+	//   - its [DueAt] is not zero, not before due.From, and before due.Before,
+	//   - its Token.UsedAt is not before due.UsedSince, if that is set,
+	//   - no owner has an unexpired lease on it.
 	//
-	// The leases are those of [Store.Lease]: versions stay, and no record is
-	// handed to two callers at a time. None that is due is no error.
+	// The leases are those of [Store.Lease]: the versions stay, and no two callers claim the
+	// same record at the same time. If no record is due, ClaimDue returns no record and no
+	// error.
 	//
-	// ClaimDue does not return a record that it cannot read, but postpones it to
-	// due.Retry. If no other record is due, it fails with an error that matches
-	// [ErrUnreadable]: call it again.
+	// ClaimDue does not return an unreadable record, but postpones it to due.Retry. If no other
+	// record is due, it fails with an error that matches [ErrUnreadable]. Then call it again.
 	ClaimDue(ctx context.Context, due Due) ([]Record, error)
 
-	// Postpone ends the lease, as [Store.Release] does, and makes ClaimDue ignore the record
-	// until the given time, by the caller's clock, or until a token is written. It changes
-	// neither token nor version. If the lease is no longer this owner's, it changes
+	// Postpone removes the lease, as [Store.Release] does. ClaimDue then ignores the record
+	// until the given time, by the caller's clock, or until the next write of a token. Postpone
+	// changes neither token nor version. If the owner no longer has the lease, it changes
 	// nothing and returns nil.
 	Postpone(ctx context.Context, lease Lease, until time.Time) error
 
-	// ClaimFlow claims a flow for claim.Owner and returns "", or returns the result of a
-	// flow that has ended. The first owner gets the claim. It still has the claim if it
-	// repeats the call.
+	// ClaimFlow claims a flow for claim.Owner and returns "". If the flow has ended, it returns
+	// the result instead. The first owner gets the claim, and still has it if it repeats the
+	// call.
 	//
-	// A claim lasts for ttl by the store's clock. The flow is not free afterwards,
-	// because the owner may have used the code. The store keeps the flow for 24 hours more
-	// or longer. The platform accepts a code for 10 minutes.
+	// A claim lasts for ttl by the store's clock. After that no other owner can claim the flow,
+	// because the first owner may have used the code. The store keeps the flow for at least
+	// another 24 hours. The platform accepts a code for 10 minutes.
 	//
-	// Errors: [ErrLeased] while the claim of another owner lasts; [ErrNoResult] if that
-	// claim has expired without a result.
+	// Errors: [ErrLeased] while the claim of another owner lasts; [ErrNoResult] if that claim
+	// has expired without a result.
 	ClaimFlow(ctx context.Context, claim FlowClaim, ttl time.Duration) (result string, err error)
 
-	// EndFlow stores the result of a flow, a text of up to 64 bytes of ASCII, even if the
-	// claim has expired. If result is empty, EndFlow deletes the claim, so that another
-	// owner can claim the flow. It changes nothing if another owner has the claim or the
-	// flow has a result.
+	// EndFlow stores the result of a flow, an ASCII text of up to 64 bytes, even if the claim
+	// has expired. If result is empty, EndFlow deletes the claim, so that another owner can
+	// claim the flow. If another owner has the claim, or the flow already has a result, EndFlow
+	// changes nothing.
 	EndFlow(ctx context.Context, claim FlowClaim, result string) error
 }
 
-// FlowClaim claims an authorization flow for one owner.
+// FlowClaim is a claim of one owner on an authorization flow.
 type FlowClaim struct {
 	// Environment is the environment of the flow.
 	Environment api.Environment
@@ -200,7 +197,7 @@ type FlowClaim struct {
 	Owner string
 }
 
-// Validate returns an [*api.ArgumentError] if a store cannot keep the claim.
+// Validate returns an [*api.ArgumentError] if a store cannot store the claim.
 func (c FlowClaim) Validate() error {
 	if err := c.Environment.Validate(); err != nil {
 		return err
@@ -221,69 +218,67 @@ func (c FlowClaim) Validate() error {
 	return nil
 }
 
-// Listing is a page of [Store.List].
+// Listing selects a page of [Store.List].
 type Listing struct {
-	// Environment is the one whose users are listed.
+	// Environment is the environment of the records.
 	Environment api.Environment
 
-	// State limits the list to records in it; empty lists all.
+	// State limits the list to records in this state. Empty lists all states.
 	State State
 
-	// ClinicID limits the list to records whose Token.Clinic has this id; empty
-	// lists all.
+	// ClinicID limits the list to records whose Token.Clinic has this ID. Empty lists all
+	// clinics.
 	ClinicID string
 
-	// After is the user after whom the page begins: that of the last record of
-	// the page before, or empty for the first page.
+	// After is the user before the page: the user of the last record of the previous page.
+	// Empty returns the first page.
 	After string
 
-	// Limit is the number of records at most, 1 or more.
+	// Limit is the maximum number of records, 1 or more.
 	Limit int
 }
 
-// Due selects the records that [Store.ClaimDue] returns. Its times are by the caller's clock,
-// the leases' by the store's.
+// Due selects the records of [Store.ClaimDue]. Its times are by the caller's clock. Leases
+// expire by the store's clock.
 type Due struct {
-	// Environment is the one whose tokens are claimed.
+	// Environment is the environment of the records.
 	Environment api.Environment
 
-	// From is the time that [DueAt] must not be before, if it is set, and Before the one
-	// that it has to be before. Most tokens of a large application have ended long ago: an
-	// index of DueAt need not be read through them.
+	// From and Before limit [DueAt]: it must not be before From, if From is set, and must be
+	// before Before. In a large application most tokens expired long ago. From lets a store
+	// skip them in its index of due times.
 	From, Before time.Time
 
-	// UsedSince is the time that Token.UsedAt must not be before. Zero claims
-	// the tokens of users without calls, too.
+	// UsedSince is the earliest Token.UsedAt of a record. Zero also claims the tokens of users
+	// without calls.
 	UsedSince time.Time
 
-	// Limit is the number of records at most, 1 or more.
+	// Limit is the maximum number of records, 1 or more.
 	Limit int
 
-	// Owner and TTL are those of the leases; see [Lease] and [Store.Lease].
+	// Owner and TTL are the owner and duration of each lease. See [Lease] and [Store.Lease].
 	Owner string
 	TTL   time.Duration
 
-	// Retry is the time to which a record that cannot be read is postponed. Zero leaves
-	// the record leased instead.
+	// Retry is the time to which an unreadable record is postponed. If it is zero, the record
+	// stays leased instead.
 	Retry time.Time
 }
 
-// Refreshing in the background begins between these shares of a token's life
-// before its end: two hours are due after 78 to 102 minutes. The API says
-// nothing about it.
+// A token becomes due between these shares of its lifetime before its expiry. A token of two
+// hours is due after 78 to 102 minutes. The API does not recommend a time.
 const (
 	firstDue = 0.35
 	lastDue  = 0.15
 )
 
-// DueAt returns from when on KeepFresh of package oauth/tokens replaces a token: after 65 to
-// 85 per cent of its life, at a point that follows from the token and differs
-// from token to token, so that tokens that were made at one time are not all due
-// at one time. It is zero for a token whose end is not known and for one
-// without a refresh token: those are never due.
+// DueAt returns the time from which KeepFresh of package oauth/tokens refreshes a token: after
+// 65 to 85 percent of its lifetime. The exact time depends only on the token and differs
+// between tokens, so that tokens issued together are not all due together. DueAt returns zero,
+// which means never, if the token has no known expiry or no refresh token.
 //
-// A [Store] computes it when it writes a token and keeps it beside the token. Encrypted
-// secrets serve as well as bare ones.
+// A [Store] computes it at each write of a token and stores it with the token. Encrypted
+// secrets work as well as plaintext secrets.
 func DueAt(t oauth.Token) time.Time {
 	if t.ExpiresAt.IsZero() || t.RefreshToken.IsZero() {
 		return time.Time{}
@@ -292,7 +287,7 @@ func DueAt(t oauth.Token) time.Time {
 	if life <= 0 {
 		life = defaults.TokenLifetime
 	}
-	// Two bytes of a hash spread well enough, and reveal nothing about the token.
+	// Two bytes of a hash are enough to spread the tokens, and reveal nothing about them.
 	sum := sha256.Sum256([]byte(t.AccessToken.Reveal()))
 	share := float64(binary.BigEndian.Uint16(sum[:])) / (1 << 16)
 	lead := time.Duration(float64(life) * (lastDue + share*(firstDue-lastDue)))
