@@ -26,8 +26,8 @@ var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 // after returns a time n minutes after the epoch.
 func after(n int) time.Time { return epoch.Add(time.Duration(n) * time.Minute) }
 
-// saveDue stores a token that is due n minutes after the epoch. A store that encrypts tokens
-// moves that by up to 24 minutes.
+// saveDue stores a token with a due time n minutes after the epoch. If the store encrypts
+// tokens, the due time differs by up to 24 minutes.
 func saveDue(t *testing.T, store tokenstore.Store, user string, n int) tokenstore.Record {
 	t.Helper()
 	token := sample(keyOf(user), n)
@@ -37,10 +37,10 @@ func saveDue(t *testing.T, store tokenstore.Store, user string, n int) tokenstor
 	return record
 }
 
-// everything claims every due token of a test.
+// everything selects every due token of a test.
 var everything = tokenstore.Due{Environment: usSandbox, Before: epoch.AddDate(1, 0, 0), Limit: 1000, Owner: "claimer", TTL: long}
 
-// claim claims due records and returns them.
+// claim returns the records of a successful ClaimDue.
 func claim(t *testing.T, store tokenstore.Store, due tokenstore.Due) []tokenstore.Record {
 	t.Helper()
 	claimed, err := store.ClaimDue(t.Context(), due)
@@ -48,8 +48,8 @@ func claim(t *testing.T, store tokenstore.Store, due tokenstore.Due) []tokenstor
 	return claimed
 }
 
-// saveNeverDue stores records that are never due: without a refresh token, without an expiry,
-// marked, and of another environment.
+// saveNeverDue stores records that are never due: one without a refresh token, one without an
+// expiry, one in StateReauthorize and one of another environment.
 func saveNeverDue(t *testing.T, store tokenstore.Store) {
 	t.Helper()
 	mark(t, store, saveDue(t, store, "marked", 1))
@@ -72,13 +72,13 @@ func claimDue(t *testing.T, open opener) {
 	saveNeverDue(t, store)
 	due := everything
 	due.Before, due.UsedSince = after(1000), epoch.Add(time.Microsecond)
-	assert.Empty(t, claim(t, store, due), "the users have no recent calls")
+	assert.Empty(t, claim(t, store, due), "ClaimDue skips users without recent calls")
 	due.UsedSince, due.From = epoch, after(1000)
-	assert.Empty(t, claim(t, store, due), "all were due before")
+	assert.Empty(t, claim(t, store, due), "ClaimDue skips records due before From")
 
 	due.From, due.Limit = time.Time{}, 2
 	claimed := claim(t, store, due)
-	require.Equal(t, []string{"first", "second"}, users(claimed), "the earliest first")
+	require.Equal(t, []string{"first", "second"}, users(claimed), "records are ordered by due time")
 	for _, record := range claimed {
 		requireSame(t, load(t, store, record.Key), record)
 		refused(t, tokenstore.ErrLeased)(store.Lease(ctx, leaseOf(record, "rival"), long))
@@ -89,7 +89,7 @@ func claimDue(t *testing.T, open opener) {
 	assert.Equal(t, []string{"second"}, users(claim(t, store, due)))
 }
 
-// claimsAndLeases requires that ClaimDue skips a leased record until the lease expires.
+// claimsAndLeases: ClaimDue must skip a leased record until the lease expires.
 func claimsAndLeases(t *testing.T, open opener) {
 	store := open()
 	take(t, store, saveDue(t, store, "in use", 1), "a", long)
@@ -124,13 +124,13 @@ func claimRaces(t *testing.T, open opener) {
 			}
 			mu.Lock()
 			for _, record := range claimed {
-				assert.Empty(t, owners[record.Key], "claimed twice")
+				assert.Empty(t, owners[record.Key], "the record was claimed twice")
 				owners[record.Key] = owner
 			}
 			mu.Unlock()
 		}
 	})
-	// Concurrent claims may have skipped each other's records: the next one returns them.
+	// Concurrent claims may have skipped each other's records. The next claim returns them.
 	assert.Len(t, owners, many-len(claim(t, store, everything)))
 	for key, owner := range owners {
 		_, err := store.Commit(t.Context(), leaseOf(load(t, store, key), owner), sample(key, 1))
@@ -138,7 +138,7 @@ func claimRaces(t *testing.T, open opener) {
 	}
 }
 
-// postpone requires that a postponed record is due later, unless a token is written.
+// postpone: a postponed record must be due later, or at once if a token is written.
 func postpone(t *testing.T, open opener) {
 	store, ctx := open(), t.Context()
 	record := saveDue(t, store, "first", 1)
@@ -160,17 +160,17 @@ func postpone(t *testing.T, open opener) {
 	refused(t, tokenstore.ErrLeased, "another owner's lease stays")(store.Lease(ctx, leaseOf(record, "b"), long))
 	require.NoError(t, store.Postpone(ctx, lease, after(3000)))
 	same()
-	assert.Equal(t, []string{"second"}, next(), "the first is due later")
+	assert.Equal(t, []string{"second"}, next(), "the postponed record is due later")
 	due.From = after(2000)
-	assert.Equal(t, []string{"first"}, next(), "Postpone ends the lease")
+	assert.Equal(t, []string{"first"}, next(), "Postpone removes the lease")
 	due.From, due.Before = time.Time{}, after(2000)
 	saveDue(t, store, "first", 1)
-	assert.Equal(t, []string{"first"}, next(), "a write makes it due again")
+	assert.Equal(t, []string{"first"}, next(), "a new token makes the record due again")
 	record, err := store.Load(ctx, record.Key)
 	require.NoError(t, err)
 	require.NoError(t, store.Postpone(ctx, take(t, store, record, "a", long), after(3000)))
 	assert.Equal(t, []string{"second"}, next())
 	_, err = store.Commit(ctx, take(t, store, record, "a", long), record.Token)
 	require.NoError(t, err)
-	assert.Equal(t, []string{"first"}, next(), "a refresh makes it due again")
+	assert.Equal(t, []string{"first"}, next(), "a refresh makes the record due again")
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// clusters tests replicas of [tokens.Connections] that share the store. All callers need the
-// tokens of the same users at once, which have expired.
+// clusters tests replicas of [tokens.Connections] on a shared store. All callers need the
+// expired tokens of the same users at once.
 var clusters = map[string]func(*testing.T, opener){
 	"Cluster":           clusterIsFine,
 	"ClusterLostCommit": clusterLostCommit,
@@ -28,7 +28,7 @@ var clusters = map[string]func(*testing.T, opener){
 	"ClusterCrash":      clusterCrash,
 }
 
-// cluster is a platform with users whose tokens have all expired, and their store.
+// cluster is a platform and a store with users whose tokens have all expired.
 type cluster struct {
 	*testing.T
 	platform *oauthtest.Platform
@@ -39,7 +39,7 @@ type cluster struct {
 func newCluster(t *testing.T, open opener, mode oauthtest.Rotation) *cluster {
 	t.Helper()
 	c := &cluster{T: t, platform: oauthtest.NewPlatform(mode), open: open}
-	c.platform.Prefix, c.platform.Delay = "SECRET-", 30*time.Millisecond // for others to join
+	c.platform.Prefix, c.platform.Delay = "SECRET-", 30*time.Millisecond // long enough for other callers to join the refresh
 	store := open()
 	for i := range 3 {
 		key := keyOf(fmt.Sprintf("user-%d", i))
@@ -54,11 +54,11 @@ func newCluster(t *testing.T, open opener, mode oauthtest.Rotation) *cluster {
 	return c
 }
 
-// firstRefresh returns the refresh token that a user begins with.
+// firstRefresh returns the first refresh token of a user.
 func firstRefresh(user string) string { return "SECRET-first-" + user }
 
-// crashedLease is the lease of a replica that crashes: the shortest. Live replicas have leases
-// of the usual length, because the time for a response depends on it.
+// crashedLease is the shortest possible lease. A crashed replica has it. Live replicas use the
+// default, because their timeout for responses depends on it.
 const crashedLease = time.Second
 
 func (c *cluster) replica(leaseTTL time.Duration, store tokenstore.Store) *tokens.Connections {
@@ -69,9 +69,9 @@ func (c *cluster) replica(leaseTTL time.Duration, store tokenstore.Store) *token
 	return conns
 }
 
-// stress has every caller of every replica use every user's token. Then it requires that the
-// platform was asked to refresh each so many times, that no user was logged out, and that each
-// stored token can be refreshed.
+// stress lets every caller of every replica use the token of every user. The platform must
+// then have refreshed each token the given number of times, no user may have to authorize
+// again, and each stored token must be refreshable.
 func (c *cluster) stress(wrap func(tokenstore.Store) tokenstore.Store, refreshes int) {
 	c.Helper()
 	var wg sync.WaitGroup
@@ -94,7 +94,7 @@ func (c *cluster) stress(wrap func(tokenstore.Store) tokenstore.Store, refreshes
 		assert.Equal(c, tokenstore.StateActive, record.State, user)
 		assert.Equal(c, refreshes, c.platform.Refreshes(firstRefresh(user)), "refreshes of %s", user)
 		assert.True(c, c.platform.Use(record.Token.AccessToken), user)
-		assert.True(c, c.platform.Knows(record.Token.RefreshToken.Reveal()), "the refresh token of %s is dead", user)
+		assert.True(c, c.platform.Knows(record.Token.RefreshToken.Reveal()), "the platform does not know the refresh token of %s", user)
 	}
 }
 
@@ -108,8 +108,8 @@ func clusterIsFine(t *testing.T, open opener) {
 
 var errLost = errors.New("storetest: the response of the store was lost")
 
-// lossy returns a wrapper of stores. The wrapped method does its work, but fails the first time
-// for each user: its response is lost.
+// lossy returns a wrapper of stores. The wrapped method succeeds, but returns an error the
+// first time for each user, as if its response were lost.
 func lossy(method string) func(tokenstore.Store) tokenstore.Store {
 	var lost sync.Map
 	lose := func(_ context.Context, key tokenstore.Key, work func() error) error {
@@ -130,7 +130,8 @@ func clusterLostCommit(t *testing.T, open opener) {
 	newCluster(t, open, oauthtest.RotateAtOnce).stress(lossy("Commit"), 1)
 }
 
-// clusterLostLease leaves leases that no replica knows of: their users wait until they expire.
+// clusterLostLease takes leases but loses the store's responses. No replica knows about the
+// leases, so the users wait until they expire.
 func clusterLostLease(t *testing.T, open opener) {
 	c := newCluster(t, open, oauthtest.RotateAtOnce)
 	conns := c.replica(crashedLease, lossy("Lease")(open()))
@@ -141,7 +142,7 @@ func clusterLostLease(t *testing.T, open opener) {
 	c.stress(plain, 1)
 }
 
-// clusterCrash has a replica refresh each token and crash before it stores the result.
+// clusterCrash lets a replica refresh each token and crash before it stores the result.
 func clusterCrash(t *testing.T, open opener) {
 	c := newCluster(t, open, oauthtest.RotateOnFirstUse)
 	for _, user := range c.users {

@@ -15,7 +15,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// contract tests the methods of a record one by one.
+// contract tests each method for single records.
 var contract = map[string]func(*testing.T, opener){
 	"NoRecord":          func(t *testing.T, open opener) { requireAbsent(t, open(), user17, 1) },
 	"Save":              saves,
@@ -33,7 +33,7 @@ var contract = map[string]func(*testing.T, opener){
 	"PrintsNoSecret":    printsNoSecret,
 }
 
-// saves tests the promises that Save and SaveVersion share.
+// saves tests the common contract of Save and SaveVersion.
 func saves(t *testing.T, open opener) {
 	store, ctx, began := open(), t.Context(), time.Now()
 	for name, write := range map[string]func(key tokenstore.Key, version int64, n int) (tokenstore.Record, error){
@@ -48,7 +48,7 @@ func saves(t *testing.T, open opener) {
 		first := written(t)(write(key, 0, 1))
 		assert.Equal(t, tokenstore.Record{Key: key, State: tokenstore.StateActive, Version: first.Version, Token: first.Token, UpdatedAt: first.UpdatedAt}, first)
 		assert.Positive(t, first.Version)
-		assert.WithinRange(t, first.UpdatedAt, began.Add(-time.Hour), time.Now().Add(time.Hour), "the store's clock may be wrong, but not by an hour")
+		assert.WithinRange(t, first.UpdatedAt, began.Add(-time.Hour), time.Now().Add(time.Hour), "the store's clock must be right to the hour")
 		requireSameToken(t, sample(key, 1), first.Token)
 		loaded := load(t, store, key)
 		requireSame(t, first, loaded)
@@ -56,13 +56,13 @@ func saves(t *testing.T, open opener) {
 
 		marked := mark(t, store, first)
 		lease := take(t, store, marked, "a", long)
-		second := written(t)(write(key, marked.Version, 2)) // a lease does not prevent it
+		second := written(t)(write(key, marked.Version, 2)) // a lease does not prevent the write
 		assert.Equal(t, tokenstore.StateActive, second.State)
 		assert.Empty(t, second.Reason)
 		assert.Greater(t, second.Version, marked.Version)
 		requireSameToken(t, sample(key, 2), second.Token)
-		refused(t, tokenstore.ErrConflict, "the token of the user is newer")(store.Commit(ctx, lease, sample(key, 3)))
-		refused(t, tokenstore.ErrConflict, "%s ends the lease", name)(store.Commit(ctx, leaseOf(second, "a"), sample(key, 3)))
+		refused(t, tokenstore.ErrConflict, "the user's new token stays")(store.Commit(ctx, lease, sample(key, 3)))
+		refused(t, tokenstore.ErrConflict, "%s removes the lease", name)(store.Commit(ctx, leaseOf(second, "a"), sample(key, 3)))
 		take(t, store, second, "b", long)
 		requireSame(t, second, load(t, store, key))
 	}
@@ -70,7 +70,7 @@ func saves(t *testing.T, open opener) {
 
 func saveVersion(t *testing.T, open opener) {
 	store, ctx := open(), t.Context()
-	refused(t, tokenstore.ErrConflict, "there is no record")(store.SaveVersion(ctx, user17, 1, sample(user17, 1)))
+	refused(t, tokenstore.ErrConflict, "a version needs a record")(store.SaveVersion(ctx, user17, 1, sample(user17, 1)))
 	requireAbsent(t, store, user17, 1)
 	first := save(t, store, user17, 1)
 	record := save(t, store, user17, 2)
@@ -94,9 +94,9 @@ func invalidTokens(t *testing.T, open opener) {
 		token oauth.Token
 		want  error
 	}{
-		"a token of another environment": {sample(tokenstore.Key{Environment: caSandbox}, 1), api.ErrWrongEnvironment},
-		"an empty token":                 {oauth.Token{Environment: usSandbox}, api.ErrArgument},
-		"a clinic of 256 bytes":          {clinic, api.ErrArgument},
+		"token of another environment": {sample(tokenstore.Key{Environment: caSandbox}, 1), api.ErrWrongEnvironment},
+		"empty token":                  {oauth.Token{Environment: usSandbox}, api.ErrArgument},
+		"clinic ID of 256 bytes":       {clinic, api.ErrArgument},
 	} {
 		refused(t, c.want, name)(store.Save(ctx, user17, c.token))
 		refused(t, c.want, name)(store.SaveVersion(ctx, user17, record.Version, c.token))
@@ -106,7 +106,7 @@ func invalidTokens(t *testing.T, open opener) {
 	written(t)(store.Commit(ctx, lease, sample(user17, 2))) // the lease stays
 }
 
-// storedTokens writes tokens of all shapes by every method that can.
+// storedTokens stores tokens of many shapes with Save, Commit and Fail.
 func storedTokens(t *testing.T, open opener) {
 	store := open()
 	nearEnd := time.Date(2099, 12, 31, 23, 59, 59, 999_999_000, time.UTC)
@@ -116,14 +116,14 @@ func storedTokens(t *testing.T, open opener) {
 		"times in UTC":             func(k *oauth.Token) { k.CreatedAt, k.ExpiresAt, k.UsedAt = nearEnd, nearEnd, nearEnd },
 		"times with nanoseconds":   func(k *oauth.Token) { k.ExpiresAt = nearEnd.Add(999) },
 		"times before 1970":        func(k *oauth.Token) { k.CreatedAt = time.Date(1969, 7, 20, 20, 17, 40, 1000, time.UTC) },
-		"a long life":              func(k *oauth.Token) { k.Lifetime = 10 * 365 * 24 * time.Hour },
+		"long lifetime":            func(k *oauth.Token) { k.Lifetime = 10 * 365 * 24 * time.Hour },
 		"secrets of 64 KiB":        func(k *oauth.Token) { k.AccessToken, k.RefreshToken = huge("a"), huge("r") },
 		"secrets with quotes":      func(k *oauth.Token) { k.RefreshToken = api.NewSecret(`SECRET-'"\%_;--$1?:x{}`) },
 		"secrets in other scripts": func(k *oauth.Token) { k.RefreshToken = api.NewSecret("SECRET-žluťoučký-秘密-🔑") },
 		"secrets with space":       func(k *oauth.Token) { k.RefreshToken = api.NewSecret(" SECRET-\ttab and space ") },
-		"a scope with space":       func(k *oauth.Token) { k.Scope = " a  b\n" },
+		"scope with space":         func(k *oauth.Token) { k.Scope = " a  b\n" },
 		"many scopes":              func(k *oauth.Token) { k.Scope = strings.Repeat("clinic:read ", 500) },
-		"an owner of any type":     func(k *oauth.Token) { k.ResourceOwner = oauth.ResourceOwner{ID: "prac-ü/1", Type: "Assistent*in"} },
+		"owner of unknown type":    func(k *oauth.Token) { k.ResourceOwner = oauth.ResourceOwner{ID: "prac-ü/1", Type: "Assistent*in"} },
 	} {
 		t.Log(name)
 		token := sample(user17, 1)
@@ -157,15 +157,15 @@ func deleteVersion(t *testing.T, open opener) {
 		same()
 	}
 	committed := written(t)(store.Commit(ctx, lease, sample(user17, 4))) // the lease stays
-	requireError(t, store.DeleteVersion(ctx, user17, record.Version), tokenstore.ErrConflict, "a later write stays")
+	requireError(t, store.DeleteVersion(ctx, user17, record.Version), tokenstore.ErrConflict, "DeleteVersion keeps a later version")
 
-	lease = take(t, store, committed, "a", long) // does not prevent deletion
+	lease = take(t, store, committed, "a", long) // a lease does not prevent the deletion
 	require.NoError(t, store.DeleteVersion(ctx, user17, committed.Version))
 	requireAbsent(t, store, user17, committed.Version)
 	again := save(t, store, user17, 5)
 	refused(t, tokenstore.ErrConflict, "the lease was on the deleted record")(store.Commit(ctx, lease, sample(user17, 6)))
 	refused(t, tokenstore.ErrConflict, "the lease was deleted")(store.Commit(ctx, leaseOf(again, "a"), sample(user17, 6)))
-	requireError(t, store.DeleteVersion(ctx, user17, committed.Version), tokenstore.ErrConflict, "the version was of the deleted record")
+	requireError(t, store.DeleteVersion(ctx, user17, committed.Version), tokenstore.ErrConflict, "the version belonged to the deleted record")
 	requireSame(t, again, load(t, store, user17))
 	requireSame(t, other, load(t, store, user18))
 }
@@ -190,7 +190,7 @@ func versions(t *testing.T, open opener) {
 	}
 }
 
-// writesNeedLease tests the promises that Commit and Fail share.
+// writesNeedLease tests the common contract of Commit and Fail.
 func writesNeedLease(t *testing.T, open opener) {
 	store, ctx := open(), t.Context()
 	other := save(t, store, user18, 9)
@@ -222,8 +222,8 @@ func writesNeedLease(t *testing.T, open opener) {
 		next := written(t)(write(lease))
 		assert.Greater(t, next.Version, record.Version)
 		refused(t, tokenstore.ErrConflict, "the version is old")(write(lease))
-		refused(t, tokenstore.ErrConflict, "%s ends the lease", name)(write(leaseOf(next, "a")))
-		refused(t, tokenstore.ErrConflict, "an old version cannot be leased")(store.Lease(ctx, leaseOf(record, "b"), long))
+		refused(t, tokenstore.ErrConflict, "%s removes the lease", name)(write(leaseOf(next, "a")))
+		refused(t, tokenstore.ErrConflict, "Lease rejects an old version")(store.Lease(ctx, leaseOf(record, "b"), long))
 		requireSame(t, next, load(t, store, key))
 		take(t, store, next, "b", long)
 	}
@@ -258,20 +258,20 @@ func release(t *testing.T, open opener) {
 	same := unchanged(t, store, user17)
 	for _, foreign := range []tokenstore.Lease{leaseOf(record, "b"), leaseOf(record, ""), {Key: user17, Version: record.Version - 1, Owner: "a"}} {
 		require.NoError(t, store.Release(ctx, foreign))
-		refused(t, tokenstore.ErrLeased, "only its owner ends a lease")(store.Lease(ctx, leaseOf(record, "b"), long))
+		refused(t, tokenstore.ErrLeased, "only the owner releases a lease")(store.Lease(ctx, leaseOf(record, "b"), long))
 	}
 	require.NoError(t, store.Release(ctx, lease))
-	require.NoError(t, store.Release(ctx, lease), "a second call is no error")
+	require.NoError(t, store.Release(ctx, lease), "a repeated Release returns nil")
 	same()
 	refused(t, tokenstore.ErrConflict, "the lease was released")(store.Commit(ctx, lease, sample(user17, 2)))
 	refused(t, tokenstore.ErrConflict)(store.Fail(ctx, lease, tokenstore.ReasonInvalidGrant))
 	second := take(t, store, record, "b", long)
-	require.NoError(t, store.Release(ctx, lease), "late")
-	written(t)(store.Commit(ctx, second, sample(user17, 2))) // the later lease stays
+	require.NoError(t, store.Release(ctx, lease), "a late Release returns nil")
+	written(t)(store.Commit(ctx, second, sample(user17, 2))) // the second lease stays
 }
 
-// checkWrite requires that a write check succeeds beside other replicas and changes no record
-// and no lease.
+// checkWrite: CheckWrite must succeed on all replicas at once and change no record and no
+// lease.
 func checkWrite(t *testing.T, open opener) {
 	store, ctx := open(), t.Context()
 	require.NoError(t, store.CheckWrite(ctx), "an empty store accepts writes")
@@ -324,7 +324,7 @@ func replicasShareData(t *testing.T, open opener) {
 	record := save(t, one, user17, 1)
 	requireSame(t, record, load(t, two, user17))
 	lease := take(t, one, record, "a", long)
-	committed := written(t)(two.Commit(t.Context(), lease, sample(user17, 2))) // an owner is a text, not a connection
+	committed := written(t)(two.Commit(t.Context(), lease, sample(user17, 2))) // a lease belongs to the owner's text, not to a connection
 	requireSame(t, committed, load(t, one, user17))
 	require.NoError(t, two.DeleteVersion(t.Context(), user17, committed.Version))
 	requireAbsent(t, one, user17, committed.Version)

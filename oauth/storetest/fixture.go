@@ -17,7 +17,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// opener opens a store on the storage of one test, for one replica of the program.
+// opener opens the storage of one test for one replica of the program.
 type opener func() tokenstore.Store
 
 var (
@@ -32,20 +32,22 @@ var (
 func keyOf(user string) tokenstore.Key { return tokenstore.Key{Environment: usSandbox, User: user} }
 
 const (
-	// long is a time to live that no test waits for.
+	// long is a lease duration longer than any test.
 	long = time.Hour
 
-	// short is a lease that tests wait for.
+	// short is a lease duration for tests of expiry.
 	short = 300 * time.Millisecond
 
-	// clockSlack allows for a store whose clock and this process's differ in speed or grain.
+	// clockSlack is the tolerance for a store's clock with another speed or resolution than
+	// this process's.
 	clockSlack = 20 * time.Millisecond
 
-	// patience ends a test whose lease does not expire, or expires in another unit.
+	// patience is the time after which a test fails if a lease does not expire, for example
+	// because of a wrong unit.
 	patience = time.Minute
 )
 
-// sample returns a token in which every field is filled, and differs by n.
+// sample returns a token with all fields set. Tokens with different n differ.
 func sample(key tokenstore.Key, n int) oauth.Token {
 	made := time.Date(2026, 11, 21, 10, 20, 30, 123_456_000+n*1000, time.FixedZone("", -5*3600))
 	return oauth.Token{
@@ -73,7 +75,7 @@ func load(t testing.TB, store tokenstore.Store, key tokenstore.Key) tokenstore.R
 	return written(t)(store.Load(t.Context(), key))
 }
 
-// take takes the lease on a record.
+// take takes the lease on record. The call must return an equal record.
 func take(t testing.TB, store tokenstore.Store, record tokenstore.Record, owner string, ttl time.Duration) tokenstore.Lease {
 	t.Helper()
 	lease := leaseOf(record, owner)
@@ -85,7 +87,7 @@ func leaseOf(record tokenstore.Record, owner string) tokenstore.Lease {
 	return tokenstore.Lease{Key: record.Key, Version: record.Version, Owner: owner}
 }
 
-// written returns the record of a call that must succeed.
+// written returns the record of a call and requires success.
 func written(t testing.TB) func(tokenstore.Record, error) tokenstore.Record {
 	return func(record tokenstore.Record, err error) tokenstore.Record {
 		t.Helper()
@@ -94,7 +96,7 @@ func written(t testing.TB) func(tokenstore.Record, error) tokenstore.Record {
 	}
 }
 
-// refused checks a call that must fail with want.
+// refused requires a call to fail with want.
 func refused(t testing.TB, want error, args ...any) func(tokenstore.Record, error) {
 	return func(_ tokenstore.Record, err error) {
 		t.Helper()
@@ -102,18 +104,18 @@ func refused(t testing.TB, want error, args ...any) func(tokenstore.Record, erro
 	}
 }
 
-// mark marks a record as to be authorized again.
+// mark sets a record to StateReauthorize.
 func mark(t testing.TB, store tokenstore.Store, record tokenstore.Record) tokenstore.Record {
 	t.Helper()
 	return written(t)(store.Fail(t.Context(), take(t, store, record, "marker", long), tokenstore.ReasonInvalidGrant))
 }
 
-// isContention reports an error of a store in which another owner was first.
+// isContention reports whether another owner was first.
 func isContention(err error) bool {
 	return errors.Is(err, tokenstore.ErrConflict) || errors.Is(err, tokenstore.ErrLeased)
 }
 
-// requireSame compares records as the contract does: times to the microsecond and in any
+// requireSame compares records as the contract defines: times to the microsecond, in any
 // location.
 func requireSame(t testing.TB, want, got tokenstore.Record) {
 	t.Helper()
@@ -124,8 +126,8 @@ func requireSame(t testing.TB, want, got tokenstore.Record) {
 	requireSameToken(t, want.Token, got.Token)
 }
 
-// requireSameToken compares every field by reflection, so that it includes a new field. Its
-// failures show no long secrets.
+// requireSameToken compares every field by reflection, so it also compares a future field. A
+// failure does not print the secrets.
 func requireSameToken(t testing.TB, want, got oauth.Token) {
 	t.Helper()
 	w, g := reflect.ValueOf(want), reflect.ValueOf(got)
@@ -138,21 +140,21 @@ func requireSameToken(t testing.TB, want, got oauth.Token) {
 			require.WithinDuration(t, a, b, time.Microsecond, name)
 		case api.Secret:
 			b := g.Field(i).Interface().(api.Secret)
-			require.True(t, a == b, "%s: %d bytes came back as %d, or other ones", name, len(a.Reveal()), len(b.Reveal()))
+			require.True(t, a == b, "%s: stored %d bytes, got %d bytes or other content", name, len(a.Reveal()), len(b.Reveal()))
 		default:
 			require.Equal(t, a, g.Field(i).Interface(), name)
 		}
 	}
 }
 
-// requireError requires a sentinel whose text contains no token.
+// requireError requires err to match want and to contain no token in its text.
 func requireError(t testing.TB, err, want error, args ...any) {
 	t.Helper()
 	require.ErrorIs(t, err, want, args...)
-	require.NotContains(t, strings.ToUpper(err.Error()), "SECRET-", "no error contains a token")
+	require.NotContains(t, strings.ToUpper(err.Error()), "SECRET-", "the error contains a token")
 }
 
-// requireAbsent requires that no method finds a record under key, or creates one.
+// requireAbsent requires every method to find and create no record under key.
 func requireAbsent(t testing.TB, store tokenstore.Store, key tokenstore.Key, version int64) {
 	t.Helper()
 	ctx, lease := t.Context(), tokenstore.Lease{Key: key, Version: version, Owner: "a"}
@@ -167,7 +169,7 @@ func requireAbsent(t testing.TB, store tokenstore.Store, key tokenstore.Key, ver
 	refused(t, tokenstore.ErrNoRecord, "Load of %.20q", key.User)(store.Load(ctx, key))
 }
 
-// unchanged returns a check that the record is as it is now.
+// unchanged returns a function to check for changes of the record since then.
 func unchanged(t testing.TB, store tokenstore.Store, key tokenstore.Key) func() {
 	t.Helper()
 	before := load(t, store, key)
@@ -189,11 +191,11 @@ func poll(t testing.TB, try func() bool) {
 
 const (
 	replicas = 3
-	callers  = 8 // of each replica
+	callers  = 8 // per replica
 )
 
-// runConcurrently runs act for every caller of every replica at once and waits for them. The
-// owner of the first caller of the first replica is "0-0".
+// runConcurrently runs act for every caller of every replica at once and waits for all of
+// them. The owner of the first caller of the first replica is "0-0".
 func runConcurrently(open opener, act func(store tokenstore.Store, owner string)) {
 	var wg sync.WaitGroup
 	start := make(chan struct{})

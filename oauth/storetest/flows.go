@@ -25,7 +25,7 @@ func claimOf(flow, owner string) tokenstore.FlowClaim {
 	return tokenstore.FlowClaim{Environment: usSandbox, Flow: flow, Owner: owner}
 }
 
-// requireResult claims a flow and compares the result.
+// requireResult requires a claim of the flow to return want.
 func requireResult(t *testing.T, store tokenstore.Store, claim tokenstore.FlowClaim, want string) {
 	t.Helper()
 	result, err := store.ClaimFlow(t.Context(), claim, long)
@@ -33,7 +33,7 @@ func requireResult(t *testing.T, store tokenstore.Store, claim tokenstore.FlowCl
 	require.Equal(t, want, result)
 }
 
-// requireClaimed requires that another owner has the claim.
+// requireClaimed requires another owner to have the claim.
 func requireClaimed(t *testing.T, store tokenstore.Store, claim tokenstore.FlowClaim) {
 	t.Helper()
 	_, err := store.ClaimFlow(t.Context(), claim, long)
@@ -62,7 +62,7 @@ func flow(t *testing.T, open opener) {
 	require.NoError(t, two.EndFlow(ctx, b, "stolen"))
 	require.NoError(t, two.EndFlow(ctx, b, ""))
 	requireClaimed(t, two, b)
-	for _, result := range []string{"connected", "failed", ""} { // the first counts
+	for _, result := range []string{"connected", "failed", ""} { // only the first result is stored
 		require.NoError(t, one.EndFlow(ctx, a, result))
 	}
 	requireResult(t, two, b, "connected")
@@ -72,8 +72,8 @@ func flow(t *testing.T, open opener) {
 	assert.Empty(t, listed(t, one, tokenstore.Listing{Environment: usSandbox, Limit: 10}), "a flow is not a record")
 }
 
-// flowClaimExpires requires that a flow whose owner crashed is never claimed again. A late
-// result still counts.
+// flowClaimExpires: if the owner of a flow crashes, no other owner may claim the flow. A late
+// result must still be stored.
 func flowClaimExpires(t *testing.T, open opener) {
 	one, two, ctx := open(), open(), t.Context()
 	a, b := claimOf("f-1", "a"), claimOf("f-1", "b")

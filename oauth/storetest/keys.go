@@ -10,15 +10,15 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// keys tests that environments and users are compared byte by byte.
+// keys tests the comparison of environments and users byte by byte.
 var keys = map[string]func(*testing.T, opener){
 	"Users":        usersAreBytes,
 	"InvalidKeys":  invalidKeys,
 	"Environments": environments,
 }
 
-// alike are users that some database compares as equal: by case, accents, width, composition,
-// ligatures, ignorable characters, length, wildcards or quotes.
+// alike contains users that some databases treat as equal. They differ in case, accents,
+// width, composition, ligatures, ignorable characters, length, wildcards or quotes.
 var alike = []string{
 	strings.Repeat("x", 254) + "y", strings.Repeat("x", 254) + "z", strings.Repeat("é", 127) + "x",
 	"user-17", "USER-17", "User-17", "user-1", "user-170", "user_17", "user%17", "user-%", "user‐17",
@@ -32,7 +32,7 @@ func usersAreBytes(t *testing.T, open opener) {
 	store := open()
 	records := map[string]tokenstore.Record{}
 	for i, user := range alike {
-		refused(t, tokenstore.ErrNoRecord, "%q was taken for an earlier user", user)(store.Load(t.Context(), keyOf(user)))
+		refused(t, tokenstore.ErrNoRecord, "%q is equal to an earlier user", user)(store.Load(t.Context(), keyOf(user)))
 		records[user] = save(t, store, keyOf(user), i)
 	}
 	for i, user := range alike {
@@ -47,7 +47,7 @@ func usersAreBytes(t *testing.T, open opener) {
 	}
 }
 
-// invalidKeys tests users that a database may take for another user or fail on.
+// invalidKeys tests users that a database could reject or confuse with another user.
 func invalidKeys(t *testing.T, open opener) {
 	store := open()
 	record := save(t, store, user17, 1)

@@ -10,7 +10,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// leases tests leases by the store's own clock.
+// leases tests leases against the store's own clock.
 var leases = map[string]func(*testing.T, opener){
 	"Lease":              lease,
 	"LeaseExpires":       leaseExpires,
@@ -36,7 +36,7 @@ func lease(t *testing.T, open opener) {
 	take(t, one, save(t, one, user18, 1), "b", long)
 }
 
-// succeed tries to take the lease until it does, and returns the time.
+// succeed calls Lease until it succeeds, and returns the time.
 func succeed(t *testing.T, store tokenstore.Store, record tokenstore.Record, owner string, ttl time.Duration) time.Time {
 	t.Helper()
 	poll(t, func() bool {
@@ -49,7 +49,7 @@ func succeed(t *testing.T, store tokenstore.Store, record tokenstore.Record, own
 	return time.Now()
 }
 
-// leaseExpires tests a lease whose owner crashed or was too slow.
+// leaseExpires tests the lease of a crashed or slow owner.
 func leaseExpires(t *testing.T, open opener) {
 	one, two, ctx := open(), open(), t.Context()
 	record, began := save(t, one, user17, 1), time.Now()
@@ -62,7 +62,7 @@ func leaseExpires(t *testing.T, open opener) {
 	require.NoError(t, one.Release(ctx, lost))
 	same()
 	for _, owner := range []string{"a", "c"} {
-		refused(t, tokenstore.ErrLeased, "the late release ended no lease")(one.Lease(ctx, leaseOf(record, owner), long))
+		refused(t, tokenstore.ErrLeased, "a late Release keeps the new lease")(one.Lease(ctx, leaseOf(record, owner), long))
 	}
 	written(t)(two.Commit(ctx, leaseOf(record, "b"), sample(user17, 3)))
 }
@@ -72,23 +72,23 @@ func leaseIsExtended(t *testing.T, open opener) {
 	record := save(t, one, user17, 1)
 	take(t, one, record, "a", long)
 	began := time.Now()
-	take(t, one, record, "a", short) // counts from now on, also if that is earlier
+	take(t, one, record, "a", short) // the expiry counts from now, even if that is earlier
 	got := succeed(t, two, record, "b", short)
 	assert.GreaterOrEqual(t, got.Sub(began), short-clockSlack)
 	began = time.Now()
 	take(t, two, record, "b", long)
 	for ; time.Since(began) < 2*short; time.Sleep(short / 10) {
-		refused(t, tokenstore.ErrLeased, "extended beyond its first end")(one.Lease(t.Context(), leaseOf(record, "a"), long))
+		refused(t, tokenstore.ErrLeased, "the lease was extended")(one.Lease(t.Context(), leaseOf(record, "a"), long))
 	}
 }
 
-// lateOwnerMayCommit requires that an owner can still write after its lease has expired, as
-// long as no other owner has taken a lease.
+// lateOwnerMayCommit: after its lease has expired, an owner must still be able to write if no
+// other owner has taken a lease.
 func lateOwnerMayCommit(t *testing.T, open opener) {
 	store, witness := open(), open()
 	record, other, clock := save(t, store, user17, 1), save(t, store, user18, 1), save(t, witness, keyOf("clock"), 1)
 	late, later := take(t, store, record, "late", short), take(t, store, other, "later", short)
-	take(t, witness, clock, "a", short) // expires after both
+	take(t, witness, clock, "a", short) // expires after both leases
 	succeed(t, witness, clock, "b", long)
 
 	committed := written(t)(store.Commit(t.Context(), late, sample(user17, 2)))

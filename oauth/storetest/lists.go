@@ -16,7 +16,7 @@ var lists = map[string]func(*testing.T, opener){
 	"Clinics": clinics,
 }
 
-// listed reads all pages of a listing.
+// listed returns the records of all pages of a listing.
 func listed(t *testing.T, store tokenstore.Store, listing tokenstore.Listing) (all []tokenstore.Record) {
 	t.Helper()
 	for {
@@ -50,7 +50,7 @@ func list(t *testing.T, open opener) {
 	want["b"] = mark(t, store, want["b"])
 	for _, limit := range []int{1, 3, 100} {
 		all := listed(t, store, tokenstore.Listing{Environment: usSandbox, Limit: limit})
-		require.Equal(t, []string{"B", "a", "a%", "a_", "b", "z", "zz", "ä", "é", "日本"}, users(all), "in the order of their bytes")
+		require.Equal(t, []string{"B", "a", "a%", "a_", "b", "z", "zz", "ä", "é", "日本"}, users(all), "ordered by their bytes")
 		for _, record := range all {
 			whole := want[record.Key.User]
 			whole.Token.AccessToken, whole.Token.RefreshToken, whole.Token.Replaced = api.Secret{}, api.Secret{}, nil
@@ -62,8 +62,8 @@ func list(t *testing.T, open opener) {
 	assert.Empty(t, listed(t, store, tokenstore.Listing{Environment: usLive, Limit: 5}))
 }
 
-// clinics requires that users are found by the clinic of their last token, whichever method
-// wrote it.
+// clinics: a list must find users by the clinic of their last token, after a write by any
+// method.
 func clinics(t *testing.T, open opener) {
 	store, ctx := open(), t.Context()
 	clinics := func(environment api.Environment, limit int) (all []string) {
@@ -91,11 +91,11 @@ func clinics(t *testing.T, open opener) {
 	}
 	save(t, store, tokenstore.Key{Environment: caSandbox, User: "a"}, 2)
 	for _, limit := range []int{1, 2, 100} {
-		assert.Equal(t, []string{"CL-1", "a%", "a_", "cl-1", "é"}, clinics(usSandbox, limit), "in the order of their bytes")
+		assert.Equal(t, []string{"CL-1", "a%", "a_", "cl-1", "é"}, clinics(usSandbox, limit), "ordered by their bytes")
 		assert.Equal(t, []string{"cl-2"}, clinics(caSandbox, limit))
 		assert.Equal(t, []string{"a", "d"}, of("cl-1", limit, ""))
 		assert.Equal(t, []string{"f"}, of("a%", limit, ""))
-		assert.Len(t, of("", limit, ""), len(records), "an empty id lists all")
+		assert.Len(t, of("", limit, ""), len(records), "an empty ID lists all clinics")
 	}
 	assert.Empty(t, clinics(usSandbox, 0))
 
@@ -108,5 +108,5 @@ func clinics(t *testing.T, open opener) {
 	assert.Equal(t, []string{"a"}, of("cl-1", 5, ""))
 	assert.Equal(t, []string{"b", "d"}, of("é", 5, ""))
 	require.NoError(t, store.DeleteVersion(ctx, keyOf("a"), records["a"].Version))
-	assert.Equal(t, []string{"CL-1", "a%", "a_", "é"}, clinics(usSandbox, 5), "a clinic ends with its last user")
+	assert.Equal(t, []string{"CL-1", "a%", "a_", "é"}, clinics(usSandbox, 5), "a clinic without users is not listed")
 }

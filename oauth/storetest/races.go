@@ -16,7 +16,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// races tests replicas that write at the same time.
+// races tests concurrent writes of several replicas.
 var races = map[string]func(*testing.T, opener){
 	"NoUpdateIsLost":     noUpdateIsLost,
 	"SaveAmongCommits":   saveAmongCommits,
@@ -40,8 +40,8 @@ func count(t testing.TB, record tokenstore.Record) int {
 	return n
 }
 
-// addOne adds one to the number in the record under a lease. It reports false if another
-// caller has the lease, or wrote meanwhile.
+// addOne takes the lease and increments the number in the record. It returns false if another
+// caller has the lease or has written since.
 func addOne(t *testing.T, store tokenstore.Store, owner string) bool {
 	record, err := store.Load(t.Context(), user17)
 	if !assert.NoError(t, err) {
@@ -55,8 +55,8 @@ func addOne(t *testing.T, store tokenstore.Store, owner string) bool {
 	return err == nil
 }
 
-// noUpdateIsLost requires that every increment counts: a lease that two callers have, or a
-// commit over a later version, loses one.
+// noUpdateIsLost: every increment must count. If two callers had the lease, or a commit
+// replaced a later version, an increment would be lost.
 func noUpdateIsLost(t *testing.T, open opener) {
 	store := open()
 	written(t)(store.Save(t.Context(), user17, counted(0)))
@@ -70,11 +70,10 @@ func noUpdateIsLost(t *testing.T, open opener) {
 	assert.Equal(t, replicas*callers*3, count(t, load(t, store, user17)))
 }
 
-// saveAmongCommits requires that a refresh does not replace a token that the user authorized
-// meanwhile.
+// saveAmongCommits: a refresh must not replace a new authorization.
 func saveAmongCommits(t *testing.T, open opener) {
 	store := open()
-	const generation = 1000 // each Save starts one, and a refresh counts in it
+	const generation = 1000 // Save starts a generation, and each refresh adds one
 	written(t)(store.Save(t.Context(), user17, counted(0)))
 	var next atomic.Int64
 	runConcurrently(open, func(store tokenstore.Store, owner string) {
@@ -109,12 +108,12 @@ func deleteAmongCommits(t *testing.T, open opener) {
 			}
 			assert.True(t, err == nil || isContention(err) || errors.Is(err, tokenstore.ErrNoRecord), "%v", err)
 		})
-		requireAbsent(t, store, user17, record.Version) // no refresh brought the user back
+		requireAbsent(t, store, user17, record.Version) // no refresh recreated the record
 	}
 }
 
-// deleteAmongSaves has all callers delete one version, while the user authorizes again as soon
-// as the first has.
+// deleteAmongSaves lets all callers delete one version. The user authorizes again right after
+// the first deletion.
 func deleteAmongSaves(t *testing.T, open opener) {
 	for round := range 5 {
 		record := save(t, open(), user17, round)
@@ -131,8 +130,8 @@ func deleteAmongSaves(t *testing.T, open opener) {
 	}
 }
 
-// saveVersionRaces has all callers replace one version: one does, and the others get
-// [tokenstore.ErrConflict]. The first round creates the record.
+// saveVersionRaces lets all callers replace one version. One call succeeds, and the others
+// fail with [tokenstore.ErrConflict]. The first round creates the record.
 func saveVersionRaces(t *testing.T, open opener) {
 	var version int64
 	for round := range 5 {
@@ -164,7 +163,7 @@ func firstSaves(t *testing.T, open opener) {
 				return
 			}
 			mu.Lock()
-			assert.False(t, seen[record.Version], "two writes have one version")
+			assert.False(t, seen[record.Version], "two writes have the same version")
 			seen[record.Version], last = true, max(last, record.Version)
 			mu.Unlock()
 		}

@@ -1,5 +1,5 @@
-// Package storetest is the conformance suite of [tokenstore.Store]. A store that passes it can
-// keep the tokens of all users for all replicas of a program.
+// Package storetest is the conformance suite of [tokenstore.Store]. A store that passes the
+// suite can store the tokens of all users for all replicas of a program.
 //
 //	func TestStore(t *testing.T) {
 //		storetest.Run(t, func(t *testing.T) func() tokenstore.Store {
@@ -8,8 +8,8 @@
 //		})
 //	}
 //
-// The suite tests each method of the interface, and then programs: many replicas at once,
-// leases that expire, replicas that crash with a lease, lost responses, and whole
+// The suite tests each method of the interface and then whole programs: many replicas at once,
+// leases that expire, replicas that crash with a lease, lost responses, and
 // [tokens.Connections] on a platform that replaces refresh tokens.
 //
 // It takes a few seconds, because the store's own clock measures leases. Run it with the race
@@ -22,10 +22,10 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// Run runs the suite. Each test calls fresh once for its own empty storage, and then calls the
-// function that fresh returned once for each replica. If replicas cannot share storage, as in
-// memory, that function returns the same store each time. Clean up with t.Cleanup. Tests run
-// in parallel.
+// Run runs the suite, its tests in parallel. Each test calls fresh once for its own empty
+// storage, and then calls the returned function once for each replica. If replicas cannot
+// share storage, as in memory, that function returns the same store each time. Use t.Cleanup
+// to clean up.
 func Run(t *testing.T, fresh func(t *testing.T) func() tokenstore.Store) {
 	t.Helper()
 	for _, section := range []map[string]func(*testing.T, opener){

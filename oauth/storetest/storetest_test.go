@@ -18,7 +18,7 @@ func TestMemoryStore(t *testing.T) {
 	})
 }
 
-// Replicas seal with their own key rings, as they do while keys change.
+// During a key rotation, each replica has its own key ring.
 func TestSealedMemoryStore(t *testing.T) {
 	t.Parallel()
 	old, err := seal.GenerateKey("2026")
