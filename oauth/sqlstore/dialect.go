@@ -11,10 +11,10 @@ import (
 	"github.com/dispensary-go/dispensary/internal/sqlschema"
 )
 
-// dialect is the SQL that a database speaks.
+// dialect is the SQL dialect of a database.
 type dialect string
 
-// The dialects. See the README for the versions that they are tested with.
+// SQL dialects. See the README for the tested versions.
 const (
 	postgreSQL dialect = "postgresql" // 12 and later
 	mySQL      dialect = "mysql"      // MySQL 8.0 and later, MariaDB 10.6 and later
@@ -33,9 +33,9 @@ func detect(ctx context.Context, db *sql.DB) (dialect, error) {
 	return dialect(d), nil
 }
 
-// clock returns the SQL for the database's time in microseconds. SQLite has no
-// own clock: it runs in this process, on the clock of this machine, and so does
-// every process that has the file open.
+// clock returns the SQL expression for the database's time in microseconds. SQLite has no
+// clock of its own: it runs in this process and uses the clock of this machine, as does every
+// other process that has the file open.
 func (d dialect) clock() string {
 	switch d {
 	case postgreSQL:
@@ -46,7 +46,7 @@ func (d dialect) clock() string {
 	return `:now`
 }
 
-// greatest is the name of the function that returns the greater of two.
+// greatest returns the name of the SQL function for the greater of two values.
 func (d dialect) greatest() string {
 	if d == sqlite {
 		return "max"
@@ -54,19 +54,18 @@ func (d dialect) greatest() string {
 	return "greatest"
 }
 
-// values are the parameters of a statement, by name.
+// values are the parameters of a statement by name.
 type values map[string]any
 
-// statement is SQL with the names of its parameters in the order of their
-// placeholders.
+// statement is SQL with the names of its parameters in the order of the placeholders.
 type statement struct {
 	text  string
 	names []string
 }
 
-// compile turns :name into the dialect's placeholders. PostgreSQL counts them, the
-// others repeat a value as often as it is named. No SQL of this package holds a
-// colon otherwise, but for PostgreSQL's casts.
+// compile replaces each :name with a placeholder of the dialect. PostgreSQL numbers its
+// placeholders. The other databases need a value for every occurrence. The SQL of this package
+// contains no other colons except PostgreSQL's casts.
 func (d dialect) compile(query string) statement {
 	var s statement
 	var b strings.Builder
@@ -120,9 +119,9 @@ func (s statement) args(v values) []any {
 	return args
 }
 
-// ignores reports whether the statement is an INSERT IGNORE: MySQL counts no row if it
-// changed none, and has set the last inserted id all the same.
+// ignores reports whether the statement is an INSERT IGNORE. For such a statement MySQL sets
+// the last inserted ID even if it changed no row.
 func (s statement) ignores() bool { return strings.HasPrefix(s.text, insertIgnore) }
 
-// writes reports a statement that changes rows.
+// writes reports whether the statement changes rows.
 func (s statement) writes() bool { return !strings.HasPrefix(s.text, "SELECT") }

@@ -16,7 +16,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// List implements [tokenstore.Store]. It reads no secrets of sealed tokens.
+// List implements [tokenstore.Store]. It reads no secrets of encrypted tokens.
 func (s *store) List(ctx context.Context, listing tokenstore.Listing) ([]tokenstore.Record, error) {
 	query := s.sql.list[listed{listing.State != "", listing.ClinicID != ""}]
 	v := values{
@@ -32,7 +32,7 @@ func (s *store) List(ctx context.Context, listing tokenstore.Listing) ([]tokenst
 			if err := row.Scan(&record.Key.User, &record.Version, &record.State, &record.Reason, &encoded); err != nil {
 				return err
 			}
-			_ = fill(&record, encoded) // what cannot be read is listed without what it holds
+			_ = fill(&record, encoded) // an unreadable record is listed without its token's fields
 			record.Token.Replaced = nil
 			records = append(records, record)
 			return nil
@@ -57,8 +57,8 @@ func (s *store) ListClinics(ctx context.Context, environment api.Environment, af
 	return ids, err
 }
 
-// ClaimDue implements [tokenstore.Store]. Rows that another statement is at work on
-// are passed over, not waited for.
+// ClaimDue implements [tokenstore.Store]. It skips rows with a lock of another statement
+// instead of waiting for them.
 func (s *store) ClaimDue(ctx context.Context, due tokenstore.Due) ([]tokenstore.Record, error) {
 	if !isOwner(due.Owner) {
 		return nil, &api.ArgumentError{Field: "tokenstore.Due.Owner", Reason: "must be 1 to 255 bytes of UTF-8 without zero bytes"}
@@ -84,7 +84,7 @@ func (s *store) ClaimDue(ctx context.Context, due tokenstore.Due) ([]tokenstore.
 	return s.readable(ctx, claims, due)
 }
 
-// readable returns the claimed records that can be read, and postpones the others.
+// readable returns the readable claims and postpones the others.
 func (s *store) readable(ctx context.Context, claims []claimed, due tokenstore.Due) ([]tokenstore.Record, error) {
 	var unreadable, failure error
 	records := make([]tokenstore.Record, 0, len(claims))
@@ -116,7 +116,7 @@ func (s *store) Postpone(ctx context.Context, lease tokenstore.Lease, until time
 	return err
 }
 
-// since is a time in a column that must not be before it: any, if it is not set.
+// since returns the lower bound for a column of times in microseconds. A zero t is no bound.
 func since(t time.Time) int64 {
 	if at := tokenjson.Micros(t); at != nil {
 		return *at
@@ -124,7 +124,7 @@ func since(t time.Time) int64 {
 	return math.MinInt64
 }
 
-// claimed is a record and when it is due, in microseconds.
+// claimed is a claimed record and its due time in microseconds.
 type claimed struct {
 	record     tokenstore.Record
 	due        int64
@@ -145,10 +145,10 @@ func (s *store) claims(ctx context.Context, q rowser, query statement, environme
 	return claims, err
 }
 
-// claimInTurn is a claim where an UPDATE returns no rows: they are locked while
-// they are read, for as long as it takes to write their leases.
+// claimInTurn implements a claim for databases without UPDATE … RETURNING. It locks the rows
+// while it reads them and until it has written their leases.
 func (s *store) claimInTurn(ctx context.Context, conn *sql.Conn, environment api.Environment, v values) (claims []claimed, err error) {
-	// At its usual level MySQL would lock the gaps between the rows as well.
+	// At its default isolation level MySQL would also lock the gaps between the rows.
 	tx, err := conn.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
 		return nil, err

@@ -14,7 +14,7 @@ import (
 	"github.com/dispensary-go/dispensary/seal"
 )
 
-// A single machine needs no server: tokens in a file, sealed.
+// On a single machine, store encrypted tokens in a file instead of on a server.
 func Example() {
 	ctx := context.Background()
 	folder, err := os.MkdirTemp("", "tokens")
@@ -30,7 +30,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer func() { _ = db.Close() }()
-	key, _ := seal.GenerateKey("2026") // a program reads its own: seal.ParseKeyRing(api.NewSecret(os.Getenv(…)))
+	key, _ := seal.GenerateKey("2026") // your program reads its own: seal.ParseKeyRing(api.NewSecret(os.Getenv(…)))
 	ring, _ := seal.NewKeyRing(key)
 	store, err := sqlstore.Open(ctx, db, ring)
 	if err != nil {

@@ -7,10 +7,10 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// SQLiteDSN lets processes of tests open a file by its name.
+// SQLiteDSN lets test processes open a file by its name.
 var SQLiteDSN = sqliteDSN
 
-// Dialect is that of a database of a test.
+// Dialect is the dialect of a test database.
 type Dialect = dialect
 
 const (
@@ -19,7 +19,7 @@ const (
 	SQLite     = sqlite
 )
 
-// New returns a store that is not encrypted, whose rows tests can compare.
+// New returns a store without encryption, so that tests can compare its rows.
 func New(db *sql.DB, d Dialect) tokenstore.Store { return newStore(db, d) }
 
 // Migrate creates the tables.

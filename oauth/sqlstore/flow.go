@@ -14,7 +14,7 @@ import (
 // flowStatements is the SQL for authorization flows.
 type flowStatements struct{ claim, read, end, free, expire statement }
 
-// ofFlow finds a flow.
+// ofFlow selects one flow.
 const ofFlow = ` WHERE environment = :environment AND flow = :flow`
 
 // newFlowStatements compiles the SQL for authorization flows.
@@ -36,8 +36,7 @@ func newFlowStatements(d dialect) flowStatements {
 	}
 }
 
-// maxClaims bounds how often ClaimFlow starts again after another owner has deleted its
-// claim.
+// maxClaims limits the attempts of ClaimFlow if other owners delete their claims.
 const maxClaims = 3
 
 // ClaimFlow implements [tokenstore.Store]. It also deletes expired flows.
@@ -63,12 +62,12 @@ func (s *store) ClaimFlow(ctx context.Context, claim tokenstore.FlowClaim, ttl t
 		switch {
 		case err != nil:
 			return "", err
-		case !found: // its owner has deleted the claim
+		case !found: // its owner has deleted the claim in the meantime
 			continue
 		case result != "":
 			return result, nil
 		case owner == claim.Owner:
-			// The claim counts, whether or not old flows can be deleted now.
+			// The claim is valid even if the deletion of old flows fails.
 			_ = s.exec(ctx, "delete expired flows", s.flows.expire, v)
 			return "", nil
 		case running == 1:

@@ -13,11 +13,11 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// maxOwnerBytes is the length of the column.
+// maxOwnerBytes is the size of the column.
 const maxOwnerBytes = 255
 
-// Lease implements [tokenstore.Store]. The owner is 1 to 255 bytes of
-// UTF-8 without zero bytes.
+// Lease implements [tokenstore.Store]. The owner is 1 to 255 bytes of UTF-8 without zero
+// bytes.
 func (s *store) Lease(ctx context.Context, lease tokenstore.Lease, ttl time.Duration) (tokenstore.Record, error) {
 	if !isOwner(lease.Owner) {
 		return tokenstore.Record{}, &api.ArgumentError{Field: "tokenstore.Lease.Owner", Reason: "must be 1 to 255 bytes of UTF-8 without zero bytes"}
@@ -31,8 +31,8 @@ func (s *store) Lease(ctx context.Context, lease tokenstore.Lease, ttl time.Dura
 	return s.leaseError(ctx, lease)
 }
 
-// leaseError finds out why a lease could not be taken. What happens between the two
-// statements makes the reason a newer one, never a wrong one.
+// leaseError returns the reason for a failed lease. If the row changes between the two
+// statements, the reason is the later one and still correct.
 func (s *store) leaseError(ctx context.Context, lease tokenstore.Lease) (tokenstore.Record, error) {
 	version, err := s.probe(ctx, "lease", lease.Key)
 	switch {
@@ -84,10 +84,10 @@ func (s *store) Release(ctx context.Context, lease tokenstore.Lease) error {
 	return err
 }
 
-// errNotMatched: no row is as a compare-and-set wants it.
+// errNotMatched: no row meets the conditions of a compare-and-set.
 var errNotMatched = errors.New("sqlstore: no row matched")
 
-// cas runs a compare-and-set and returns the record that it made.
+// cas runs a compare-and-set and returns the resulting record.
 func (s *store) cas(ctx context.Context, op string, lease tokenstore.Lease, query statement, v values) (tokenstore.Record, error) {
 	switch {
 	case ctx.Err() != nil:
@@ -104,8 +104,8 @@ func (s *store) cas(ctx context.Context, op string, lease tokenstore.Lease, quer
 	return record, err
 }
 
-// casThere is cas where an UPDATE returns no row. The row is read before: the
-// token in it cannot change as long as the version does not.
+// casThere is cas for databases without UPDATE … RETURNING. It reads the row first: the token
+// cannot change as long as the version stays the same.
 func (s *store) casThere(ctx context.Context, op string, lease tokenstore.Lease, query statement, v values) (tokenstore.Record, error) {
 	record, err := s.Load(ctx, lease.Key)
 	if err != nil {
@@ -127,7 +127,7 @@ func (s *store) casThere(ctx context.Context, op string, lease tokenstore.Lease,
 	return record, nil
 }
 
-// leaseValues returns the columns that a lease is known by.
+// leaseValues returns the columns of a lease.
 func leaseValues(lease tokenstore.Lease) values {
 	v := keyValues(lease.Key)
 	v["version"], v["owner"] = lease.Version, lease.Owner

@@ -10,7 +10,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// columnsOf returns the columns that hold a token.
+// columnsOf returns the columns of a token.
 func columnsOf(key tokenstore.Key, token oauth.Token) (values, error) {
 	encoded, err := tokenjson.Marshal(token)
 	if err != nil {
@@ -28,16 +28,15 @@ func columnsOf(key tokenstore.Key, token oauth.Token) (values, error) {
 	return v, nil
 }
 
-// keyValues returns the columns that hold a key.
+// keyValues returns the columns of a key.
 func keyValues(key tokenstore.Key) values {
 	return values{"environment": key.Environment.String(), "username": key.User}
 }
 
-// scanner is a row, or a result at one of its rows.
+// scanner is a row, or a result positioned at a row.
 type scanner interface{ Scan(dest ...any) error }
 
-// scan reads the columns of a record in the given environment, and what follows
-// them.
+// scan reads the columns of a record in the given environment, and then the columns for more.
 func scan(s scanner, environment api.Environment, more ...any) (tokenstore.Record, error) {
 	var access, refresh, encoded []byte
 	record := tokenstore.Record{Key: tokenstore.Key{Environment: environment}}
@@ -50,10 +49,10 @@ func scan(s scanner, environment api.Environment, more ...any) (tokenstore.Recor
 	return record, err
 }
 
-// errDetails does not wrap the decoder's error, which may show what it read.
+// errDetails does not wrap the decoder's error, which may contain stored data.
 var errDetails = fmt.Errorf("%w: the column details was changed by another program", tokenstore.ErrUnreadable)
 
-// fill decodes what is beside the secrets.
+// fill decodes the fields of the token other than its secrets.
 func fill(record *tokenstore.Record, encoded []byte) error {
 	record.UpdatedAt = time.UnixMicro(record.Version).UTC()
 	record.Token.Environment = record.Key.Environment

@@ -93,9 +93,9 @@ CREATE TABLE IF NOT EXISTS dispensary_oauth_flows (
 CREATE INDEX IF NOT EXISTS dispensary_oauth_flows_end ON dispensary_oauth_flows (claimed_until)`,
 }
 
-// Schema returns the SQL that [Open] runs to create the tables, for a program that applies it
-// with another tool and calls [OpenExisting]. database is "postgresql", "mysql" (also for
-// MariaDB) or "sqlite". It returns an [*api.ArgumentError] for any other.
+// Schema returns the SQL of [Open] that creates the tables, for programs that create them with
+// another tool and call [OpenExisting]. database is "postgresql", "mysql" (also for MariaDB)
+// or "sqlite". For any other value Schema returns an [*api.ArgumentError].
 func Schema(database string) (string, error) {
 	script, ok := scripts[dialect(database)]
 	if !ok {

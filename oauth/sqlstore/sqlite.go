@@ -8,33 +8,38 @@ import (
 	"github.com/dispensary-go/dispensary/internal/sqlitefile"
 )
 
-// OpenSQLite opens a database file for a [Store], with the driver
-// modernc.org/sqlite, which the program imports and whose name is "sqlite", unless it
-// is registered under another: with a write-ahead log, so that readers do not wait
-// for writers; with every commit on the disk before it counts, so that no token is
-// lost to a power cut. All processes that use the file have to be on one machine.
-//
-// A file that is not there is made, to be read and written by its owner only (mode
-// 0600), as are the files that SQLite puts beside it: secrets are sealed, the ids of
-// users and of their accounts are not. A file that is there keeps its mode.
-//
-// The pool that is returned is for the store, and not for the program's own writes:
-// its connections wait for other writers for a moment only (busy_timeout), because
-// the driver does not look at the caller's context meanwhile, and the store does the
-// rest of the waiting. A program that has its own tables in the file opens it a
-// second time for these, with a busy_timeout of some seconds and _txlock=immediate:
-// it takes both, or its own transaction fails with SQLITE_BUSY as soon as the
-// store, or another program, writes at the same time.
+// OpenSQLite opens a SQLite file for [Open]. driver is the registered name of the driver
+// modernc.org/sqlite, normally "sqlite". Your program imports that driver.
 //
 //	db, err := sqlstore.OpenSQLite("sqlite", "tokens.db")
 //
-// On Linux call sqlite.OFDLocking(true) of modernc.org/sqlite before the first connection,
-// unless the program imports package sqlinbox. Without it, a program that reads its own
-// database file drops the locks of SQLite when it closes the file, and sqlite3 in a shell
-// can then remove the log. The store notices that and fails with [api.ErrReplaced].
+// The file uses a write-ahead log, so readers do not wait for writers. Each commit is on the
+// disk before it counts, so a power failure loses no token. All processes that use the file
+// must run on one machine.
 //
-// Errors: an [*api.ArgumentError] if path is a URI or ":memory:", which names a separate
-// database for each connection; [api.ErrUnsafePath]; those of the file system and of [sql.Open].
+// OpenSQLite creates a missing file with mode 0600: only its owner can read and write it. The
+// files that SQLite creates beside it get the same mode. Secrets are encrypted, but the IDs of
+// users and of their accounts are not. An existing file keeps its mode.
+//
+// Use the returned pool only for the store. Its connections wait for other writers only
+// briefly (busy_timeout), because the driver ignores the caller's context during that time.
+// The store does the rest of the waiting. For your own tables in the same file, open a second
+// pool with a busy_timeout of a few seconds and _txlock=immediate. Without both, your
+// transactions fail with SQLITE_BUSY as soon as the store or another program writes at the
+// same time.
+//
+// On Linux, call sqlite.OFDLocking(true) of modernc.org/sqlite before the first connection,
+// unless your program imports package sqlinbox. Otherwise, if your program reads its own
+// database file, closing that file releases the locks of SQLite. The sqlite3 shell can then
+// remove the log. The store detects this and fails with [api.ErrReplaced].
+//
+// Errors:
+//
+//   - [*api.ArgumentError]: path is a URI, or ":memory:", which would open a separate
+//     database for each connection
+//   - [api.ErrUnsafePath]: the file has several hard links or is mounted on its own
+//   - errors of the file system and of [sql.Open]
+//
 // OpenSQLite sends no statement to the database.
 func OpenSQLite(driver, path string) (*sql.DB, error) {
 	if _, err := sqlitefile.Create("sqlstore.OpenSQLite path", path); err != nil {

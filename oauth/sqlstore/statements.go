@@ -2,39 +2,39 @@ package sqlstore
 
 import "strings"
 
-// statements is the SQL of a store, compiled for its dialect.
+// statements contains the SQL of a store, compiled for its dialect.
 type statements struct {
 	claim, claimPick, claimTake, clinics, commit, fail, forgetVersion, lease, load, postpone, probe, release, save, saveNew, saveVersion statement
 
 	list map[listed]statement
 }
 
-// listed says what a list is limited to.
+// listed contains the filters of a list.
 type listed struct{ state, clinic bool }
 
-// columns are those that make a record, in the order that scan reads them.
+// columns are the columns of a record, in the order of scan.
 const columns = `username, version, state, reason, access_token, refresh_token, details`
 
-// row finds a user's row.
+// row selects a user's row.
 const row = ` WHERE environment = :environment AND username = :username`
 
-// mine finds a user's row where it is as the owner of its lease has seen it.
+// mine selects a user's row if its version and the owner of its lease are unchanged.
 const mine = row + ` AND version = :version AND lease_owner = :owner`
 
-// free is true of a row that no other owner refreshes.
+// free is true if no other owner has an unexpired lease on the row.
 const free = `(lease_owner = '' OR lease_until <= {clock})`
 
-// written is what every write does to a row besides what it writes.
+// written contains the columns that every write sets.
 const written = `version = {next}, lease_owner = '', lease_until = 0`
 
-// content is what Save and Commit write.
+// content contains the columns that Save and Commit set.
 const content = `state = 'active', reason = '', access_token = :access, refresh_token = :refresh,
 	details = :details, clinic_id = :clinic, due_at = :due, used_at = :used`
 
-// taken is what taking a lease does to a row.
+// taken contains the columns of a new lease.
 const taken = `lease_owner = :owner, lease_until = {until}`
 
-// due finds the rows that are to be refreshed; it goes through the index.
+// due selects due rows through the index.
 const due = ` FROM dispensary_oauth_tokens WHERE environment = :environment AND state = 'active' AND due_at >= :from AND due_at < :before
 	AND used_at >= :used AND ` + free + ` ORDER BY due_at LIMIT :limit`
 
@@ -43,20 +43,20 @@ const insert = ` INTO dispensary_oauth_tokens (environment, username, version, s
 	access_token, refresh_token, details, clinic_id, due_at, used_at, lease_owner, lease_until)
 	VALUES (:environment, :username, {first}, 'active', '', :access, :refresh, :details, :clinic, :due, :used, '', 0)`
 
-// insertIgnore begins an INSERT that changes nothing if the row exists.
+// insertIgnore is the beginning of an INSERT that changes nothing if the row exists.
 const insertIgnore = `INSERT IGNORE`
 
-// list, what limits it, and its end.
+// Parts of the list statement: its beginning, its filters and its end.
 const (
 	list     = `SELECT username, version, state, reason, details FROM dispensary_oauth_tokens WHERE environment = :environment AND username > :after`
 	ofState  = ` AND state = :state`
-	ofClinic = ` AND clinic_id = :clinic AND clinic_id <> ''` // the index is of rows that have one
+	ofClinic = ` AND clinic_id = :clinic AND clinic_id <> ''` // the index contains only rows with a clinic
 	page     = ` ORDER BY username LIMIT :limit`
 )
 
-// newStatements writes the SQL. Where the dialect can, a write returns what it
-// wrote; MySQL cannot, and returns the new version, or the end of the lease, in place
-// of the last inserted id, which it is made to by LAST_INSERT_ID(expression).
+// newStatements returns the SQL of a dialect. If the dialect can, a write returns the written
+// columns. MySQL cannot. Its writes return the new version, or the end of the lease, as the
+// last inserted ID, set with LAST_INSERT_ID(expression).
 func newStatements(d dialect) statements {
 	first, next, until := d.clock(), d.greatest()+`(dispensary_oauth_tokens.version + 1, `+d.clock()+`)`, d.clock()+` + :ttl`
 	returning := func(columns string) string { return ` RETURNING ` + columns }
@@ -79,11 +79,11 @@ func newStatements(d dialect) statements {
 	}
 	update := `UPDATE dispensary_oauth_tokens SET `
 	return statements{
-		// Without MATERIALIZED a planner may look for rows more than once.
+		// Without MATERIALIZED a planner may run the subquery more than once.
 		claim: sql(`WITH picked AS MATERIALIZED (SELECT environment, username`, due, skip, `) `, update, taken,
 			` WHERE (environment, username) IN (SELECT environment, username FROM picked)`, returning(columns+`, due_at`)),
 		claimPick: sql(`SELECT `, columns, `, due_at`, due, skip),
-		claimTake: sql(update, taken, ` WHERE environment = :environment AND username IN `), // as many as were picked
+		claimTake: sql(update, taken, ` WHERE environment = :environment AND username IN `), // followed by a list of the picked users
 		clinics: sql(`SELECT DISTINCT clinic_id FROM dispensary_oauth_tokens
 			WHERE environment = :environment AND clinic_id > :after AND clinic_id <> '' ORDER BY clinic_id LIMIT :limit`),
 		commit:        sql(update, content, `, `, written, mine, returning(`version`)),

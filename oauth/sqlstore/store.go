@@ -19,17 +19,17 @@ import (
 	"github.com/dispensary-go/dispensary/seal"
 )
 
-// store is a [tokenstore.Store] in the tables of [Schema]. It is always wrapped by
-// [tokenstore.Sealed].
+// store is a [tokenstore.Store] in the tables of [Schema]. [tokenstore.Sealed] always wraps
+// it.
 type store struct {
 	pool    pool
 	dialect dialect
 	sql     statements
 	flows   flowStatements
 
-	// writing serializes the writers of this process where the database is a file,
-	// which has one writer at a time: waiting here is fair and costs nothing,
-	// waiting in the driver is a matter of luck. Nil elsewhere.
+	// writing serializes the writers of this process for SQLite, which has one writer at a
+	// time. A wait for this channel is fair and cheap. Waiting in the driver leaves the order
+	// to chance. Nil for other databases.
 	writing chan struct{}
 }
 
@@ -40,22 +40,25 @@ type pool interface {
 
 var _ tokenstore.Store = (*store)(nil)
 
-// Open returns a store in db, which stays the caller's to close. It detects the database, creates
-// missing tables, and encrypts tokens with aead, such as a [seal.KeyRing]: see
-// [tokenstore.Sealed]. Use one store for a database, and share it.
+// Open returns a store in db, which the caller still closes. It detects the database, creates
+// missing tables, and encrypts tokens with aead, such as a [seal.KeyRing]. See
+// [tokenstore.Sealed]. Use one store per database and share it.
 //
-// If no table is missing, Open only reads, so a role without the right to create tables can call
-// it at every start. Replicas may call it at the same time.
+// If no table is missing, Open only reads. A role without the right to create tables can
+// therefore call it at every start. Replicas may call it at the same time.
 //
-// Errors: an [*api.ArgumentError] if db or aead is nil or the database is none that the package
-// supports; a [*api.SchemaError] if a table lacks a column, because another program or release
-// created it; those of the database.
+// Errors:
+//
+//   - [*api.ArgumentError]: db or aead is nil, or the package does not support the database
+//   - [*api.SchemaError]: a table lacks a column, because another program or release created
+//     it
+//   - errors of the database
 func Open(ctx context.Context, db *sql.DB, aead seal.AEAD) (tokenstore.Store, error) {
 	return open(ctx, db, aead, func(schema sqlschema.Schema) error { return schema.Create(ctx, db) })
 }
 
-// OpenExisting is [Open] for tables that another tool has created: it fails with a
-// [*api.SchemaError] if a table or a column is missing, and changes nothing.
+// OpenExisting is [Open] for tables that another tool has created. If a table or column is
+// missing, it fails with a [*api.SchemaError]. It changes nothing.
 func OpenExisting(ctx context.Context, db *sql.DB, aead seal.AEAD) (tokenstore.Store, error) {
 	return open(ctx, db, aead, func(schema sqlschema.Schema) error { return schema.Check(ctx, db) })
 }
@@ -134,8 +137,8 @@ func (s *store) DeleteVersion(ctx context.Context, key tokenstore.Key, version i
 	return nil
 }
 
-// CheckWrite implements [tokenstore.Store]. It writes one row of the table of tokens, which
-// belongs to no environment and contains no token. All processes share that row.
+// CheckWrite implements [tokenstore.Store]. It writes one row of the token table without an
+// environment and a token. All processes share that row.
 func (s *store) CheckWrite(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -149,7 +152,7 @@ func (s *store) CheckWrite(ctx context.Context) error {
 	return err
 }
 
-// accept checks a token before it is written and returns its columns.
+// accept validates a token and returns its columns.
 func (s *store) accept(ctx context.Context, key tokenstore.Key, token oauth.Token) (values, error) {
 	switch {
 	case ctx.Err() != nil:
@@ -160,16 +163,15 @@ func (s *store) accept(ctx context.Context, key tokenstore.Key, token oauth.Toke
 	return columnsOf(key, token)
 }
 
-// wrote is the record after a write of token.
+// wrote returns the record after a write of token.
 func wrote(key tokenstore.Key, token oauth.Token, version int64) tokenstore.Record {
 	return tokenstore.Record{
 		Key: key, Token: token, Version: version, State: tokenstore.StateActive, UpdatedAt: time.UnixMicro(version).UTC(),
 	}
 }
 
-// row runs a statement that returns the record of key, or none. A key that no
-// store takes is not asked for: some databases compare it as equal to another,
-// and some stumble over it.
+// row runs a statement that returns the record of key, or no row. It does not query an invalid
+// key: some databases compare such a key as equal to another one, and some fail.
 func (s *store) row(ctx context.Context, op string, key tokenstore.Key, query statement, v values) (record tokenstore.Record, err error) {
 	if err := ctx.Err(); err != nil {
 		return tokenstore.Record{}, err
@@ -192,12 +194,12 @@ func (s *store) row(ctx context.Context, op string, key tokenstore.Key, query st
 	return record, nil
 }
 
-// write runs a statement that writes a row and returns its new version. It
-// returns [sql.ErrNoRows] if no row meets the statement's conditions. On MySQL the last
-// inserted id shows that: the statements of [newStatements] set it to the version for each
-// row that they find. The count of affected rows would not do. It depends on the connection
-// (clientFoundRows): where only changed rows count, prolonging a lease on a clock that
-// stands still counts none.
+// write runs a statement that writes a row, and returns the new version. If no row meets the
+// statement's conditions, it returns [sql.ErrNoRows]. MySQL shows this in the last inserted
+// ID, because the statements of [newStatements] set it to the version of each row they find.
+// The count of affected rows is not enough: it depends on the connection (clientFoundRows). If
+// it counts only changed rows, it is 0 when an owner extends its lease and the clock has not
+// advanced.
 func (s *store) write(ctx context.Context, op string, query statement, v values) (version int64, err error) {
 	err = s.retry(ctx, op, query, func(conn *sql.Conn) error {
 		if s.dialect != mySQL {
@@ -221,8 +223,9 @@ func (s *store) write(ctx context.Context, op string, query statement, v values)
 	return version, err
 }
 
-// change runs a statement that returns nothing, and returns how many rows it has
-// changed: of an UPDATE that finds a row as it is to be, one or none.
+// change runs a statement that returns no rows, and returns the number of changed rows. If an
+// UPDATE finds a row with the new values already set, the number is 0 or 1, depending on the
+// database.
 func (s *store) change(ctx context.Context, op string, key tokenstore.Key, query statement, v values) (changed int64, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -241,9 +244,8 @@ func (s *store) change(ctx context.Context, op string, key tokenstore.Key, query
 	return changed, err
 }
 
-// one reads the row that a statement returns, or [sql.ErrNoRows]. It reads on to
-// the end: a write is durable when its statement is through, not when it returns
-// its row.
+// one reads the single row of a statement, or returns [sql.ErrNoRows]. It reads to the end of
+// the result, because a write is durable only after its statement has finished.
 func (s *store) one(ctx context.Context, conn *sql.Conn, query statement, v values, read func(scanner) error) error {
 	none := error(sql.ErrNoRows)
 	err := s.each(ctx, conn, query, v, func(row scanner) error {
@@ -253,7 +255,7 @@ func (s *store) one(ctx context.Context, conn *sql.Conn, query statement, v valu
 	return cmp.Or(err, none)
 }
 
-// each reads all rows that a statement returns.
+// each calls read for all rows of a statement.
 func (s *store) each(ctx context.Context, q rowser, query statement, v values, read func(scanner) error) (err error) {
 	rows, err := q.QueryContext(ctx, query.text, query.args(v)...)
 	if err != nil {
@@ -274,7 +276,7 @@ type rowser interface {
 }
 
 // retry runs one statement on one connection. It runs the statement again if the database
-// aborted it because of others, or if the server of the connection is read-only.
+// aborted it because of other transactions, or if the connection's server is read-only.
 func (s *store) retry(ctx context.Context, op string, query statement, run func(*sql.Conn) error) error {
 	if s.writing != nil && query.writes() {
 		select {
@@ -291,8 +293,8 @@ func (s *store) retry(ctx context.Context, op string, query statement, run func(
 	return nil
 }
 
-// failed names the operation. The end of the caller's ctx comes back from some
-// drivers as another error.
+// failed adds the operation to an error. It adds the error of ctx if ctx has ended, because
+// some drivers return another error then.
 func failed(ctx context.Context, op string, err error) error {
 	if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) {
 		return fmt.Errorf("sqlstore: %s: %w: %w", op, ended, err)
@@ -314,7 +316,7 @@ func (s *store) probe(ctx context.Context, op string, key tokenstore.Key) (versi
 	return version, err
 }
 
-// conflict is why a row was not there to be written.
+// conflict returns the reason why a write found no row.
 func (s *store) conflict(ctx context.Context, op string, key tokenstore.Key) error {
 	if _, err := s.probe(ctx, op, key); err != nil {
 		return err
@@ -322,10 +324,10 @@ func (s *store) conflict(ctx context.Context, op string, key tokenstore.Key) err
 	return tokenstore.ErrConflict
 }
 
-// String says what the store is and nothing of what it holds.
+// String returns the type and the dialect, without any content.
 func (s *store) String() string {
 	return "sqlstore.Store{" + string(s.dialect) + "}"
 }
 
-// Format prints [Store.String] for every verb.
+// Format prints [store.String] for every verb.
 func (s *store) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String()) }
