@@ -20,11 +20,11 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// mark is in every secret that the test stores. Its length keeps base64 of it the
-// same wherever it stands at a multiple of three.
+// mark is part of every stored secret. It is long enough to recognize its base64 form at every
+// offset.
 const mark = "CANARY-OF-A-TOKEN-THAT-MUST-NOT-BE-SEEN."
 
-// findings returns the forms of the mark that are in what a database left.
+// findings returns the names of the mark's encodings found in left.
 func findings(left []byte) []string {
 	var found []string
 	forms := map[string]string{"plain": mark, "hex": hex.EncodeToString([]byte(mark)), "HEX": strings.ToUpper(hex.EncodeToString([]byte(mark)))}
@@ -39,7 +39,7 @@ func findings(left []byte) []string {
 	return found
 }
 
-// live plays all that happens to a token, with the mark in each.
+// live runs every change of a token. Each token contains the mark.
 func live(t *testing.T, store tokenstore.Store) {
 	t.Helper()
 	record, err := store.Save(t.Context(), user17, token(api.NewSecret(mark+"1")))
@@ -63,8 +63,8 @@ func live(t *testing.T, store tokenstore.Store) {
 	require.NoError(t, store.DeleteVersion(t.Context(), user18, record.Version))
 }
 
-// left returns what can be read without the program: the SQLite file with its
-// log, a dump of PostgreSQL, every column of MySQL.
+// left returns the stored data as an attacker could read it: the SQLite file with its log, a
+// dump of PostgreSQL, or the token columns of MySQL.
 func (d database) left(t *testing.T) []byte {
 	t.Helper()
 	switch d.dialect {
@@ -99,7 +99,7 @@ func (d database) files(t *testing.T) []byte {
 	path, _, _ := strings.Cut(strings.TrimPrefix(d.name, "file:"), "?")
 	names, err := filepath.Glob(path + "*")
 	require.NoError(t, err)
-	require.GreaterOrEqual(t, len(names), 2, "the file and its log")
+	require.GreaterOrEqual(t, len(names), 2, "missing the database file or its log")
 	var all []byte
 	for _, name := range names {
 		content, err := os.ReadFile(name)
@@ -109,7 +109,7 @@ func (d database) files(t *testing.T) []byte {
 	return all
 }
 
-func TestCanary(t *testing.T) {
+func TestTablesContainNoSecret(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, d database) {
 		live(t, d.sealed(t, d.migrated(t), newKeys(t)))
 		assert.Empty(t, findings(d.left(t)))

@@ -16,7 +16,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/contention"
 )
 
-func TestContentionIsKnownByWhatDriversSay(t *testing.T) {
+func TestContentionMatchesDriverErrors(t *testing.T) {
 	t.Parallel()
 	for _, err := range []error{
 		&pgconn.PgError{Code: "40001"}, &pgconn.PgError{Code: "40P01"},
@@ -33,13 +33,13 @@ func TestContentionIsKnownByWhatDriversSay(t *testing.T) {
 	}
 }
 
-// coded is an error as modernc.org/sqlite makes them.
+// coded is an error with a code, like the errors of modernc.org/sqlite.
 type coded int
 
 func (c coded) Error() string { return "sqlite" }
 func (c coded) Code() int     { return int(c) }
 
-func TestTurnsEnd(t *testing.T) {
+func TestTurnsEndAfterPatience(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		began, turn := time.Now(), new(contention.Turns)
@@ -57,7 +57,7 @@ func TestTurnsEnd(t *testing.T) {
 	})
 }
 
-func TestCompile(t *testing.T) {
+func TestCompileReplacesNames(t *testing.T) {
 	t.Parallel()
 	const query = `SELECT x::bigint FROM t WHERE a = :a_one AND b = :b AND c = :a_one AND d < :now`
 	for dialect, want := range map[Dialect]statement{

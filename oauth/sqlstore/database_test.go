@@ -17,14 +17,13 @@ import (
 	"github.com/dispensary-go/dispensary/seal"
 )
 
-// database is a database, or a schema of PostgreSQL, that ends with its test.
+// database is a database, or a schema of PostgreSQL, for one test.
 type database struct {
 	dialect      sqlstore.Dialect
-	driver, name string // of [sql.Open]
+	driver, name string // arguments of [sql.Open]
 }
 
-// eachDatabase plays a test in parallel, on SQLite and on the servers whose addresses are
-// set.
+// eachDatabase runs a test in parallel on SQLite and on each configured server.
 func eachDatabase(t *testing.T, play func(t *testing.T, d database)) {
 	t.Helper()
 	t.Parallel()
@@ -36,7 +35,7 @@ func eachDatabase(t *testing.T, play func(t *testing.T, d database)) {
 	}
 }
 
-// drivers are the names of the drivers.
+// drivers contains the driver names of [sql.Open].
 var drivers = map[sqlstore.Dialect]string{sqlstore.SQLite: "sqlite", sqlstore.PostgreSQL: "pgx", sqlstore.MySQL: "mysql"}
 
 func newDatabase(t testing.TB, dialect sqlstore.Dialect) database {
@@ -47,7 +46,7 @@ func newDatabase(t testing.TB, dialect sqlstore.Dialect) database {
 	return database{dialect, drivers[dialect], sqltest.Database(t, drivers[dialect])}
 }
 
-// open returns its own pool of connections, as a replica has.
+// open opens a separate connection pool, as a replica does.
 func (d database) open(t testing.TB) *sql.DB {
 	t.Helper()
 	db, err := sql.Open(d.driver, d.name)
@@ -57,7 +56,7 @@ func (d database) open(t testing.TB) *sql.DB {
 	return db
 }
 
-// migrated is open with the tables made.
+// migrated is open plus the tables.
 func (d database) migrated(t testing.TB) *sql.DB {
 	t.Helper()
 	db := d.open(t)
@@ -70,8 +69,8 @@ func (d database) store(t testing.TB, db *sql.DB) tokenstore.Store {
 	return sqlstore.New(db, d.dialect)
 }
 
-// sealedOn returns a store as programs have it, with a ring of the given keys, on tables
-// that are there.
+// sealedOn returns an encrypted store with a ring of the given keys, as programs use it. The
+// tables must exist.
 func sealedOn(db *sql.DB, dialect sqlstore.Dialect, keys api.Secret) (tokenstore.Store, error) {
 	ring, err := seal.ParseKeyRing(keys)
 	if err != nil {
@@ -88,7 +87,7 @@ func (d database) sealed(t testing.TB, db *sql.DB, keys api.Secret) tokenstore.S
 	return store
 }
 
-// newKeys returns the text of a ring of one key.
+// newKeys returns the text of a ring with one key.
 func newKeys(t testing.TB) api.Secret {
 	t.Helper()
 	key, err := seal.GenerateKey("2026")
@@ -96,14 +95,14 @@ func newKeys(t testing.TB) api.Secret {
 	return key.Text()
 }
 
-// exec changes the database behind the store's back.
+// exec changes the database without the store.
 func (d database) exec(t testing.TB, db *sql.DB, query string) {
 	t.Helper()
 	_, err := db.ExecContext(t.Context(), query)
 	require.NoError(t, err)
 }
 
-// count returns the number that a query finds.
+// count returns the number in the result of a query.
 func (d database) count(t testing.TB, db *sql.DB, query string) int {
 	t.Helper()
 	var n int

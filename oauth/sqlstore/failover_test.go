@@ -16,8 +16,8 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// poolOf opens the database through a pgxpool, which has connections of its own below those
-// of database/sql.
+// poolOf opens the database through a pgxpool, which has its own connections below those of
+// database/sql.
 func (d database) poolOf(t testing.TB) *sql.DB {
 	t.Helper()
 	pool, err := pgxpool.New(t.Context(), d.name)
@@ -28,7 +28,7 @@ func (d database) poolOf(t testing.TB) *sql.DB {
 	return db
 }
 
-// openIdle opens the database with room for idle connections.
+// openIdle opens the database with room for 3 idle connections.
 func (d database) openIdle(t testing.TB) *sql.DB {
 	t.Helper()
 	db := d.open(t)

@@ -24,7 +24,7 @@ func skipOnWindows(t *testing.T) {
 	}
 }
 
-// openFile opens a store in a file. The database is closed with the test, or before.
+// openFile opens a store in a file. The database is closed at the end of the test or earlier.
 func openFile(t *testing.T, path string) (tokenstore.Store, *sql.DB) {
 	t.Helper()
 	db, err := sqlstore.OpenSQLite("sqlite", path)
@@ -73,8 +73,8 @@ func TestReplacedFileStopsStore(t *testing.T) {
 	}
 }
 
-// An operator moves the files of a process aside and starts the next one.
-func TestStoppedStoreKeepsLogOfSuccessor(t *testing.T) {
+// An operator moves the files of a running process and starts the next process.
+func TestClosedStoreKeepsSuccessorsLog(t *testing.T) {
 	t.Parallel()
 	skipOnWindows(t)
 	path := newFile(t)
@@ -90,7 +90,7 @@ func TestStoppedStoreKeepsLogOfSuccessor(t *testing.T) {
 }
 
 // SQLite removes the log with the last connection, truncates it and rewrites the file.
-func TestStoreToleratesMaintenanceOfFile(t *testing.T) { //nolint:paralleltest // a removed log leaves its inode, and another test moves logs
+func TestStoreToleratesFileMaintenance(t *testing.T) { //nolint:paralleltest // a removed log keeps its inode, and another test moves logs
 	path := newFile(t)
 	store, db := openFile(t, path)
 	for round := range 20 {
@@ -127,8 +127,8 @@ func TestHardLinkIsRejected(t *testing.T) {
 	require.ErrorIs(t, err, api.ErrUnsafePath)
 }
 
-// TestBackupAndRestore holds what the section "Backup and restore" of the package promises.
-func TestBackupAndRestore(t *testing.T) {
+// TestBackupRestoresRecords follows the section "Backup and restore" of the package.
+func TestBackupRestoresRecords(t *testing.T) {
 	t.Parallel()
 	path, backup := newFile(t), newFile(t)
 	store, db := openFile(t, path)

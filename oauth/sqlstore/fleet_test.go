@@ -27,27 +27,27 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// fleet is a platform, a database, and the processes that work on them.
+// fleet is a platform, a database, and the processes of a program.
 type fleet struct {
 	*testing.T
 	database database
 	fake     *dispensarytest.Server
-	platform http.Handler // the fake
+	platform http.Handler // of the fake
 	front    *httptest.Server
 	store    tokenstore.Store
 	keys     api.Secret
 	users    int
 	mu       sync.Mutex
-	hook     func(replica string, when moment) // called at each refresh
+	hook     func(replica string, when moment) // called at the moments of each refresh
 }
 
-// moment is a point of a refresh, as the platform sees it.
+// moment is a point during a refresh, as seen by the platform.
 type moment string
 
 const (
-	beforeTheRefresh moment = "before the platform has refreshed"
-	beforeTheAnswer  moment = "before it has answered"
-	afterTheAnswer   moment = "after it has answered"
+	beforeTheRefresh moment = "before the refresh"
+	beforeTheAnswer  moment = "before the response"
+	afterTheAnswer   moment = "after the response"
 )
 
 func newFleet(t *testing.T, d database, rotation behavior.Variant, users int) *fleet {
@@ -98,7 +98,7 @@ func (f *fleet) setHook(hook func(replica string, when moment)) {
 	f.hook = hook
 }
 
-// expire gives every user a token that has expired, with a good refresh token.
+// expire gives every user an expired token with a valid refresh token.
 func (f *fleet) expire() {
 	f.Helper()
 	environment := f.fake.Site().Environment
@@ -113,14 +113,14 @@ func (f *fleet) expire() {
 	}
 }
 
-// application is the integrator's, on the platform as its programs see it.
+// application returns your application's config for the platform's front server.
 func (f *fleet) application() oauth.Config {
 	site, app := f.fake.Site(), f.fake.Application()
 	site.BaseURL, site.AuthURL = f.front.URL+"/api", f.front.URL
 	return oauth.Config{Site: site, ClientID: app.ClientID, ClientSecret: api.NewSecret(app.ClientSecret), RedirectURL: app.RedirectURI}
 }
 
-// process is a replica that runs.
+// process is a running replica.
 type process struct {
 	fleet   *fleet
 	name    string
@@ -129,8 +129,8 @@ type process struct {
 	out     *json.Decoder
 }
 
-// start starts the test binary once more, as a replica, and waits until it is ready. It
-// is killed with a test that fails.
+// start runs the test binary again as a replica and waits until it is ready. If the test
+// fails, the replica is killed.
 func (f *fleet) start(name string, connections int, leaseTTL time.Duration) *process {
 	f.Helper()
 	app := f.application()
@@ -154,11 +154,11 @@ func (f *fleet) start(name string, connections int, leaseTTL time.Duration) *pro
 			_ = p.command.Wait()
 		}
 	})
-	p.report() // it is ready
+	p.report() // the replica is ready
 	return p
 }
 
-// begin lets a replica work; its result is what report waits for.
+// begin sends a task to the replica. report waits for its result.
 func (p *process) begin(t task) {
 	p.fleet.Helper()
 	require.NoError(p.fleet, json.NewEncoder(p.in).Encode(t), p.name)
@@ -170,15 +170,14 @@ func (p *process) report() (r report) {
 	return r
 }
 
-// end ends a replica that has done its work.
+// end stops a replica after its task.
 func (p *process) end() {
 	p.fleet.Helper()
 	require.NoError(p.fleet, p.in.Close())
 	require.NoError(p.fleet, p.command.Wait(), p.name)
 }
 
-// refreshes returns how many refreshes reached the platform, and how many of
-// them it refused.
+// refreshes returns the number of refreshes on the platform, and how many of them it rejected.
 func (f *fleet) refreshes() (all, refused int) {
 	for _, request := range f.fake.Journal.Requests("oauth.token") {
 		all++
@@ -189,22 +188,23 @@ func (f *fleet) refreshes() (all, refused int) {
 	return all, refused
 }
 
-// requireConnected asserts that no user was logged out.
+// requireConnected requires every user to be still connected.
 func (f *fleet) requireConnected(store tokenstore.Store) {
 	f.Helper()
 	active, err := store.List(f.Context(), tokenstore.Listing{Environment: f.fake.Site().Environment, State: tokenstore.StateActive, Limit: f.users + 1})
 	require.NoError(f, err)
-	assert.Len(f, active, f.users, "users who are connected")
+	assert.Len(f, active, f.users, "number of connected users")
 }
 
-// size is how big a fleet is, and how its processes die.
+// size is the number of processes, goroutines and users of a fleet, and the moments at which a
+// process is killed.
 type size struct {
 	processes, goroutines, users int
 
 	kills []moment
 }
 
-// sizeOn returns the size on a database. A file has one writer at a time.
+// sizeOn returns the size for a database. SQLite has only one writer at a time.
 func sizeOn(dialect sqlstore.Dialect) size {
 	all := []moment{beforeTheRefresh, beforeTheAnswer, afterTheAnswer}
 	s := testsize.Of(size{3, 20, 60, []moment{all[rand.IntN(len(all))]}}, size{4, 250, 1000, all})
@@ -214,8 +214,8 @@ func sizeOn(dialect sqlstore.Dialect) size {
 	return s
 }
 
-// eachFleet plays a test on all databases, one after the other: each takes the
-// whole machine.
+// eachFleet runs a test on one database after the other, because each run needs the whole
+// machine.
 func eachFleet(t *testing.T, play func(t *testing.T, d database, s size)) {
 	t.Helper()
 	for _, dialect := range []sqlstore.Dialect{sqlstore.SQLite, sqlstore.PostgreSQL, sqlstore.MySQL} {
@@ -223,12 +223,12 @@ func eachFleet(t *testing.T, play func(t *testing.T, d database, s size)) {
 	}
 }
 
-// visits is how often each process asks for each user's token.
+// visits is the number of times that each process requests each user's token.
 const visits = 2
 
-// Processes that all find all tokens expired, on a platform that forgets a
-// refresh token the moment it is used: one refresh for each user, no more.
-func TestReplicasRefreshEachUserOnce(t *testing.T) { //nolint:paralleltest // it takes the whole machine
+// All processes find all tokens expired, and the platform invalidates a refresh token at once.
+// Each user's token is refreshed exactly once.
+func TestReplicasRefreshEachUserOnce(t *testing.T) { //nolint:paralleltest // needs the whole machine
 	testsize.SkipUnderRace(t)
 	eachFleet(t, func(t *testing.T, d database, size size) {
 		f := newFleet(t, d, behavior.RefreshRotationImmediate, size.users)
@@ -236,7 +236,7 @@ func TestReplicasRefreshEachUserOnce(t *testing.T) { //nolint:paralleltest // it
 		began := time.Now()
 		slowest := f.run(size, visits)
 		all, refused := f.refreshes()
-		t.Logf("%d processes, %d users: %d refreshes, %d refused, slowest call %v, %v in all",
+		t.Logf("%d processes, %d users: %d refreshes, %d rejected, slowest call %v, %v in total",
 			size.processes, size.users, all, refused, slowest.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
 		assert.Equal(t, size.users, all)
 		assert.Zero(t, refused)
@@ -244,7 +244,7 @@ func TestReplicasRefreshEachUserOnce(t *testing.T) { //nolint:paralleltest // it
 	})
 }
 
-// run lets all processes work at once and returns the longest wait for a call.
+// run lets all processes work at once and returns the longest duration of a call.
 func (f *fleet) run(size size, visits int) time.Duration {
 	f.Helper()
 	var processes []*process
@@ -257,7 +257,7 @@ func (f *fleet) run(size size, visits int) time.Duration {
 	return f.endAll(processes)
 }
 
-// connections is how many each process has to the database.
+// connections is the number of database connections of each process.
 const connections = 8
 
 func replicaName(n int) string { return fmt.Sprintf("replica-%d", n) }
@@ -274,9 +274,9 @@ func (f *fleet) endAll(processes []*process) (slowest time.Duration) {
 	return slowest
 }
 
-// The same with one process killed in the middle of a refresh: no user is logged
-// out, and every other process gets every user's token.
-func TestReplicasSurviveAKill(t *testing.T) { //nolint:paralleltest // it takes the whole machine
+// One process is killed during a refresh. No user has to authorize again, and every other
+// process gets the token of every user.
+func TestReplicasSurviveAKill(t *testing.T) { //nolint:paralleltest // needs the whole machine
 	testsize.SkipUnderRace(t)
 	eachFleet(t, func(t *testing.T, d database, size size) {
 		f := newFleet(t, d, behavior.RefreshRotationGrace, size.users)
@@ -285,7 +285,7 @@ func TestReplicasSurviveAKill(t *testing.T) { //nolint:paralleltest // it takes 
 			f.expire()
 			nth, slowest := f.runAndKill(size, when)
 			all, refused := f.refreshes()
-			t.Logf("killed %s, at its refresh %d: %d refreshes, slowest call %v", when, nth, all-before, slowest.Round(time.Millisecond))
+			t.Logf("killed %s %d: %d refreshes, slowest call %v", when, nth, all-before, slowest.Round(time.Millisecond))
 			assert.Zero(t, refused)
 			assert.GreaterOrEqual(t, all-before, size.users)
 			f.requireConnected(f.store)
@@ -293,12 +293,12 @@ func TestReplicasSurviveAKill(t *testing.T) { //nolint:paralleltest // it takes 
 	})
 }
 
-// victimLease is how long the leases of the process last that is killed: the others
-// wait for their end, in real time. Theirs last as long as leases do.
+// victimLease is the lease duration of the killed process. It is short, because the other
+// processes wait until its leases expire, in real time. They use the default duration.
 const victimLease = 2 * time.Second
 
-// runAndKill kills one process at a moment of its nth refresh. The others begin when
-// it has begun to refresh.
+// runAndKill kills one process at a moment of its nth refresh. The other processes start after
+// its first refresh has begun.
 func (f *fleet) runAndKill(size size, when moment) (nth int, slowest time.Duration) {
 	f.Helper()
 	victim := f.start(replicaName(0), connections, victimLease)

@@ -22,8 +22,8 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
-// serverVariable makes the test binary a replica: a separate process that does what an
-// integrator's server does, and takes its tasks from its input.
+// serverVariable makes the test binary a replica: a separate process that works like your
+// server and reads its tasks from standard input.
 const serverVariable = "DISPENSARY_TEST_REPLICA"
 
 func TestMain(m *testing.M) {
@@ -34,17 +34,17 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	_ = mysql.SetLogger(&mysql.NopLogger{}) // it would log every connection that a test cuts
+	_ = mysql.SetLogger(&mysql.NopLogger{}) // it would log every connection that a test closes
 	os.Exit(m.Run())
 }
 
-// order is what a replica is, as JSON in its environment.
+// order is the configuration of a replica, as JSON in its environment.
 type order struct {
 	Name           string
 	Dialect        sqlstore.Dialect
 	Driver, Source string
-	Connections    int    // to the database
-	Keys           string // of the ring
+	Connections    int    // maximum number of database connections
+	Keys           string // text of the key ring
 	Site           api.Site
 	ClientID       string
 	ClientSecret   string
@@ -53,21 +53,21 @@ type order struct {
 	Users          int
 }
 
-// task is what a replica is to do, as a line of JSON in its input. It answers with a
+// task is the work of a replica, as a line of JSON in its input. The replica responds with a
 // [report].
 type task struct {
 	Goroutines int
-	Visits     int // of each user, by different goroutines
+	Visits     int // of each user, from different goroutines
 }
 
-// report is what a replica has seen in its task.
+// report is the result of a task.
 type report struct {
 	Calls    int
-	Failures []string // the first ten
+	Failures []string // the first 10
 	Slowest  time.Duration
 }
 
-// server is the program.
+// server is the program of a replica.
 type server struct {
 	order
 	accounts *accounts.Accounts
@@ -76,7 +76,7 @@ type server struct {
 	report report
 }
 
-// serve says that it is ready, works, and ends with its input.
+// serve reports that it is ready and runs tasks until its input ends.
 func serve(text string, in io.Reader, out io.Writer) error {
 	s := &server{}
 	if err := json.Unmarshal([]byte(text), &s.order); err != nil {
@@ -134,7 +134,7 @@ func (s *server) call(ctx context.Context, user int) error {
 	return err
 }
 
-// visit calls for every user so many times, in an order that is this replica's.
+// visit makes the given number of calls for every user, in a random order.
 func (s *server) visit(goroutines, visits int) {
 	order := rand.Perm(s.Users * visits)
 	var working sync.WaitGroup

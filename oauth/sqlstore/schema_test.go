@@ -14,7 +14,7 @@ import (
 	"github.com/dispensary-go/dispensary/seal"
 )
 
-func TestMigrate(t *testing.T) {
+func TestMigrationCanRepeat(t *testing.T) {
 	t.Parallel()
 	for dialect, driver := range drivers {
 		t.Run(string(dialect), func(t *testing.T) {
@@ -49,7 +49,7 @@ func TestOpenCreatesTables(t *testing.T) {
 		require.ErrorAs(t, err, &missing)
 		require.Equal(t, api.SchemaError{Table: "dispensary_oauth_tokens"}, *missing)
 		_, err = sqlstore.OpenExisting(t.Context(), db, ring)
-		require.ErrorAs(t, err, &missing, "it creates nothing")
+		require.ErrorAs(t, err, &missing, "OpenExisting creates no table")
 		for _, open := range []func(context.Context, *sql.DB, seal.AEAD) (tokenstore.Store, error){sqlstore.Open, sqlstore.Open, sqlstore.OpenExisting} {
 			store, err := open(t.Context(), db, ring)
 			require.NoError(t, err)

@@ -15,8 +15,8 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/sqlstore"
 )
 
-// withSQLite opens a file, makes the tables and writes a token, so that there are all
-// the files that SQLite keeps, and returns their modes.
+// withSQLite opens a file, creates the tables and writes a token, so that SQLite creates all
+// its files. It returns their modes.
 func withSQLite(t *testing.T, path string) map[string]os.FileMode {
 	t.Helper()
 	db, err := sqlstore.OpenSQLite("sqlite", path)
@@ -36,16 +36,16 @@ func withSQLite(t *testing.T, path string) map[string]os.FileMode {
 	return modes
 }
 
-// The names of users, their clinics and scopes are not sealed.
-func TestOpenSQLiteMakesAPrivateFile(t *testing.T) { //nolint:paralleltest // the umask is the process's
+// The IDs of users, their clinics and their scopes are not encrypted.
+func TestOpenSQLiteCreatesPrivateFile(t *testing.T) { //nolint:paralleltest // the umask belongs to the process
 	before := syscall.Umask(0o022)
 	defer syscall.Umask(before)
 	modes := withSQLite(t, filepath.Join(t.TempDir(), "a b?%.db"))
 	assert.Equal(t, map[string]os.FileMode{"a b?%.db": 0o600, "a b?%.db-wal": 0o600, "a b?%.db-shm": 0o600}, modes)
 }
 
-// Who has made the file has said who may read it.
-func TestOpenSQLiteLeavesTheModeOfAFileThatIsThere(t *testing.T) { //nolint:paralleltest // the umask is the process's
+// An existing file already has the mode that its creator chose.
+func TestOpenSQLiteKeepsModeOfFile(t *testing.T) { //nolint:paralleltest // the umask belongs to the process
 	before := syscall.Umask(0o022)
 	defer syscall.Umask(before)
 	path := filepath.Join(t.TempDir(), "tokens.db")
@@ -55,7 +55,7 @@ func TestOpenSQLiteLeavesTheModeOfAFileThatIsThere(t *testing.T) { //nolint:para
 	assert.Equal(t, modes["tokens.db"], withSQLite(t, path)["tokens.db"])
 }
 
-func TestOpenSQLiteRejects(t *testing.T) {
+func TestOpenSQLiteRejectsArguments(t *testing.T) {
 	t.Parallel()
 	_, err := sqlstore.OpenSQLite("sqlite", ":memory:")
 	require.ErrorContains(t, err, "sqlstore.OpenSQLite path must be the path of a file")

@@ -22,10 +22,10 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// plainSettings are those that a connection has where nothing is set.
+// plainSettings are the default settings of a connection.
 var plainSettings = map[sqlstore.Dialect]string{sqlstore.MySQL: "?" + countings["changed rows"]}
 
-func TestConformance(t *testing.T) {
+func TestStorePassesConformanceSuite(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, d database) {
 		storetest.Run(t, func(t *testing.T) func() tokenstore.Store {
 			d := newDatabase(t, d.dialect)
@@ -35,14 +35,14 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// oddSettings are those of servers and connections that other programs want.
+// oddSettings are settings that other programs may need on a server or connection.
 var oddSettings = map[sqlstore.Dialect]string{
 	sqlstore.PostgreSQL: "&default_transaction_isolation=serializable&default_query_exec_mode=exec&timezone=America/St_Johns",
 	sqlstore.MySQL:      "?" + countings["found rows"] + "&interpolateParams=true&collation=latin1_swedish_ci&sql_mode=%27%27&time_zone=%27-05:00%27",
 }
 
-// Sealed, as every program should have it, while keys change, and under odd settings.
-func TestConformanceSealed(t *testing.T) {
+// The encrypted store, as programs use it, during a key rotation and with odd settings.
+func TestSealedStorePassesConformanceSuite(t *testing.T) {
 	testsize.SkipUnderRace(t)
 	old, young := newKeys(t).Reveal(), "2027"+strings.TrimPrefix(newKeys(t).Reveal(), "2026")
 	rings := []api.Secret{api.NewSecret("+" + young + "," + old), api.NewSecret(young + "," + old)}
@@ -56,8 +56,8 @@ func TestConformanceSealed(t *testing.T) {
 	})
 }
 
-// replicasOf returns an opener of stores on three pools of connections, in turn:
-// a server does not have connections for as many replicas as the suite opens.
+// replicasOf returns a function that opens stores on three connection pools in turn. A server
+// has too few connections for one pool per replica of the suite.
 func replicasOf(t *testing.T, d database, open func(*sql.DB) tokenstore.Store) func() tokenstore.Store {
 	t.Helper()
 	pools := []*sql.DB{d.migrated(t), d.open(t), d.open(t)}
@@ -89,9 +89,9 @@ func save(t testing.TB, store tokenstore.Store) tokenstore.Record {
 	return record
 }
 
-// With one connection in the pool, whatever held on to it would hold up all the
-// rest; and another program's UPDATE of the row would wait for a lock.
-func TestNothingIsHeldDuringALease(t *testing.T) {
+// The pool has one connection. If a method kept it, all later calls would block. If a method
+// kept a row lock, the UPDATE of the other connection would block.
+func TestLeaseHoldsNoConnection(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, d database) {
 		db, other := d.migrated(t), d.open(t)
 		db.SetMaxOpenConns(1)
@@ -114,7 +114,7 @@ func TestNothingIsHeldDuringALease(t *testing.T) {
 	})
 }
 
-func TestOwnersThatNoLeaseCanHave(t *testing.T) {
+func TestStoreRejectsInvalidOwners(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, d database) {
 		store := d.store(t, d.migrated(t))
 		record := save(t, store)
@@ -134,8 +134,8 @@ func TestOwnersThatNoLeaseCanHave(t *testing.T) {
 	})
 }
 
-// A caller whose ctx ends does not wait for a row or a file that others hold.
-func TestEndOfContextWhileOthersWrite(t *testing.T) {
+// A caller does not wait for a locked row or file after its ctx has ended.
+func TestContextEndsWaitForWriters(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, d database) {
 		db, other := d.migrated(t), d.open(t)
 		store := d.store(t, db)
@@ -153,17 +153,17 @@ func TestEndOfContextWhileOthersWrite(t *testing.T) {
 		began := time.Now()
 		_, err = store.Save(ctx, user17, token(api.NewSecret("next")))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		assert.Less(t, time.Since(began), 30*time.Second, "servers wait for a row for 50 seconds, or without end")
+		assert.Less(t, time.Since(began), 30*time.Second, "a server waits for a row for 50 seconds or without limit")
 		_, err = conn.ExecContext(t.Context(), "ROLLBACK")
 		require.NoError(t, err)
 		require.NoError(t, conn.Close())
 		_, err = store.Load(t.Context(), user17)
-		require.NoError(t, err, "MySQL may have gone on and written it: the error left that open")
+		require.NoError(t, err, "the store is unusable after a canceled write")
 	})
 }
 
-// Tokens in which a platform put what databases do not like in texts.
-func TestTokensOfAnyBytes(t *testing.T) {
+// The platform may return tokens with bytes that databases reject in texts.
+func TestStoreAcceptsTokensOfAnyBytes(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, d database) {
 		store := d.store(t, d.migrated(t))
 		odd := token(api.NewSecret("zero \x00 and \xff byte"))
@@ -178,9 +178,9 @@ func TestTokensOfAnyBytes(t *testing.T) {
 	})
 }
 
-// A database that is away does not pass for a missing or changed record. A caller that took it
-// for one would ask a user to authorize again.
-func TestDatabaseThatIsAway(t *testing.T) {
+// An unavailable database must not look like a missing or changed record. Otherwise the caller
+// would ask the user to authorize again.
+func TestUnavailableDatabaseReturnsOtherErrors(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, d database) {
 		db := d.migrated(t)
 		store, ctx := d.store(t, db), t.Context()
@@ -189,7 +189,7 @@ func TestDatabaseThatIsAway(t *testing.T) {
 		_, err := store.Lease(ctx, lease, time.Minute)
 		require.NoError(t, err)
 		d.exec(t, d.open(t), "ALTER TABLE dispensary_oauth_tokens RENAME TO away")
-		for range 2 { // without the table, and without the database
+		for range 2 { // first without the table, then without the database
 			for name, call := range map[string]func() error{
 				"load": func() error { _, err := store.Load(ctx, user17); return err },
 				"save": func() error { _, err := store.Save(ctx, user17, token(api.NewSecret("next"))); return err },
@@ -224,9 +224,9 @@ func TestDatabaseThatIsAway(t *testing.T) {
 	})
 }
 
-// A row that cannot be read is an error of its own, listed all the same, replaced when
-// the user authorizes again, and not in the way of the others that are due.
-func TestRowThatCannotBeRead(t *testing.T) {
+// An unreadable row has its own error and is still listed. A new authorization replaces it. It
+// does not block other due records.
+func TestUnreadableRowReturnsError(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, d database) {
 		store := d.store(t, d.migrated(t))
 		unreadable, other := token(api.NewSecret("access")), token(api.NewSecret("b"))
@@ -247,14 +247,14 @@ func TestRowThatCannotBeRead(t *testing.T) {
 		require.ErrorIs(t, err, tokenstore.ErrUnreadable)
 		claimed, err := store.ClaimDue(t.Context(), due)
 		require.NoError(t, err)
-		require.Len(t, claimed, 1, "the other one is due later")
+		require.Len(t, claimed, 1, "the readable record is claimed next")
 		assert.Equal(t, user18, claimed[0].Key)
 		claimed, err = store.ClaimDue(t.Context(), due)
 		require.NoError(t, err)
-		assert.Empty(t, claimed, "the unreadable one is postponed")
+		assert.Empty(t, claimed, "the unreadable record is postponed")
 		due.From, due.Before = due.Retry, due.Retry.AddDate(0, 0, 1)
 		_, err = store.ClaimDue(t.Context(), due)
-		require.ErrorIs(t, err, tokenstore.ErrUnreadable, "no lease blocks it")
+		require.ErrorIs(t, err, tokenstore.ErrUnreadable, "no lease blocks the unreadable record")
 		_, err = store.Load(t.Context(), user17)
 		require.ErrorIs(t, err, tokenstore.ErrUnreadable)
 		require.NotErrorIs(t, err, tokenstore.ErrNoRecord)
@@ -273,10 +273,10 @@ func TestStorePrintsNoSecret(t *testing.T) {
 	assert.Equal(t, "sqlstore.Store{sqlite}", fmt.Sprintf("%+v", d.store(t, d.open(t))))
 }
 
-// countings are the two ways in which MySQL and MariaDB count the rows of an UPDATE,
-// a choice of the connection: those that have changed, or those that were found. No
-// result of the store hangs on it: the conformance suite is run with both, by
-// TestConformance and by TestConformanceSealed.
+// countings are the two ways in which MySQL and MariaDB count the rows of an UPDATE. The
+// connection chooses between changed and found rows. The store must work with both, so
+// TestStorePassesConformanceSuite and TestSealedStorePassesConformanceSuite each run the suite
+// with one of them.
 var countings = map[string]string{"changed rows": "clientFoundRows=false", "found rows": "clientFoundRows=true"}
 
 func eachCounting(t *testing.T, play func(t *testing.T, d database)) {
@@ -292,9 +292,9 @@ func eachCounting(t *testing.T, play func(t *testing.T, d database)) {
 	}
 }
 
-// On a clock that stands still nothing of a row changes when its owner prolongs the
-// lease, or the same ciphertexts are written again.
-func TestStatementsThatChangeNothing(t *testing.T) {
+// If the clock does not advance, a row stays the same when its owner extends the lease or the
+// same ciphertexts are written again.
+func TestUnchangedRowsCountAsWritten(t *testing.T) {
 	eachCounting(t, func(t *testing.T, d database) {
 		d.name += "&timestamp=1800000000.25"
 		db := d.migrated(t)
@@ -306,7 +306,7 @@ func TestStatementsThatChangeNothing(t *testing.T) {
 		lease := tokenstore.Lease{Key: user17, Version: again.Version, Owner: "a"}
 		for range 3 {
 			leased, err := store.Lease(ctx, lease, time.Minute)
-			require.NoError(t, err, "the owner prolongs its lease")
+			require.NoError(t, err, "the owner extends its lease")
 			assert.Equal(t, again.Version, leased.Version)
 			assert.Equal(t, tokenstore.StateActive, leased.State)
 		}

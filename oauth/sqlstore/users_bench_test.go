@@ -18,9 +18,9 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// BenchmarkUsers reports what a table of many users costs: its size, one user's operations,
-// and the refresher's look for what is due, when some is and when nothing is. Nine in ten
-// users have had no calls for more than a week: their tokens are due and are left alone.
+// BenchmarkUsers measures a table of many users: its size, the operations of one user, and
+// ClaimDue with and without due records. Nine in ten users have made no calls for more than a
+// week. Their tokens are due but must not be claimed.
 //
 //	DISPENSARY_TEST_FULL=1 go test -run '^$' -bench Users -benchtime 1000x ./oauth/sqlstore
 func BenchmarkUsers(b *testing.B) {
@@ -45,7 +45,7 @@ type users struct {
 	n     int
 }
 
-// fill makes the users of one, with secrets as long as sealed ones.
+// fill copies one user many times. The secrets are as long as encrypted ones.
 func (u *users) fill(b *testing.B) {
 	b.Helper()
 	_, err := u.store.Save(b.Context(), user17, token(api.NewSecret(strings.Repeat("access", 20))))
@@ -60,7 +60,8 @@ func (u *users) fill(b *testing.B) {
 	if !ok {
 		named = "'practitioner-' || i"
 	}
-	// One user in ten has calls. The others had their last at some time in the year before.
+	// One user in ten has calls. The last calls of the other users are spread over the year
+	// before last week.
 	const week, year = int64(7 * 24 * time.Hour / time.Microsecond), int64(365 * 24 * time.Hour / time.Microsecond)
 	ago := fmt.Sprintf("(%d + i * %d)", week, year/int64(u.n))
 	u.exec(b, fmt.Sprintf(`INSERT INTO dispensary_oauth_tokens (environment, username, version, state, reason, access_token, refresh_token, details,
@@ -82,7 +83,7 @@ func (u *users) exec(b *testing.B, query string) {
 	require.NoError(b, err)
 }
 
-// time reports the median and the 99th percentile of what an operation takes.
+// time reports the median and the 99th percentile of the duration of an operation.
 func (u *users) time(b *testing.B, operation func(testing.TB) func()) {
 	var took []time.Duration
 	for range b.N {
@@ -119,7 +120,7 @@ func (u *users) refresh(b testing.TB) func() {
 	return func() {}
 }
 
-// claim looks for what is due before a time, of users with calls in the last week.
+// claim claims records that are due before a time, of users with calls in the last week.
 func (u *users) claim(before time.Time, want int) func(testing.TB) func() {
 	return func(b testing.TB) func() {
 		due := tokenstore.Due{
