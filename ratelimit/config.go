@@ -9,38 +9,38 @@ import (
 	"github.com/dispensary-go/dispensary/internal/defaults"
 )
 
-// Defaults of a [FleetConfig].
+// Defaults of [FleetConfig].
 const (
 	defaultProcesses = 10
 	defaultTimeout   = time.Second
 )
 
-// FleetConfig is the configuration of a [Fleet]. Store is required.
+// FleetConfig configures a [Fleet]. Store is required.
 type FleetConfig struct {
 	// Store counts the requests of all processes.
 	Store Store
 
-	// Name is the name of the limit: fleets with the same store and name share it. Each
+	// Name is the name of the limit. Fleets with the same store and name share it. Each
 	// application has its own limit in each environment. An empty name is valid.
 	Name string
 
-	// Requests is the number of requests that all processes may send in any period of Per, by
-	// the platform's clock. 0 means 5,000 requests in 5 minutes. All processes must have
-	// the same values.
+	// Requests is the maximum number of requests of all processes in any period of length Per,
+	// measured at the platform. If both are 0, the limit is 5,000 requests in 5 minutes. All
+	// processes must have the same values.
 	Requests int
 	Per      time.Duration
 
-	// Processes is the largest number of processes. While the store is away, each process keeps
-	// to Requests / Processes, but at least 1. 0 means 10.
+	// Processes is the maximum number of processes. While the store is unavailable, each
+	// process limits itself to Requests / Processes, but at least 1. 0 means 10.
 	Processes int
 
-	// Timeout is the longest time that the store may take to respond, after which it counts as
-	// away. 0 means 1 second. A start may be that much later than its record, so the
-	// periods of the store are longer than Per by Timeout, and by a second for the way to the
-	// platform.
+	// Timeout is the maximum response time of the store. After it, the store counts as
+	// unavailable. 0 means 1 second. A request may start up to Timeout after the store has
+	// recorded it. The periods of the store are therefore longer than Per by Timeout, and by 1
+	// second for the transfer to the platform.
 	Timeout time.Duration
 
-	// Logger logs when the store goes away and when it is back. Nil logs nothing.
+	// Logger logs when the store becomes unavailable and available again. Nil logs nothing.
 	Logger *slog.Logger
 }
 

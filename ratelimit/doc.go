@@ -1,60 +1,70 @@
-// Package ratelimit keeps requests below the platform's limit: [Limiter] those of one process,
-// and [Fleet] those of all processes that share a [Store].
+// Package ratelimit keeps requests below the platform's rate limit. [Limiter] limits one
+// process. [Fleet] limits all processes that share a [Store].
 //
 // # Priorities
 //
-// A person waits > tokens are refreshed > events are handled > lists are reconciled > the
-// catalog is copied: see [api.Priority]. A request has the priority of its context, or of an
-// option of its call. The library's own work has its priority by default. Any other call counts
-// as one for which a person waits, and so does a refresh that such a call needs.
+// A request has the priority of its context or of its call's options. By default the library's
+// own work has the priority of that work. All other calls are interactive, and so are token
+// refreshes that they wait for. The priorities, highest first:
 //
-//   - Requests for which a person waits start while the limit permits one, in bursts too.
-//   - Background requests start below 98, 95, 92 and 90 percent of the limit, in the order of
-//     their priorities. In each thirtieth of the period they start below a thirtieth of that, so
-//     they are spread over the period.
-//   - No priority starves. After the time in which the limit permits 40 requests, times
-//     [FleetConfig].Processes for a fleet, the first waiting request of each background
-//     priority of a process has the limits of people, and goes before those of its process. In
-//     a process that uses its share, the four priorities have at least a tenth of its requests
-//     together.
+//   1. interactive: a person waits
+//   2. refresh: tokens are refreshed
+//   3. event: events are handled
+//   4. reconcile: lists are reconciled
+//   5. catalog: the catalog is copied
+//
+// See [api.Priority]. Requests start by these rules:
+//
+//   - Interactive requests start as long as the limit permits one, even in bursts.
+//   - Background requests (priorities 2 to 5) start only below 98, 95, 92 and 90 percent of
+//     the limit. They are spread: in each thirtieth of the period they start only below a
+//     thirtieth of that part.
+//   - No priority starves. If the first request of a background priority has waited for the
+//     time in which the limit permits 40 requests (times [FleetConfig].Processes for a
+//     fleet), it gets the limits of interactive requests and starts before the other
+//     requests of its process. In a process that uses its whole share, the four background
+//     priorities together get at least a tenth of the requests.
 //
 // # The fleet
 //
-// A fleet asks the store for each start, and the store records it if the last period has room
-// for it. Requests that wait together share a call. A process that has to wait asks again when
-// there may be room, but not more often than about once in the time in which its share of
-// the limit permits a request. Processes may end at any time, without Close, and others may
-// start: what counts is the requests that were sent.
+// A fleet asks the store for each start. The store records the start if the last period has
+// room. Requests that wait together share a call. If a process has to wait, it asks again when
+// there may be room, but at most about once in the time in which its share of the limit
+// permits one request. Only sent requests count, so processes may start at any time and end at
+// any time without Close.
 //
-// While the store is reachable and keeps its records, no period at the platform contains more
-// requests than the limit. The margin for that is a second for different travel times to the
-// platform, and [FleetConfig].Timeout for the response of the store.
+// While the store is available and keeps its records, no period at the platform contains more
+// requests than the limit. The margin is 1 second for differences in transfer time, and
+// [FleetConfig].Timeout for the store's response.
 //
-// The store counts as away if it fails, or does not respond within FleetConfig.Timeout. Each
-// process then keeps to its share, the limit divided by FleetConfig.Processes, in which its
-// own requests of the last period count. Only the requests that wait at the time of the failure
-// pay the timeout. After about five timeouts, and again after each failure, the process asks the store
-// in the background, if there are requests. When the store is back, the process records its
-// requests without the store, so they count for all.
+// If the store fails, or does not respond within FleetConfig.Timeout, it counts as
+// unavailable. Each process then limits itself to its share: the limit divided by
+// FleetConfig.Processes. Its own requests of the last period count. Only the requests that
+// wait at the time of the failure wait for the timeout. After about five timeouts, and again
+// after each failure, the process asks the store in the background if it has requests. Once
+// the store responds, the process records the requests that it has sent without the store, so
+// they count for all processes.
 //
-// # Bounds around an outage
+// # Limits around an outage
 //
-// These bounds assume that there are no more processes than FleetConfig.Processes:
+// These limits require that at most FleetConfig.Processes processes run:
 //
-//   - A period that contains the beginning or the end of an outage contains at most twice the
-//     limit: the store counts one part, and each process counts its share. If no process has
-//     sent more than its share, a period that contains the beginning contains no more than the
-//     limit.
-//   - A period within an outage contains no more than the limit.
-//   - If the store loses its records, a period that contains this moment contains at most twice
-//     the limit, and at most three times the limit if that is the beginning or the end of an
-//     outage.
-//   - All other periods contain no more than the limit, beginning with the first period after all
-//     processes have returned.
+//   - A period that contains the start or end of an outage contains at most twice the limit:
+//     the store counts one part, and each process counts its share. If no process has sent
+//     more than its share, a period that contains the start of an outage contains at most
+//     the limit.
+//   - A period within an outage contains at most the limit.
+//   - If the store loses its records, a period that contains this moment contains at most
+//     twice the limit. If it is also the start or end of an outage, the period contains at
+//     most three times the limit.
+//   - All other periods contain at most the limit, from the first period after all processes
+//     have returned to the store.
 //
-// A 429 with Retry-After holds back every client of every process: the process that received it
-// stores the pause, and the others learn of it with their next request. It is the only
-// response that sets a pause.
+// # Pauses and clocks
 //
-// Clocks of machines may differ: a [Store] uses its own clock.
+// A 429 with Retry-After pauses every client of every process. The process that receives it
+// stores the pause, and the others load it with their next request. No other response sets a
+// pause.
+//
+// Clocks of machines may differ, because a [Store] uses its own clock.
 package ratelimit

@@ -13,7 +13,7 @@ import (
 	"github.com/dispensary-go/dispensary/ratelimit"
 )
 
-// All processes share a limit. In production the store is one of package redisstore or pgstore.
+// All processes share a limit. In production, use a store of package redisstore or pgstore.
 func ExampleNewFleet() {
 	platform, err := dispensarytest.Start()
 	if err != nil {
@@ -31,14 +31,14 @@ func ExampleNewFleet() {
 	client := platform.Client(model.User{}, dispensary.WithLimiter(fleet))
 
 	ctx := context.Background()
-	practice, err := client.Clinic.Get(ctx) // a person waits
+	practice, err := client.Clinic.Get(ctx) // interactive: a person waits
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(practice.ID != "")
 
 	nightly := api.ContextWithPriority(ctx, api.PriorityReconcile)
-	_, err = client.Clinic.Get(nightly) // it leaves people what they need
+	_, err = client.Clinic.Get(nightly) // leaves room for interactive calls
 	fmt.Println(err)
 	// Output:
 	// true

@@ -14,51 +14,50 @@ import (
 )
 
 const (
-	// travel is how much longer one request may take to the platform than another one.
+	// travel is the maximum difference between the transfer times of two requests.
 	travel = time.Second
 
-	// batch is the largest number of starts in one call of the store.
+	// batch is the maximum number of starts in one call of the store.
 	batch = 20
 
-	// rest is the number of timeouts after which a store that is away is asked again.
+	// rest is the number of timeouts until the next call of an unavailable store.
 	rest = 5
 )
 
-// Fleet keeps the requests of all processes that share a [Store] below a number in any period
-// of a given length, as they arrive at the platform. The package comment describes its
-// priorities and its bounds. A Fleet needs no Close: a process that ends leaves nothing to the
-// others but the requests that it has sent. It is safe for concurrent use, and an
-// [api.PausingLimiter].
+// Fleet limits the requests of all processes that share a [Store] to a number in any period of
+// a given length, measured at their arrival at the platform. For its priorities and limits,
+// see the package comment. A Fleet needs no Close: after a process has ended, only its sent
+// requests count. It is safe for concurrent use and implements [api.PausingLimiter].
 type Fleet struct {
 	config  FleetConfig
-	whole   limits        // with the store
-	share   limits        // without it
-	spacing time.Duration // of the requests of a process that uses its share evenly
+	whole   limits        // if the store is available
+	share   limits        // if the store is unavailable
+	spacing time.Duration // between the requests of a process that uses its share evenly
 	pause   pause
 
 	mu       sync.Mutex
 	queue    queue
 	starts   window // of this process
-	running  bool   // run is active
+	running  bool   // run is running
 	sleeping bool
-	serving  api.Priority // whose turn run waits for while it sleeps
+	serving  api.Priority // priority of the request that run sleeps for
 	wake     chan struct{}
-	refusals [priority.Count]refusal // the last ones of the store
+	refusals [priority.Count]refusal // last refusal of the store for each priority
 
 	away    bool
 	probing bool
-	hung    int           // calls of the store that have not returned after their timeout
-	probeAt time.Duration // when to ask a store that is away
-	past    int           // starts that the store has not recorded
+	hung    int           // calls of the store still running after their timeout
+	probeAt time.Duration // time of the next call of an unavailable store
+	past    int           // starts not yet recorded in the store
 }
 
-// refusal is a response of the store that permits no start before free.
+// refusal is a response of the store without a start. The next start is possible at free.
 type refusal struct{ at, free time.Duration }
 
 var _ api.PausingLimiter = (*Fleet)(nil)
 
-// NewFleet returns the limiter of this process. It does not call the store yet. An error is
-// an [*api.ArgumentError].
+// NewFleet returns the limiter of this process. It does not call the store yet. It returns an
+// [*api.ArgumentError] if c is invalid.
 func NewFleet(c FleetConfig) (*Fleet, error) {
 	c, err := c.withDefaults()
 	if err != nil {
@@ -71,13 +70,13 @@ func NewFleet(c FleetConfig) (*Fleet, error) {
 	}, nil
 }
 
-// Format prints the type only.
+// Format prints only the type.
 func (f *Fleet) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, "ratelimit.Fleet") }
 
-// Wait returns when the caller may send one request, whose priority is the one of ctx: see
-// [api.ContextWithPriority]. It fails with [ErrDeadline] as soon as the process knows that ctx
-// will end first: at once, or when the store has responded. A wait that is canceled before its
-// turn takes no part of the limit, unless the store records it in that moment.
+// Wait returns when the caller may send one request with the priority of ctx, see
+// [api.ContextWithPriority]. If ctx will end first, Wait fails with [ErrDeadline] as soon as
+// the process knows it: at once or after a response of the store. A canceled wait uses none of
+// the limit, unless the store records it at the same moment.
 func (f *Fleet) Wait(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -109,8 +108,8 @@ func (f *Fleet) enter(ctx context.Context) (*waiter, error) {
 	return w, nil
 }
 
-// earliest returns a time before which a new request cannot start: all processes together have
-// no more starts than this one would have alone.
+// earliest returns a lower bound for the start of a new request. All processes together cannot
+// be faster than this one alone.
 func (f *Fleet) earliest(p api.Priority, now time.Duration) time.Duration {
 	if f.away {
 		return f.queue.earliest(&f.starts, &f.share, p, now)
@@ -134,14 +133,14 @@ func (f *Fleet) leave(w *waiter) {
 	}
 }
 
-// now returns the time, and drops starts that do not count any more.
+// now returns the current time and removes expired starts.
 func (f *Fleet) now() time.Duration {
 	now := f.queue.now()
 	f.starts.forget(now)
 	return now
 }
 
-// nudge ends the sleep of run.
+// nudge wakes run.
 func (f *Fleet) nudge() {
 	if f.sleeping {
 		f.sleeping = false
@@ -149,7 +148,7 @@ func (f *Fleet) nudge() {
 	}
 }
 
-// run starts the requests of the queue, one after the other, until none waits.
+// run starts the requests of the queue in order until the queue is empty.
 func (f *Fleet) run() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -167,8 +166,8 @@ func (f *Fleet) run() {
 	}
 }
 
-// withStore asks the store for starts with the limits of a priority. It returns how long to
-// wait before the next call.
+// withStore asks the store for starts within the limits of a priority. It returns the wait
+// before the next call.
 func (f *Fleet) withStore(w *waiter, as api.Priority) time.Duration {
 	want := 1
 	if as == w.priority {
@@ -195,7 +194,7 @@ func (f *Fleet) withStore(w *waiter, as api.Priority) time.Duration {
 	return f.backoff(as, taken.Wait)
 }
 
-// withoutStore does the same with the share of this process.
+// withoutStore is withStore for the share of this process, without a call of the store.
 func (f *Fleet) withoutStore(as api.Priority) time.Duration {
 	now := f.now()
 	f.maybeProbe(now)
@@ -212,8 +211,8 @@ func (f *Fleet) withoutStore(as api.Priority) time.Duration {
 	return min(free-now, f.longest())
 }
 
-// start lets the next request start. If the request for which the store was called is canceled
-// by now, another one starts.
+// start starts the next request. That is another one if the request of this call of the store
+// has been canceled.
 func (f *Fleet) start(now time.Duration) {
 	f.starts.add(now)
 	if w, _, _ := f.queue.next(now); w != nil {
@@ -221,8 +220,8 @@ func (f *Fleet) start(now time.Duration) {
 	}
 }
 
-// refuse fails the requests whose deadlines are before free, the time of the next start of a
-// priority.
+// refuse fails the requests of a priority and of lower ones if their deadline is before free,
+// the time of the next start.
 func (f *Fleet) refuse(as api.Priority, now, free time.Duration) {
 	for p := as; int(p) < priority.Count; p++ {
 		f.refusals[p] = refusal{now, free}
@@ -239,8 +238,9 @@ func (f *Fleet) refuse(as api.Priority, now, free time.Duration) {
 	}
 }
 
-// backoff returns when to ask the store again. Processes should not all ask for one start, so
-// those that wait with background requests ask about as often as the limit permits requests.
+// backoff returns the wait before the next call of the store. If all processes asked for each
+// start, most calls would be useless. Processes with background requests therefore ask about
+// as often as the limit permits requests.
 func (f *Fleet) backoff(as api.Priority, wait time.Duration) time.Duration {
 	if as == api.PriorityInteractive {
 		wait += jitter.N(min(f.spacing/2, time.Second))
@@ -251,11 +251,12 @@ func (f *Fleet) backoff(as api.Priority, wait time.Duration) time.Duration {
 	return min(wait, f.longest())
 }
 
-// longest is the longest time between two questions to the store: it may have lost its records.
+// longest is the maximum time between two calls of the store, because the store may have lost
+// its records.
 func (f *Fleet) longest() time.Duration { return f.starts.per / 20 }
 
-// sleep waits, unless a request of a higher priority has come, or comes. It ends early if all
-// requests have left, or it is the turn of another priority.
+// sleep waits for d unless a request of a higher priority waits or arrives. It ends early if
+// the queue becomes empty or another priority has its turn.
 func (f *Fleet) sleep(d time.Duration, as api.Priority) {
 	w, next, turn := f.queue.next(f.now())
 	if d <= 0 || w == nil || next < as {
@@ -273,7 +274,7 @@ func (f *Fleet) sleep(d time.Duration, as api.Priority) {
 		timer.Stop()
 	}
 	f.mu.Lock()
-	if !f.sleeping { // nudged
+	if !f.sleeping { // woken by nudge
 		select {
 		case <-f.wake:
 		default:
@@ -282,18 +283,18 @@ func (f *Fleet) sleep(d time.Duration, as api.Priority) {
 	f.sleeping, f.serving = false, api.PriorityInteractive
 }
 
-// lose goes on without the store for a while.
+// lose continues without the store and schedules the next call.
 func (f *Fleet) lose(err error) {
 	if !f.away {
 		f.away = true
-		f.config.Logger.Warn("the store of the rate limit is away: the process keeps to its share",
+		f.config.Logger.Warn("rate limit store is unavailable; limiting this process to its share",
 			slog.String("name", f.config.Name), slog.Any("error", err))
 	}
 	pause := rest * f.config.Timeout
 	f.probeAt = f.queue.now() + pause*3/4 + jitter.N(pause/2)
 }
 
-// maybeProbe calls probe if it is time to ask a store that is away.
+// maybeProbe starts a probe if the next call of an unavailable store is due.
 func (f *Fleet) maybeProbe(now time.Duration) {
 	if f.away && !f.probing && f.hung == 0 && now >= f.probeAt {
 		f.probing = true
@@ -302,8 +303,7 @@ func (f *Fleet) maybeProbe(now time.Duration) {
 	}
 }
 
-// probe asks the store that was away, and records the starts without it. No request waits for
-// that.
+// probe calls an unavailable store and records the starts since. No request waits for it.
 func (f *Fleet) probe(past int) {
 	_, err := f.take(past, 0, f.whole[api.PriorityInteractive])
 	f.mu.Lock()
@@ -315,11 +315,11 @@ func (f *Fleet) probe(past int) {
 	}
 	f.away, f.past = false, f.past-past
 	f.refusals = [priority.Count]refusal{}
-	f.config.Logger.Info("the store of the rate limit is back", slog.String("name", f.config.Name))
+	f.config.Logger.Info("rate limit store is available again", slog.String("name", f.config.Name))
 	f.nudge()
 }
 
-// take calls the store, and learns of the pause.
+// take calls the store and applies its pause.
 func (f *Fleet) take(past, want int, windows []Window) (taken Taken, err error) {
 	taken, err = ask(f, func(ctx context.Context) (Taken, error) {
 		return f.config.Store.Take(ctx, f.config.Name, past, want, windows...)
@@ -330,10 +330,10 @@ func (f *Fleet) take(past, want int, windows []Window) (taken Taken, err error) 
 	return taken, err
 }
 
-// maxPause bounds the effect of a wrong record.
+// maxPause limits the effect of a wrong record.
 const maxPause = time.Hour
 
-// ask calls the store, which may panic, or ignore its context.
+// ask calls the store. It handles a store that panics or ignores its context.
 func ask[T any](f *Fleet, call func(context.Context) (T, error)) (T, error) {
 	type response struct {
 		value T
@@ -346,7 +346,7 @@ func ask[T any](f *Fleet, call func(context.Context) (T, error)) (T, error) {
 		var r response
 		defer func() {
 			if v := recover(); v != nil {
-				r.err = fmt.Errorf("ratelimit: the store panicked with a %T", v)
+				r.err = fmt.Errorf("ratelimit: store panicked with a %T", v)
 			}
 			responses <- r
 		}()
@@ -370,8 +370,8 @@ func ask[T any](f *Fleet, call func(context.Context) (T, error)) (T, error) {
 	return zero, ctx.Err()
 }
 
-// Pause implements [api.PausingLimiter]. The other processes learn of the pause with their
-// next request.
+// Pause implements [api.PausingLimiter]. The other processes load the pause with their next
+// request.
 func (f *Fleet) Pause(d time.Duration) {
 	if d <= 0 || !f.pause.extend(d) {
 		return
@@ -381,7 +381,7 @@ func (f *Fleet) Pause(d time.Duration) {
 			return struct{}{}, f.config.Store.Pause(ctx, f.config.Name, d)
 		})
 		if err != nil {
-			f.config.Logger.Warn("the pause of the rate limit is not shared", slog.String("name", f.config.Name), slog.Any("error", err))
+			f.config.Logger.Warn("cannot share the rate limit pause with other processes", slog.String("name", f.config.Name), slog.Any("error", err))
 		}
 	}()
 }

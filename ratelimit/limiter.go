@@ -9,9 +9,9 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 )
 
-// Limiter keeps the requests of one process below a number in any period of a given length. The
-// limit is exact: no such period contains more requests. The package comment describes its
-// priorities. It is safe for concurrent use, and an [api.PausingLimiter].
+// Limiter limits the requests of one process to a number in any period of a given length. The
+// limit is exact: no such period contains more requests. For its priorities, see the package
+// comment. It is safe for concurrent use and implements [api.PausingLimiter].
 type Limiter struct {
 	requests int
 	limits   limits
@@ -25,11 +25,12 @@ type Limiter struct {
 
 var _ api.PausingLimiter = (*Limiter)(nil)
 
-// New returns a limiter of requests in any period of per. It keeps 8 bytes for each request.
-// An error is an [*api.ArgumentError].
+// New returns a limiter for the given number of requests in any period of length per. It uses
+// 8 bytes of memory per request. If requests is below 1 or per is not positive, it returns an
+// [*api.ArgumentError].
 func New(requests int, per time.Duration) (*Limiter, error) {
 	if requests < 1 || per <= 0 {
-		return nil, &api.ArgumentError{Field: "ratelimit.New", Reason: fmt.Sprintf("wants at least one request in a positive period, not %d in %s", requests, per)}
+		return nil, &api.ArgumentError{Field: "ratelimit.New", Reason: fmt.Sprintf("must allow at least one request in a positive period, not %d in %s", requests, per)}
 	}
 	return &Limiter{
 		requests: requests, limits: limitsOf(requests, per),
@@ -37,9 +38,9 @@ func New(requests int, per time.Duration) (*Limiter, error) {
 	}, nil
 }
 
-// Wait returns when the caller may send one request, whose priority is the one of ctx: see
-// [api.ContextWithPriority]. It fails with [ErrDeadline] at once if ctx would end first. A wait
-// that fails, or is canceled before its turn, takes no part of the limit.
+// Wait returns when the caller may send one request with the priority of ctx, see
+// [api.ContextWithPriority]. If ctx would end first, Wait fails with [ErrDeadline] at once. A
+// failed or canceled wait uses none of the limit.
 func (l *Limiter) Wait(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -74,7 +75,7 @@ func (l *Limiter) leave(w *waiter) {
 	}
 }
 
-// dispatch starts the requests that may start now, and runs again when there will be more.
+// dispatch starts all requests that the limits permit now, and schedules its next call.
 func (l *Limiter) dispatch(now time.Duration) {
 	if l.timer != nil {
 		l.timer.Stop()
@@ -103,8 +104,8 @@ func (l *Limiter) wake() {
 	l.dispatch(l.queue.now())
 }
 
-// Left returns how many more requests the limit permits now. Background requests may have to
-// wait all the same, because they are spread over the period.
+// Left returns the number of further requests that the limit permits now. Background requests
+// may still have to wait, because they are spread over the period.
 func (l *Limiter) Left() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -118,13 +119,13 @@ func (l *Limiter) Pause(d time.Duration) { l.pause.extend(d) }
 // Paused implements [api.PausingLimiter].
 func (l *Limiter) Paused() time.Duration { return l.pause.left() }
 
-// pause is a time in which the platform accepts no request.
+// pause is a time during which the platform accepts no requests.
 type pause struct {
 	mu    sync.Mutex
 	until time.Time
 }
 
-// extend lengthens the pause to d from now, and reports whether that is at least a second more.
+// extend extends the pause to d from now. It reports whether this is at least 1 second longer.
 func (p *pause) extend(d time.Duration) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -10,30 +10,29 @@ import (
 	"github.com/dispensary-go/dispensary/internal/priority"
 )
 
-// ErrDeadline is returned if the wait would outlast the deadline of the context.
+// ErrDeadline is returned if the wait would be longer than the deadline of the context.
 var ErrDeadline = errors.New("dispensary: the rate limit allows no request before the deadline")
 
 const (
-	// spread is the number of parts of a period over which background requests are spread.
+	// spread is the number of parts of a period for the spread of background requests.
 	spread = 30
 
-	// turns is the number of requests that the limit permits between two turns of a priority
-	// that higher priorities would keep waiting: four background priorities have a tenth of
-	// the limit together.
+	// turns is the number of requests that the limit permits between two turns of a starving
+	// priority. With 40, the four background priorities together get a tenth of the limit.
 	turns = 40
 
-	// never is later than all times.
+	// never is later than every other time.
 	never = time.Duration(1<<63 - 1)
 )
 
-// parts are the percentages of the limit up to which requests of each priority start.
+// parts are the percentages of the limit for the starts of each priority.
 var parts = [priority.Count]int{100, 98, 95, 92, 90}
 
-// limits are the windows of each priority.
+// limits contains the windows of each priority.
 type limits [priority.Count][]Window
 
-// limitsOf returns the windows within a limit. Background requests also start no faster than
-// their part of the limit in each part of the period.
+// limitsOf returns the windows of a limit. Background requests have two more windows: their
+// part of the limit in the period, and an equal fraction of it in each part of the period.
 func limitsOf(requests int, per time.Duration) (l limits) {
 	whole := Window{requests, per}
 	for p := range l {
@@ -48,15 +47,15 @@ func limitsOf(requests int, per time.Duration) (l limits) {
 
 // waiter is a request in a queue.
 type waiter struct {
-	ready    chan struct{} // closed when the request may start, or has failed
+	ready    chan struct{} // closed if the request may start or has failed
 	err      error
-	element  *list.Element // nil if it is not in the queue any more
+	element  *list.Element // nil if the request is not in the queue
 	priority api.Priority
 	since    time.Duration
 	deadline time.Duration
 }
 
-// await returns when w may start. It calls leave if ctx ends before.
+// await returns when w may start. If ctx ends first, it calls leave.
 func (w *waiter) await(ctx context.Context, leave func(*waiter)) error {
 	select {
 	case <-w.ready:
@@ -69,7 +68,7 @@ func (w *waiter) await(ctx context.Context, leave func(*waiter)) error {
 
 // queue orders the waiting requests of a process.
 type queue struct {
-	begin    time.Time     // when its clock was 0
+	begin    time.Time     // zero of the queue's clock
 	patience time.Duration // time between two turns of a priority
 	waiting  [priority.Count]list.List
 	last     [priority.Count]time.Duration // last start of each priority
@@ -81,7 +80,7 @@ func newQueue(requests int, per time.Duration) queue {
 
 func (q *queue) now() time.Duration { return time.Since(q.begin) }
 
-// waiter returns a request that is not in the queue yet.
+// waiter returns a new request without adding it to the queue.
 func (q *queue) waiter(ctx context.Context, now time.Duration) *waiter {
 	w := &waiter{ready: make(chan struct{}), priority: priority.Of(ctx), since: now, deadline: never}
 	if deadline, ok := ctx.Deadline(); ok {
@@ -97,7 +96,7 @@ func (q *queue) remove(w *waiter) {
 	w.element = nil
 }
 
-// finish lets w start, or fail with err.
+// finish starts w, or fails it with err.
 func (q *queue) finish(w *waiter, err error, now time.Duration) {
 	q.remove(w)
 	if err == nil {
@@ -107,7 +106,7 @@ func (q *queue) finish(w *waiter, err error, now time.Duration) {
 	close(w.ready)
 }
 
-// ahead returns the number of requests before a new one of a priority.
+// ahead returns the number of waiting requests before a new one of a priority.
 func (q *queue) ahead(p api.Priority) (n int) {
 	for i := range p + 1 {
 		n += q.waiting[i].Len()
@@ -115,8 +114,8 @@ func (q *queue) ahead(p api.Priority) (n int) {
 	return n
 }
 
-// turn returns the time at which it is the turn of a request, by its position among those of
-// its priority.
+// turn returns the time of the turn of a request, by its position among the requests of its
+// priority.
 func (q *queue) turn(p api.Priority, position int, now time.Duration) time.Duration {
 	if p == api.PriorityInteractive {
 		return never
@@ -128,16 +127,17 @@ func (q *queue) turn(p api.Priority, position int, now time.Duration) time.Durat
 	return max(q.last[p], since) + time.Duration(position+1)*q.patience
 }
 
-// earliest returns the earliest start of a new request of a priority if all starts are in w.
+// earliest returns the earliest start of a new request of a priority, if w contains all
+// starts.
 func (q *queue) earliest(w *window, l *limits, p api.Priority, now time.Duration) time.Duration {
 	turn := max(q.turn(p, q.waiting[p].Len(), now), w.free(l[api.PriorityInteractive], 0, now))
 	return min(turn, w.free(l[p], q.ahead(p), now))
 }
 
-// next returns the request to start next and the priority whose limits apply to it. That is the
-// first request of the highest priority, unless it is the turn of another one, to which the
-// limits of people apply. turn is the time of the next such turn. It returns nil if no request
-// waits.
+// next returns the next request to start and the priority of the limits for it. This is the
+// first request of the highest priority. If another background priority has its turn, it is
+// that priority's first request, with the limits of interactive requests. turn is the time of
+// the next such turn. If the queue is empty, w is nil.
 func (q *queue) next(now time.Duration) (w *waiter, as api.Priority, turn time.Duration) {
 	turn = never
 	var due *waiter

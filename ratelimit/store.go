@@ -6,37 +6,37 @@ import (
 	"time"
 )
 
-// Window is a number of starts, at least 1, in any period of a length.
+// Window is a maximum number of starts, at least 1, in any period of length Per.
 type Window struct {
 	Starts int
 	Per    time.Duration
 }
 
-// Store counts the starts of all processes of a [Fleet], by its own clock. Starts and pauses of
-// different names are separate. It is safe for concurrent use.
+// Store counts the starts of all processes of a [Fleet], by its own clock. Starts and pauses
+// of different names are separate. A Store is safe for concurrent use.
 type Store interface {
-	// Take records past starts. It then records up to want more starts: each one if every
-	// window, which ends now, contains fewer starts than its Starts. All of this is one step:
+	// Take records past starts. Then it records up to want more starts: each one if every
+	// window, ending now, contains fewer starts than its Starts. The whole call is atomic:
 	// concurrent calls for one name run one after the other.
 	//
-	// The first window is the whole limit. Every call for a name passes the same one, and the
-	// store keeps as many starts as that window permits.
+	// The first window is the whole limit. Every call for a name passes the same first window,
+	// and the store keeps as many starts as it permits.
 	Take(ctx context.Context, name string, past, want int, windows ...Window) (Taken, error)
 
-	// Pause stores a pause of d from now, unless a longer one is stored.
+	// Pause stores a pause of d from now, unless the stored pause is longer.
 	Pause(ctx context.Context, name string, d time.Duration) error
 }
 
 // Taken is the result of a [Store].Take.
 type Taken struct {
-	// Starts is the number of recorded starts, without the past ones.
+	// Starts is the number of recorded starts without the past ones.
 	Starts int
 
-	// Wait is 0 if Starts is want. Otherwise it is positive: the time until all windows permit
-	// one more start, if no other start is recorded before.
+	// Wait is 0 if Starts equals want. Otherwise it is positive: the time until all windows
+	// permit one more start, if no other start is recorded before.
 	Wait time.Duration
 
-	// Pause is the rest of the stored pause, or 0.
+	// Pause is the remaining time of the stored pause, or 0.
 	Pause time.Duration
 }
 
@@ -50,10 +50,10 @@ type memoryStore struct {
 // memoryLimit is the state of one name.
 type memoryLimit struct {
 	starts window
-	pause  time.Duration // when it ends
+	pause  time.Duration // its end
 }
 
-// NewMemoryStore returns a store in memory, for fleets of one process, such as in tests.
+// NewMemoryStore returns a store in memory, for a fleet with one process, such as in tests.
 func NewMemoryStore() Store {
 	return &memoryStore{begin: time.Now(), limits: map[string]*memoryLimit{}}
 }

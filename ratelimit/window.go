@@ -2,8 +2,8 @@ package ratelimit
 
 import "time"
 
-// window is a ring of the starts in the last period, the oldest first. Times are on the clock of
-// its owner.
+// window is a ring of the starts in the last period, oldest first. Times are on the owner's
+// clock.
 type window struct {
 	per  time.Duration
 	ring []time.Duration
@@ -23,7 +23,7 @@ func (w *window) add(at time.Duration) {
 	w.ring[w.index(w.n-1)] = at
 }
 
-// index returns the position of start i in the ring, where 0 is the oldest start.
+// index returns the position of start i in the ring. Start 0 is the oldest.
 func (w *window) index(i int) int {
 	if i += w.head; i >= len(w.ring) {
 		i -= len(w.ring)
@@ -31,7 +31,7 @@ func (w *window) index(i int) int {
 	return i
 }
 
-// forget drops starts that are a period old.
+// forget removes starts that are at least one period old.
 func (w *window) forget(now time.Duration) {
 	for w.n > 0 && w.ring[w.head]+w.per <= now {
 		w.head = w.index(1)
@@ -39,8 +39,8 @@ func (w *window) forget(now time.Duration) {
 	}
 }
 
-// free returns the earliest time at which all limits permit one more start, after ahead other
-// starts. It is now if they permit it at once.
+// free returns the earliest time at which all limits permit one more start after ahead other
+// starts. It returns now if they permit the start at once.
 func (w *window) free(limits []Window, ahead int, now time.Duration) time.Duration {
 	free := now
 	for _, limit := range limits {
@@ -48,7 +48,7 @@ func (w *window) free(limits []Window, ahead int, now time.Duration) time.Durati
 		if i := w.n - limit.Starts + ahead%limit.Starts; i >= 0 {
 			at = max(at, w.ring[w.index(i)]+limit.Per)
 		}
-		// The request that is limit.Starts further back starts limit.Per later.
+		// Every limit.Starts requests ahead delay the start by limit.Per.
 		free = max(free, at+time.Duration(ahead/limit.Starts)*limit.Per)
 	}
 	return free
