@@ -24,17 +24,17 @@ const (
 	fleetRequests = 300
 	fleetPer      = 5 * time.Minute
 	travel        = 990 * time.Millisecond
-	turns         = 40 // requests of a process to one turn of a background priority
+	turns         = 40 // requests of a process per turn of a background priority
 )
 
 var errDown = errors.New("connection refused")
 
-// faultyStore is a store that can fail, or be slow to respond.
+// faultyStore is a store with a response time and faults.
 type faultyStore struct {
 	slow  time.Duration // response time
 	mu    sync.Mutex
 	store ratelimit.Store
-	fault func(context.Context) error // of a call, nil if there is none
+	fault func(context.Context) error // error of a call, nil for none
 	calls int
 }
 
@@ -87,19 +87,19 @@ func (s *faultyStore) Pause(ctx context.Context, name string, d time.Duration) e
 
 func down(context.Context) error { return errDown }
 
-// fleet is some processes that share a limit, and the door of the platform.
+// fleet is a group of processes with a shared limit, and the entrance of the platform.
 type fleet struct {
 	*testing.T
 	config ratelimit.FleetConfig
 	store  *faultyStore
 
 	mu    sync.Mutex
-	door  []time.Time // when each request arrived
+	door  []time.Time // arrival times of the requests
 	of    [priority.Count]int
-	waits []time.Duration // of people
+	waits []time.Duration // of interactive requests
 }
 
-// inFleet runs a test in fake time. Its processes end with the context.
+// inFleet runs a test with fake time. Its processes end with the context.
 func inFleet(t *testing.T, config ratelimit.FleetConfig, test func(context.Context, *fleet)) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -112,11 +112,11 @@ func inFleet(t *testing.T, config ratelimit.FleetConfig, test func(context.Conte
 		defer cancel()
 		test(ctx, f)
 		cancel()
-		time.Sleep(time.Second) // for those that saturate
+		time.Sleep(time.Second) // for the end of saturate
 	})
 }
 
-// join returns the limiter of another process.
+// join returns the limiter of a new process.
 func (f *fleet) join() *ratelimit.Fleet {
 	f.Helper()
 	member, err := ratelimit.NewFleet(f.config)
@@ -139,7 +139,7 @@ func (f *fleet) send(ctx context.Context, member *ratelimit.Fleet, p api.Priorit
 	return err
 }
 
-// saturate sends one request after the other until ctx ends.
+// saturate sends requests without a pause until ctx ends.
 func (f *fleet) saturate(ctx context.Context, p api.Priority, members ...*ratelimit.Fleet) {
 	for _, member := range members {
 		for range 2 {
@@ -152,7 +152,8 @@ func (f *fleet) saturate(ctx context.Context, p api.Priority, members ...*rateli
 	}
 }
 
-// people sends a request at each interval until ctx ends. It returns how many it has sent.
+// people sends an interactive request at each interval until ctx ends. It returns the number
+// of sent requests.
 func (f *fleet) people(ctx context.Context, every time.Duration, member *ratelimit.Fleet) (sent int) {
 	var running sync.WaitGroup
 	for {
@@ -167,7 +168,7 @@ func (f *fleet) people(ctx context.Context, every time.Duration, member *ratelim
 	}
 }
 
-// counted returns the number of starts since the last call.
+// counted returns the number of starts since its last call.
 func (f *fleet) counted() (n int) {
 	synctest.Wait()
 	f.mu.Lock()
@@ -179,7 +180,7 @@ func (f *fleet) counted() (n int) {
 	return n
 }
 
-// most returns the largest number of requests that arrived in a period which began after a time.
+// most returns the largest number of arrivals in one period after a time.
 func (f *fleet) most(after time.Time) (most int) {
 	synctest.Wait()
 	f.mu.Lock()
@@ -197,19 +198,19 @@ func (f *fleet) most(after time.Time) (most int) {
 	return most
 }
 
-// Processes end and others begin, in all ways. Of people, none waits.
-func TestFleetOverDeployments(t *testing.T) {
+// Processes end and start in several ways. No interactive request waits.
+func TestFleetKeepsLimitDuringDeployments(t *testing.T) {
 	t.Parallel()
 	smaller := testsize.UnderRace(5, 1)
 	replicas, limit := 20/smaller, 5000/smaller
 	type deployment struct {
 		replicas   int
 		processes  int
-		every      time.Duration // between the requests of people in a process
-		background bool          // takes the rest of the limit
+		every      time.Duration // interval of interactive requests in a process
+		background bool          // background requests use the rest of the limit
 		ending     int           // number of processes that are replaced
-		over       time.Duration // in which they are, 0 means at once
-		gap        time.Duration // without the process, negative if the new one comes first
+		over       time.Duration // duration of the replacement, 0 for all at once
+		gap        time.Duration // time without the process, negative if the new one starts first
 	}
 	for name, d := range map[string]deployment{
 		"no deployment, background":                 {background: true},
@@ -270,23 +271,24 @@ func TestFleetOverDeployments(t *testing.T) {
 				for len(wanted) > 0 {
 					sum += <-wanted
 				}
-				assert.Len(t, f.waits, sum, "every request of a person starts")
+				assert.Len(t, f.waits, sum, "every interactive request starts")
 				assert.Less(t, slices.Max(f.waits), time.Second)
 				assert.LessOrEqual(t, f.most(time.Time{}), limit)
 				calls := float64(f.store.called()) / elapsed.Seconds()
-				assert.Less(t, calls, 40.0, "calls of the store a second")
+				assert.Less(t, calls, 40.0, "calls of the store per second")
 				if d.background {
 					periods := float64(elapsed) / float64(fleetPer)
 					assert.Greater(t, float64(len(f.door)), 0.8*float64(limit)*periods)
 				}
-				t.Logf("%d people, longest %s, %d requests, most %d, %.1f calls/s", sum, slices.Max(f.waits), len(f.door), f.most(time.Time{}), calls)
+				t.Logf("%d interactive requests, longest wait %s, %d requests, at most %d per period, %.1f calls/s", sum, slices.Max(f.waits), len(f.door), f.most(time.Time{}), calls)
 			})
 		})
 	}
 }
 
-// 2,000 background requests wait. One that cannot start before its deadline fails at once.
-func TestFleetFailsAtOnceBehindManyOthers(t *testing.T) {
+// 2,000 background requests wait. A request fails at once if it cannot start before its
+// deadline.
+func TestFleetFailsHopelessWaitsAtOnce(t *testing.T) {
 	for name, fault := range map[string]func(context.Context) error{"with the store": nil, "without it": down} {
 		t.Run(name, func(t *testing.T) {
 			inFleet(t, ratelimit.FleetConfig{Requests: 5000}, func(ctx context.Context, f *fleet) {
@@ -301,13 +303,13 @@ func TestFleetFailsAtOnceBehindManyOthers(t *testing.T) {
 				began := time.Now()
 				require.ErrorIs(f, f.send(short, member, api.PriorityCatalog), ratelimit.ErrDeadline)
 				assert.Zero(f, time.Since(began))
-				require.NoError(f, f.send(short, member, api.PriorityInteractive), "people do not wait")
+				require.NoError(f, f.send(short, member, api.PriorityInteractive), "interactive requests do not wait")
 			})
 		})
 	}
 }
 
-// A request may start when its record is almost a timeout old, and take a second to arrive.
+// A request may start up to a timeout after its record, and arrive 1 second later.
 func TestFleetAllowsForSlowStore(t *testing.T) {
 	inFleet(t, ratelimit.FleetConfig{Processes: 1}, func(ctx context.Context, f *fleet) {
 		member := f.join()
@@ -322,8 +324,8 @@ func TestFleetAllowsForSlowStore(t *testing.T) {
 	})
 }
 
-// 1,000 waits that are canceled cause no calls of the store.
-func TestFleetCallsNoStoreForCanceledWaits(t *testing.T) {
+// 1,000 canceled waits cause no call of the store.
+func TestCanceledWaitsCallNoStore(t *testing.T) {
 	inFleet(t, ratelimit.FleetConfig{}, func(ctx context.Context, f *fleet) {
 		member := f.join()
 		f.saturate(ctx, api.PriorityCatalog, member)
@@ -340,8 +342,8 @@ func TestFleetCallsNoStoreForCanceledWaits(t *testing.T) {
 	})
 }
 
-// The limit is used up by another process: the store says so with its first response.
-func TestFleetLearnsOfDeadline(t *testing.T) {
+// Another process has used the whole limit. The store's first response shows this.
+func TestFleetRejectsLateDeadlines(t *testing.T) {
 	inFleet(t, ratelimit.FleetConfig{}, func(ctx context.Context, f *fleet) {
 		for range fleetRequests {
 			require.NoError(f, f.send(ctx, f.join(), api.PriorityInteractive))
@@ -353,15 +355,15 @@ func TestFleetLearnsOfDeadline(t *testing.T) {
 		require.ErrorIs(f, f.send(short, member, api.PriorityInteractive), ratelimit.ErrDeadline)
 		calls := f.store.called()
 		require.ErrorIs(f, f.send(short, member, api.PriorityInteractive), ratelimit.ErrDeadline)
-		assert.Equal(f, calls, f.store.called(), "the second one needs no call")
+		assert.Equal(f, calls, f.store.called(), "the second wait calls no store")
 		assert.Zero(f, time.Since(began))
 		require.NoError(f, f.send(ctx, member, api.PriorityInteractive))
 		assert.Greater(f, time.Since(began), fleetPer)
 	})
 }
 
-// People want more than the limit, in the same process or in others. Each background priority
-// has its turn.
+// Interactive requests need more than the limit, in the same process or in others. Each
+// background priority still has its turns.
 func TestFleetStarvesNoPriority(t *testing.T) {
 	for name, others := range map[string]int{"one process": 0, "other processes": 3} {
 		t.Run(name, func(t *testing.T) {
@@ -380,7 +382,7 @@ func TestFleetStarvesNoPriority(t *testing.T) {
 				synctest.Wait()
 				t.Log(f.of)
 				for p := api.PriorityRefresh; p <= api.PriorityCatalog; p++ {
-					assert.GreaterOrEqual(f, f.of[p], 5*fleetRequests/4/turns/2, "for one of four processes")
+					assert.GreaterOrEqual(f, f.of[p], 5*fleetRequests/4/turns/2, "too few starts in one of four processes")
 					assert.LessOrEqual(f, f.of[p], 5*fleetRequests/turns)
 				}
 				assert.LessOrEqual(f, f.most(time.Time{}), fleetRequests)
@@ -390,8 +392,9 @@ func TestFleetStarvesNoPriority(t *testing.T) {
 	}
 }
 
-// Background requests of all processes leave people their part, and start by priority.
-func TestFleetKnowsPriorities(t *testing.T) {
+// Background requests of all processes leave room for interactive requests, and start in the
+// order of their priorities.
+func TestFleetOrdersPriorities(t *testing.T) {
 	inFleet(t, ratelimit.FleetConfig{Requests: 5000}, func(ctx context.Context, f *fleet) {
 		for p := api.PriorityRefresh; p <= api.PriorityCatalog; p++ {
 			f.saturate(ctx, p, f.join())
@@ -405,15 +408,15 @@ func TestFleetKnowsPriorities(t *testing.T) {
 		assert.Greater(f, f.of[api.PriorityEvent], f.of[api.PriorityCatalog])
 		assert.Greater(f, f.of[api.PriorityCatalog], 2*5000/4/turns*8/10)
 		member := f.join()
-		for range 5000 / 50 { // two percent at once
+		for range 5000 / 50 { // 2 percent of the limit at once
 			require.NoError(f, f.send(ctx, member, api.PriorityInteractive))
 		}
 		assert.Zero(f, f.waits[len(f.waits)-1])
 	})
 }
 
-// A canceled wait ends at once, and the queue goes on.
-func TestFleetLetsCallersLeave(t *testing.T) {
+// A canceled wait ends at once, and the queue continues.
+func TestCanceledFleetWaitEndsAtOnce(t *testing.T) {
 	inFleet(t, ratelimit.FleetConfig{}, func(ctx context.Context, f *fleet) {
 		member := f.join()
 		for range fleetRequests {
@@ -429,8 +432,8 @@ func TestFleetLetsCallersLeave(t *testing.T) {
 	})
 }
 
-// A person does not wait for the end of a wait of the background.
-func TestFleetPersonOvertakesBackground(t *testing.T) {
+// An interactive request does not wait for the end of a background request's wait.
+func TestInteractiveRequestOvertakesBackground(t *testing.T) {
 	inFleet(t, ratelimit.FleetConfig{}, func(ctx context.Context, f *fleet) {
 		member := f.join()
 		f.saturate(ctx, api.PriorityCatalog, member)
@@ -449,7 +452,7 @@ func TestFleetSharesPause(t *testing.T) {
 		synctest.Wait()
 		assert.Equal(f, 1, f.store.called(), "a shorter pause is not shared")
 		time.Sleep(time.Minute)
-		assert.Zero(f, other.Paused(), "it has not asked the store")
+		assert.Zero(f, other.Paused(), "the other process has not called the store")
 		require.NoError(f, f.send(ctx, other, api.PriorityInteractive))
 		assert.Equal(f, 2*time.Minute, one.Paused())
 		assert.Equal(f, 2*time.Minute, other.Paused())
@@ -459,7 +462,7 @@ func TestFleetSharesPause(t *testing.T) {
 	})
 }
 
-func TestNewFleetRejectsInvalidFields(t *testing.T) {
+func TestNewFleetRejectsInvalidConfig(t *testing.T) {
 	t.Parallel()
 	store := ratelimit.NewMemoryStore()
 	for field, c := range map[string]ratelimit.FleetConfig{

@@ -14,7 +14,7 @@ import (
 	"github.com/dispensary-go/dispensary/ratelimit"
 )
 
-// starts records when requests of a limiter start.
+// starts records the times at which requests of a limiter start.
 type starts struct {
 	t       *testing.T
 	limiter api.Limiter
@@ -44,7 +44,7 @@ func (s *starts) wait(ctx context.Context, p api.Priority) error {
 	return err
 }
 
-// saturate keeps so many requests of a priority waiting until ctx ends.
+// saturate keeps workers requests of a priority waiting until ctx ends.
 func (s *starts) saturate(ctx context.Context, p api.Priority, workers int) {
 	for range workers {
 		go func() {
@@ -54,14 +54,14 @@ func (s *starts) saturate(ctx context.Context, p api.Priority, workers int) {
 	}
 }
 
-// rest waits until nothing happens any more; what was recorded may be read then.
+// rest waits until all requests are blocked. The records may then be read.
 func (s *starts) rest() {
 	synctest.Wait()
 	s.mu.Lock()
 	s.t.Cleanup(s.mu.Unlock)
 }
 
-// check looks at every period.
+// check checks every period.
 func (s *starts) check(requests int, per time.Duration) {
 	s.t.Helper()
 	for i := requests; i < len(s.at); i++ {
@@ -69,9 +69,9 @@ func (s *starts) check(requests int, per time.Duration) {
 	}
 }
 
-// However much is asked for, no period sees more than the limit, nearly all of it is used, and
-// people do not wait.
-func TestPeopleDoNotWaitForTheBackground(t *testing.T) {
+// Under any load, no period contains more requests than the limit, nearly the whole limit is
+// used, and interactive requests do not wait.
+func TestInteractiveRequestsDoNotWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const requests, per = 500, 5 * time.Minute
@@ -92,14 +92,14 @@ func TestPeopleDoNotWaitForTheBackground(t *testing.T) {
 		s.check(requests, per)
 		assert.Greater(t, len(s.at), 4*requests*95/100)
 		for _, p := range []api.Priority{api.PriorityReconcile, api.PriorityCatalog} {
-			assert.Greater(t, s.of[p], len(s.at)/50, "%s has its part", p)
-			assert.Less(t, s.of[p], len(s.at)/5, "%s comes after others", p)
+			assert.Greater(t, s.of[p], len(s.at)/50, "%s gets its part", p)
+			assert.Less(t, s.of[p], len(s.at)/5, "%s gets less than higher priorities", p)
 		}
 	})
 }
 
-// Those who wait start by their priority, and in the order of their coming.
-func TestPrioritiesGoInTheirOrder(t *testing.T) {
+// Waiting requests start by priority, and then in order of arrival.
+func TestRequestsStartByPriority(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStarts(t, 1, time.Second)
@@ -114,8 +114,8 @@ func TestPrioritiesGoInTheirOrder(t *testing.T) {
 	})
 }
 
-// The background does not take all of the limit at once.
-func TestTheBackgroundIsSpreadOverThePeriod(t *testing.T) {
+// Background requests do not use the whole limit at once.
+func TestBackgroundIsSpreadOverPeriod(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const requests, per = 1000, 1000 * time.Second
@@ -130,8 +130,8 @@ func TestTheBackgroundIsSpreadOverThePeriod(t *testing.T) {
 	})
 }
 
-// Background work of a lower priority has its turn where people take all there is.
-func TestNothingWaitsWithoutEnd(t *testing.T) {
+// Lower priorities have their turns even if interactive requests need the whole limit.
+func TestNoPriorityStarves(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStarts(t, 10, 10*time.Second)
@@ -146,7 +146,7 @@ func TestNothingWaitsWithoutEnd(t *testing.T) {
 	})
 }
 
-func TestLongestPauseCounts(t *testing.T) {
+func TestLongestPauseApplies(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		limiter, err := ratelimit.New(100, time.Minute)
@@ -161,7 +161,7 @@ func TestLongestPauseCounts(t *testing.T) {
 	})
 }
 
-func TestLimiterSaysWhatIsLeft(t *testing.T) {
+func TestLimiterReportsRemainingRequests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, err := ratelimit.New(10, time.Minute)
@@ -176,9 +176,9 @@ func TestLimiterSaysWhatIsLeft(t *testing.T) {
 	})
 }
 
-// 2,000 background requests wait. One that cannot start before its deadline fails at once,
-// although few have started in a long time.
-func TestLimiterFailsAtOnceBehindManyOthers(t *testing.T) {
+// 2,000 background requests wait. A request fails at once if it cannot start before its
+// deadline, even though few requests have started for a long time.
+func TestLimiterFailsHopelessWaitsAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStarts(t, 5000, 5*time.Minute)
@@ -201,9 +201,9 @@ func TestLimiterFailsAtOnceBehindManyOthers(t *testing.T) {
 	})
 }
 
-// A burst up to the limit passes at once; the next request waits for the first to be a period
-// ago.
-func TestLimiterLetsABurstPass(t *testing.T) {
+// A burst up to the limit starts at once. The next request waits until the first is one period
+// old.
+func TestLimiterAllowsBursts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStarts(t, 3, time.Minute)
@@ -214,8 +214,9 @@ func TestLimiterLetsABurstPass(t *testing.T) {
 	})
 }
 
-// A wait that would outlast the deadline is not begun, and one that fails takes no turn.
-func TestLimiterKnowsTheDeadline(t *testing.T) {
+// A wait that would be longer than the deadline fails at once, and a failed wait uses none of
+// the limit.
+func TestLimiterRejectsLateDeadlines(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStarts(t, 1, time.Minute)
@@ -232,8 +233,9 @@ func TestLimiterKnowsTheDeadline(t *testing.T) {
 	})
 }
 
-// One who leaves gets the error of the context at once, and takes no turn from those behind.
-func TestLimiterLetsCallersLeave(t *testing.T) {
+// A canceled caller gets the error of its context at once, and does not delay the requests
+// behind it.
+func TestCanceledLimiterWaitEndsAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStarts(t, 1, time.Minute)
@@ -247,7 +249,7 @@ func TestLimiterLetsCallersLeave(t *testing.T) {
 		require.ErrorIs(t, s.wait(ctx, api.PriorityInteractive), context.Canceled)
 		assert.Equal(t, time.Second, time.Since(s.began))
 		time.Sleep(time.Hour)
-		require.ErrorIs(t, s.wait(ctx, api.PriorityInteractive), context.Canceled, "although there is room")
+		require.ErrorIs(t, s.wait(ctx, api.PriorityInteractive), context.Canceled, "a canceled wait fails even if the limit has room")
 		s.rest()
 		assert.Equal(t, []time.Duration{0, time.Minute}, s.at)
 		assert.Equal(t, 1, s.limiter.(*ratelimit.Limiter).Left())

@@ -13,16 +13,16 @@ import (
 	"github.com/dispensary-go/dispensary/ratelimit"
 )
 
-// The store fails while four processes are busy, alike or only one of them, and everything is
-// wanted for people. A period around that has a bound, and so have periods that begin when all
-// processes have returned to the store.
-func TestFleetOverOutages(t *testing.T) {
+// The store fails while four processes or only one of them send as many interactive requests
+// as possible. The number of requests is bounded in the periods around the outage, and in the
+// periods after all processes have returned to the store.
+func TestFleetBoundsRequestsAroundOutages(t *testing.T) {
 	t.Parallel()
 	const twice, thrice = 2 * fleetRequests, 3 * fleetRequests
 	for name, o := range map[string]struct {
 		busy        int
 		outage      time.Duration
-		loses       bool // its records
+		loses       bool // the store loses its records
 		most, after int
 	}{
 		"short outage, all busy":        {busy: 4, outage: 20 * time.Second, most: twice, after: fleetRequests},
@@ -51,7 +51,7 @@ func TestFleetOverOutages(t *testing.T) {
 					time.Sleep(2 * fleetPer)
 					f.counted()
 					time.Sleep(fleetPer)
-					assert.InDelta(f, fleetRequests, f.counted(), fleetRequests/10, "each has its share")
+					assert.InDelta(f, fleetRequests, f.counted(), fleetRequests/10, "each process uses its share")
 					time.Sleep(o.outage - 3*fleetPer)
 				} else {
 					time.Sleep(o.outage)
@@ -66,13 +66,13 @@ func TestFleetOverOutages(t *testing.T) {
 				assert.LessOrEqual(f, f.most(back.Add(fleetPer)), fleetRequests)
 				f.counted()
 				time.Sleep(fleetPer + 5*time.Second)
-				assert.GreaterOrEqual(f, f.counted(), fleetRequests*9/10, "all of it is used again")
+				assert.GreaterOrEqual(f, f.counted(), fleetRequests*9/10, "the whole limit is used again")
 			})
 		})
 	}
 }
 
-// A store that does not respond costs requests one timeout, and not each of them.
+// If the store does not respond, only the requests that wait at that time lose one timeout.
 func TestSilentStoreCostsOneTimeout(t *testing.T) {
 	t.Parallel()
 	for name, obeys := range map[string]bool{"obeys its context": true, "ignores its context": false} {
@@ -91,7 +91,7 @@ func TestSilentStoreCostsOneTimeout(t *testing.T) {
 					return errDown
 				})
 				member := f.join()
-				for range 3 { // the first three come together
+				for range 3 { // the first three wait together
 					go func() { _ = f.send(ctx, member, api.PriorityInteractive) }()
 				}
 				time.Sleep(200 * time.Millisecond)
@@ -111,7 +111,7 @@ func TestSilentStoreCostsOneTimeout(t *testing.T) {
 	}
 }
 
-// A person who waits for the share starts when the store is back.
+// A request that waits for the share starts once the store is available again.
 func TestFleetReturnsToStore(t *testing.T) {
 	inFleet(t, ratelimit.FleetConfig{}, func(ctx context.Context, f *fleet) {
 		f.store.set(down)
@@ -132,14 +132,14 @@ func TestFleetReturnsToStore(t *testing.T) {
 	})
 }
 
-func TestPanickingStoreIsAway(t *testing.T) {
+func TestPanickingStoreIsUnavailable(t *testing.T) {
 	inFleet(t, ratelimit.FleetConfig{}, func(ctx context.Context, f *fleet) {
 		f.store.set(func(context.Context) error { panic("secret") })
 		assert.NoError(f, f.send(ctx, f.join(), api.PriorityInteractive))
 	})
 }
 
-// A process without requests does not call a store that is away.
+// A process without requests does not call an unavailable store.
 func TestIdleFleetCallsNoStore(t *testing.T) {
 	inFleet(t, ratelimit.FleetConfig{}, func(ctx context.Context, f *fleet) {
 		member := f.join()

@@ -7,12 +7,12 @@ import (
 	"github.com/dispensary-go/dispensary/ratelimit"
 )
 
-func TestMemoryStore(t *testing.T) {
+func TestMemoryStorePassesConformanceSuite(t *testing.T) {
 	t.Parallel()
 	ratelimittest.Run(t, func(*testing.T) ratelimit.Store { return ratelimit.NewMemoryStore() })
 }
 
-func TestFailingStore(t *testing.T) {
+func TestFleetSurvivesFailingStore(t *testing.T) {
 	t.Parallel()
 	store := &faultyStore{store: ratelimit.NewMemoryStore()}
 	ratelimittest.RunKilled(t, ratelimittest.Server{

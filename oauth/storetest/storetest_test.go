@@ -10,7 +10,7 @@ import (
 	"github.com/dispensary-go/dispensary/seal"
 )
 
-func TestMemoryStore(t *testing.T) {
+func TestMemoryStorePassesConformanceSuite(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(*testing.T) func() tokenstore.Store {
 		store := tokenstore.NewMemoryStore()
@@ -19,7 +19,7 @@ func TestMemoryStore(t *testing.T) {
 }
 
 // During a key rotation, each replica has its own key ring.
-func TestSealedMemoryStore(t *testing.T) {
+func TestSealedStorePassesConformanceSuite(t *testing.T) {
 	t.Parallel()
 	old, err := seal.GenerateKey("2026")
 	require.NoError(t, err)
