@@ -18,12 +18,12 @@ import (
 	"github.com/dispensary-go/dispensary/ratelimit/pgstore"
 )
 
-// database is a store, and a connection of another program to its database.
+// database is a store and a connection of another program to its database.
 type database struct {
 	store *pgstore.Store
-	down  atomic.Bool // no new connections of the store
+	down  atomic.Bool // the store cannot open new connections
 	other *pgxpool.Pool
-	name  string // of the store's connections
+	name  string // application name of the store's connections
 }
 
 func openDatabase(t *testing.T) *database {
@@ -53,7 +53,7 @@ func openDatabase(t *testing.T) *database {
 	return d
 }
 
-// terminate ends the store's connections, and returns how many there were.
+// terminate terminates the store's connections and returns their number.
 func (d *database) terminate(t *testing.T) (ended int) {
 	t.Helper()
 	err := d.other.QueryRow(context.Background(), `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = $1`, d.name).Scan(&ended)
@@ -67,8 +67,9 @@ func (d *database) exec(t *testing.T, statements string) {
 	assert.NoError(t, err)
 }
 
-// A crash of the database ends all connections and empties the table, which is unlogged.
-func TestKilledDatabase(t *testing.T) {
+// A crash of the database closes all connections and empties the table, because it is
+// unlogged.
+func TestFleetSurvivesKilledDatabase(t *testing.T) {
 	t.Parallel()
 	d := openDatabase(t)
 	ratelimittest.RunKilled(t, ratelimittest.Server{
@@ -82,8 +83,8 @@ func TestKilledDatabase(t *testing.T) {
 	})
 }
 
-// A call whose connection is terminated is repeated on another one.
-func TestTerminatedInTheMiddle(t *testing.T) {
+// If the connection of a call is terminated, the call is repeated on another connection.
+func TestStoreRepeatsTerminatedCalls(t *testing.T) {
 	t.Parallel()
 	d := openDatabase(t)
 	limit := ratelimit.Window{Starts: 2, Per: time.Hour}
@@ -109,10 +110,10 @@ func TestTerminatedInTheMiddle(t *testing.T) {
 	require.NoError(t, <-ended)
 	taken, err := d.store.Take(t.Context(), "limit", 0, 1, limit)
 	require.NoError(t, err)
-	assert.Zero(t, taken.Starts, "both starts are recorded")
+	assert.Zero(t, taken.Starts, "both starts must be recorded")
 	taken, err = d.store.Take(t.Context(), "limit", 0, 1, ratelimit.Window{Starts: 3, Per: time.Hour})
 	require.NoError(t, err)
-	assert.Equal(t, 1, taken.Starts, "the second one once")
+	assert.Equal(t, 1, taken.Starts, "the second start must be recorded once")
 }
 
 // The store replaces connections to a server that was read-only when they were opened.

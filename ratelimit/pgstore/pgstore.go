@@ -1,13 +1,13 @@
-// Package pgstore is a [ratelimit.Store] in PostgreSQL: one small table, and one round trip for
-// a request.
+// Package pgstore stores the requests of a rate limit in PostgreSQL, for a [ratelimit.Fleet].
+// It uses one small table and one round trip per request.
 //
 //	pool, err := pgxpool.New(ctx, address)
 //	store, err := pgstore.New(pool)
 //	err = store.Migrate(ctx)
 //	fleet, err := ratelimit.NewFleet(ratelimit.FleetConfig{Store: store, Name: "us"})
 //
-// Each process uses one connection at a time. The store keeps no state in the session: behind
-// PgBouncer in transaction mode (1.18 is tested) set pgx.QueryExecModeExec on the pool.
+// Each process uses one connection at a time. The store keeps no state in the session. Behind
+// PgBouncer in transaction mode (tested with 1.18), set pgx.QueryExecModeExec on the pool.
 package pgstore
 
 import (
@@ -26,7 +26,7 @@ import (
 	"github.com/dispensary-go/dispensary/ratelimit"
 )
 
-// Store is a [ratelimit.Store]. It is safe for concurrent use. Get it from [New].
+// Store is a [ratelimit.Store]. It is safe for concurrent use. Create it with [New].
 type Store struct {
 	pool  *pgxpool.Pool
 	conns failover.Pool[*pgxpool.Conn]
@@ -34,8 +34,8 @@ type Store struct {
 
 var _ ratelimit.Store = (*Store)(nil)
 
-// New returns a store that uses the table dispensary_ratelimit in the search path of the
-// connections. It asks for nothing. An error is an [*api.ArgumentError].
+// New returns a store in the table dispensary_ratelimit, in the search path of the
+// connections. It sends no query. If pool is nil, it returns an [*api.ArgumentError].
 func New(pool *pgxpool.Pool) (*Store, error) {
 	if pool == nil {
 		return nil, &api.ArgumentError{Field: "pgstore.New pool", Reason: "is nil"}
@@ -53,9 +53,9 @@ func New(pool *pgxpool.Pool) (*Store, error) {
 	}}, nil
 }
 
-// Schema is the SQL of the table, which [Store.Migrate] runs. Row 0 of a name stores the end of
-// its pause. The other rows store its latest starts, numbered without gaps, and are at most as
-// many as its limit. The table is unlogged: a crash of the database loses its rows.
+// Schema is the SQL of the table, as [Store.Migrate] runs it. For each name, row 0 stores the
+// end of the pause. The other rows store the latest starts, up to the limit, numbered without
+// gaps. The table is unlogged, so a crash of the database deletes its rows.
 const Schema = `CREATE UNLOGGED TABLE IF NOT EXISTS dispensary_ratelimit (
 	name   text COLLATE "C" NOT NULL,
 	number bigint NOT NULL,
@@ -63,9 +63,9 @@ const Schema = `CREATE UNLOGGED TABLE IF NOT EXISTS dispensary_ratelimit (
 	PRIMARY KEY (name, number)
 )`
 
-// Migrate creates the table if it does not exist. If it exists, Migrate only reads, so a role
-// without the right to create tables can call it. It fails with a [*api.SchemaError] and changes nothing if
-// the table lacks a column.
+// Migrate creates the table if it does not exist. Otherwise it only reads, so a role without
+// the right to create tables can call it. If the table lacks a column, Migrate returns a
+// [*api.SchemaError] and changes nothing.
 func (s *Store) Migrate(ctx context.Context) error {
 	db := stdlib.OpenDBFromPool(s.pool)
 	err := sqlschema.Schema{Dialect: sqlschema.PostgreSQL, Script: Schema}.Create(ctx, db)
@@ -75,8 +75,8 @@ func (s *Store) Migrate(ctx context.Context) error {
 	return nil
 }
 
-// The statements of a call for the name $1. They run in READ COMMITTED, whatever the default of
-// the database is: a stricter transaction would read the rows from before it had the lock.
+// Statements of a call for the name $1. They always run in READ COMMITTED: under a stricter
+// default of the database, they would read the rows from before they had the lock.
 const (
 	beginSQL = `BEGIN ISOLATION LEVEL READ COMMITTED`
 	lockSQL  = `SELECT pg_advisory_xact_lock(1298752311, hashtext($1))`
@@ -86,9 +86,9 @@ const (
 		SELECT $1, last.number + i, clock_timestamp() FROM generate_series(1, $2::int) AS i,
 			(SELECT coalesce(max(number), 0) AS number FROM dispensary_ratelimit WHERE name = $1) AS last`
 
-	// takeSQL records a start unless a window of $2 starts in $3 microseconds is full, because the
-	// $2th newest start is younger. It returns the time until no window is full. A start in the
-	// future by more than a window is from a clock that was wrong, and does not count.
+	// takeSQL records a start unless a window of $2 starts in $3 microseconds is full, because
+	// the $2th newest start is younger. It returns the time until no window is full. A start
+	// more than a window in the future comes from a wrong clock and does not count.
 	takeSQL = `WITH clock AS MATERIALIZED (SELECT clock_timestamp() AS now),
 		last AS MATERIALIZED (SELECT coalesce(max(number), 0) AS number FROM dispensary_ratelimit WHERE name = $1),
 		windows AS (SELECT starts, per * interval '1 microsecond' AS per FROM unnest($2::bigint[], $3::bigint[]) AS w(starts, per)),
@@ -99,8 +99,8 @@ const (
 			SELECT $1, last.number + 1, clock.now FROM clock, last WHERE NOT EXISTS (SELECT FROM full_windows))
 		SELECT coalesce((extract(epoch FROM max(rest)) * 1000000)::bigint, 0) FROM full_windows`
 
-	// trimSQL deletes all but the newest $2 starts, of those before at most $3. Without this bound
-	// it would read all dead rows since the last vacuum.
+	// trimSQL deletes all but the newest $2 starts, and at most $3 of the older ones. Without
+	// this bound it would read all dead rows since the last vacuum.
 	trimSQL = `WITH last AS MATERIALIZED (SELECT coalesce(max(number), 0) AS number FROM dispensary_ratelimit WHERE name = $1)
 		DELETE FROM dispensary_ratelimit s USING last WHERE s.name = $1 AND s.number > 0
 			AND s.number <= last.number - $2::bigint AND s.number > last.number - $2::bigint - $3::bigint`
@@ -113,7 +113,7 @@ const (
 		ON CONFLICT (name, number) DO UPDATE SET at = greatest(s.at, excluded.at)`
 )
 
-// Take implements [ratelimit.Store]. Its statements are one batch and one transaction.
+// Take implements [ratelimit.Store]. It sends its statements as one batch in one transaction.
 func (s *Store) Take(ctx context.Context, name string, past, want int, windows ...ratelimit.Window) (taken ratelimit.Taken, err error) {
 	err = s.conns.Do(ctx, func(conn *pgxpool.Conn) (err error) {
 		taken, err = take(ctx, conn, name, past, want, windows)

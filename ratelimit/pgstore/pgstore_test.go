@@ -32,7 +32,7 @@ func open(t *testing.T) *pgstore.Store {
 	return store
 }
 
-func TestStore(t *testing.T) {
+func TestStorePassesConformanceSuite(t *testing.T) {
 	t.Parallel()
 	ratelimittest.Run(t, func(t *testing.T) ratelimit.Store {
 		store := open(t)
@@ -41,8 +41,8 @@ func TestStore(t *testing.T) {
 	})
 }
 
-// Behind PgBouncer in transaction mode there are no prepared statements.
-func TestStoreWithoutPreparedStatements(t *testing.T) {
+// PgBouncer in transaction mode has no prepared statements.
+func TestStoreNeedsNoPreparedStatements(t *testing.T) {
 	t.Parallel()
 	ratelimittest.Run(t, func(t *testing.T) ratelimit.Store {
 		config, err := pgxpool.ParseConfig(postgrestest.Schema(t))
@@ -58,7 +58,7 @@ func TestStoreWithoutPreparedStatements(t *testing.T) {
 	})
 }
 
-// The table has a row for each request of the limit, and one for the pause.
+// The table has one row per request of the limit and one for the pause.
 func TestTableStaysSmall(t *testing.T) {
 	t.Parallel()
 	d := openDatabase(t)
@@ -74,7 +74,7 @@ func TestTableStaysSmall(t *testing.T) {
 	assert.Equal(t, 1+4, rows)
 }
 
-// The clock of a server was ahead of the clock of its successor.
+// A server's clock was ahead of the clock of its successor.
 func TestStartsInFutureDoNotCount(t *testing.T) {
 	t.Parallel()
 	d := openDatabase(t)
@@ -87,7 +87,7 @@ func TestStartsInFutureDoNotCount(t *testing.T) {
 	assert.Equal(t, 2, taken.Starts)
 }
 
-func TestMigrate(t *testing.T) {
+func TestMigrateCreatesTable(t *testing.T) {
 	t.Parallel()
 	sqltest.RunSchema(t, sqltest.Store{
 		Driver: "pgx", Script: pgstore.Schema,
@@ -106,14 +106,14 @@ func TestMigrate(t *testing.T) {
 	})
 }
 
-func TestNewWithoutPool(t *testing.T) {
+func TestNewRejectsNilPool(t *testing.T) {
 	t.Parallel()
 	_, err := pgstore.New(nil)
 	assert.ErrorIs(t, err, api.ErrArgument)
 }
 
-// A database may have another isolation level by default.
-func TestStoreAtStricterIsolation(t *testing.T) {
+// A database may have another default isolation level.
+func TestStoreSupportsStricterIsolation(t *testing.T) {
 	t.Parallel()
 	for _, level := range []string{"repeatable read", "serializable"} {
 		t.Run(level, func(t *testing.T) {
