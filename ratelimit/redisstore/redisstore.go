@@ -1,12 +1,13 @@
-// Package redisstore is a [ratelimit.Store] in Redis or Valkey: one list for each limit, and one
-// script. It needs version 5 or later, and about 10 bytes for each request of a limit.
+// Package redisstore stores the requests of a rate limit in Redis or Valkey, for a
+// [ratelimit.Fleet]. It uses one list per limit and one script. It needs version 5 or later,
+// and about 10 bytes of memory for each request of a limit.
 //
 //	store, err := redisstore.New(redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379"}))
 //	fleet, err := ratelimit.NewFleet(ratelimit.FleetConfig{Store: store, Name: "us"})
 //
-// A replica that takes over, or a server that starts from a snapshot, may lack the latest
-// starts. A server without persistence has lost all of them after a restart. Package ratelimit
-// describes the effect.
+// If a replica takes over, or a server starts from a snapshot, the latest starts may be
+// missing. A server without persistence loses all starts in a restart. For the effects, see
+// package ratelimit.
 package redisstore
 
 import (
@@ -22,13 +23,13 @@ import (
 	"github.com/dispensary-go/dispensary/ratelimit"
 )
 
-// Store is a [ratelimit.Store]. It is safe for concurrent use. Get it from [New].
+// Store is a [ratelimit.Store]. It is safe for concurrent use. Create it with [New].
 type Store struct{ client redis.Scripter }
 
 var _ ratelimit.Store = (*Store)(nil)
 
-// New returns a store that uses client, which may be a client of a cluster or of sentinels. It
-// does not call the server. An error is an [*api.ArgumentError].
+// New returns a store with the given client, which may be a cluster or sentinel client. It
+// does not call the server. If client is nil, it returns an [*api.ArgumentError].
 func New(client redis.Scripter) (*Store, error) {
 	if client == nil {
 		return nil, &api.ArgumentError{Field: "redisstore.New client", Reason: "is nil"}
@@ -36,15 +37,15 @@ func New(client redis.Scripter) (*Store, error) {
 	return &Store{client}, nil
 }
 
-// keys returns the keys of a limit: the times of its starts, and its pause, which expires. The
-// braces keep both in one slot of a cluster.
+// keys returns the keys of a limit: the times of its starts, and its pause with an expiry. The
+// braces put both keys into the same slot of a cluster.
 func keys(name string) []string {
 	key := "{dispensary:ratelimit:" + url.QueryEscape(name) + "}"
 	return []string{key + ":starts", key + ":pause"}
 }
 
-// take has the arguments past and want, and the starts and microseconds of each window. A start
-// in the future by more than a window is from a clock that was wrong, and does not count.
+// take has the arguments past and want, and the starts and microseconds of each window. A
+// start more than a window in the future comes from a wrong clock and does not count.
 var take = redis.NewScript(`
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -83,7 +84,7 @@ func (s *Store) Take(ctx context.Context, name string, past, want int, windows .
 		return ratelimit.Taken{}, fmt.Errorf("redisstore: %w", err)
 	}
 	if len(response) != 3 {
-		return ratelimit.Taken{}, errors.New("redisstore: the server does not run the script")
+		return ratelimit.Taken{}, errors.New("redisstore: unexpected result: the server does not run the script")
 	}
 	return ratelimit.Taken{
 		Starts: int(response[0]),

@@ -19,7 +19,7 @@ import (
 	"github.com/dispensary-go/dispensary/ratelimit/redisstore"
 )
 
-// The client prints each connection that it cannot make.
+// The client would print every failed connection.
 func TestMain(m *testing.M) {
 	redis.SetLogger(silent{})
 	os.Exit(m.Run())
@@ -38,7 +38,7 @@ func open(t *testing.T, options *redis.Options) (*redis.Client, ratelimit.Store)
 	return client, store
 }
 
-// The embedded server does not expire keys by itself.
+// The embedded server does not expire keys on its own.
 func embedded(t *testing.T) *miniredis.Miniredis {
 	t.Helper()
 	server := miniredis.RunT(t)
@@ -58,7 +58,7 @@ func embedded(t *testing.T) *miniredis.Miniredis {
 	return server
 }
 
-func TestEmbedded(t *testing.T) {
+func TestEmbeddedServerPassesConformanceSuite(t *testing.T) {
 	t.Parallel()
 	ratelimittest.Run(t, func(t *testing.T) ratelimit.Store {
 		_, store := open(t, &redis.Options{Addr: embedded(t).Addr()})
@@ -66,7 +66,7 @@ func TestEmbedded(t *testing.T) {
 	})
 }
 
-func TestServer(t *testing.T) {
+func TestServerPassesConformanceSuite(t *testing.T) {
 	t.Parallel()
 	address := os.Getenv("DISPENSARY_TEST_REDIS")
 	if address == "" {
@@ -80,7 +80,7 @@ func TestServer(t *testing.T) {
 	})
 }
 
-func TestKilledServer(t *testing.T) {
+func TestFleetSurvivesKilledServer(t *testing.T) {
 	t.Parallel()
 	server := miniredis.RunT(t)
 	_, store := open(t, &redis.Options{Addr: server.Addr(), MaxRetries: -1, DialerRetries: 1})
@@ -94,7 +94,7 @@ func TestKilledServer(t *testing.T) {
 	})
 }
 
-// A server accepts connections and never responds. The client ignores deadlines by default.
+// A server accepts connections and never responds. By default the client ignores deadlines.
 func TestSilentServerCostsOneTimeout(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -110,10 +110,10 @@ func TestSilentServerCostsOneTimeout(t *testing.T) {
 	}
 	took := time.Since(began)
 	assert.GreaterOrEqual(t, took, timeout)
-	assert.Less(t, took, 10*timeout, "all twenty together")
+	assert.Less(t, took, 10*timeout, "20 requests together must wait for one timeout")
 }
 
-// The list is as long as the limit, and does not outlive its period.
+// The list contains at most the starts of the limit, and expires after its period.
 func TestListStaysShort(t *testing.T) {
 	t.Parallel()
 	client, store := open(t, &redis.Options{Addr: miniredis.RunT(t).Addr()})
@@ -126,7 +126,7 @@ func TestListStaysShort(t *testing.T) {
 	assert.LessOrEqual(t, client.PTTL(t.Context(), key).Val(), time.Millisecond)
 }
 
-// The clock of a server was ahead of the clock of its successor.
+// A server's clock was ahead of the clock of its successor.
 func TestStartsInFutureDoNotCount(t *testing.T) {
 	t.Parallel()
 	server := miniredis.RunT(t)
@@ -142,7 +142,7 @@ func TestStartsInFutureDoNotCount(t *testing.T) {
 	assert.Equal(t, 2, taken.Starts)
 }
 
-func TestAnotherProgramsKey(t *testing.T) {
+func TestStoreRejectsForeignKey(t *testing.T) {
 	t.Parallel()
 	client, store := open(t, &redis.Options{Addr: miniredis.RunT(t).Addr()})
 	require.NoError(t, client.HSet(t.Context(), "{dispensary:ratelimit:x}:starts", "a", "b").Err())
@@ -150,7 +150,7 @@ func TestAnotherProgramsKey(t *testing.T) {
 	assert.ErrorContains(t, err, "redisstore")
 }
 
-func TestNewWithoutClient(t *testing.T) {
+func TestNewRejectsNilClient(t *testing.T) {
 	t.Parallel()
 	_, err := redisstore.New(nil)
 	assert.ErrorIs(t, err, api.ErrArgument)
