@@ -12,7 +12,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
-// Store returns a check that is failing if a token store does not accept a write.
+// Store returns a check of a token store. It is failing if the store does not accept writes.
 func Store(store tokenstore.Store) Check {
 	return func(ctx context.Context) Result {
 		if err := store.CheckWrite(ctx); err != nil {
@@ -22,13 +22,13 @@ func Store(store tokenstore.Store) Check {
 	}
 }
 
-// Inbox returns a check that is failing if an inbox would not store an event, or cannot be
-// read. It shows the [engine.Stats]. It is degraded
+// Inbox returns a check of an inbox. It is failing if the inbox cannot store events or cannot
+// be read. The details are the [engine.Stats]. The check is degraded
 //
-//   - if the oldest event has waited for longer than limit, because handlers are too slow or
-//     fail. An event that fails is retried for ten hours, unless [webhook.RetryPolicy]
-//     is set;
-//   - if handlers ignore the end of their time, and so keep their workers;
+//   - if the oldest event has waited longer than limit, because handlers are too slow or
+//     fail. By default a failing event is retried for about ten hours, see
+//     [webhook.RetryPolicy],
+//   - if handlers run longer than their timeout and block their workers,
 //   - if the inbox stores events but cannot count them in time.
 func Inbox(inbox engine.Engine, limit time.Duration) Check {
 	return func(ctx context.Context) Result {
@@ -51,18 +51,19 @@ func Inbox(inbox engine.Engine, limit time.Duration) Check {
 			"overdue": stats.Overdue, "oldest_seconds": int(age.Seconds()),
 		}}
 		if age > limit {
-			result.Status, result.Err = StatusDegraded, errors.New("health: the oldest event has waited for longer than "+limit.String())
+			result.Status, result.Err = StatusDegraded, errors.New("health: oldest event has waited longer than "+limit.String())
 		}
 		if stats.Overdue > 0 {
-			result.Status, result.Err = StatusDegraded, errors.New("health: handlers ignore the end of their time and keep their workers")
+			result.Status, result.Err = StatusDegraded, errors.New("health: handlers run longer than their timeout and block their workers")
 		}
 		return result
 	}
 }
 
-// Alarm is degraded during an outage of webhooks. The details are its kind, its start, and
-// the number of failures. An outage of kind [webhook.OutageKindRejecting] shows no number:
-// the requests of strangers are part of it, and strangers may read the check.
+// Alarm returns a check that is degraded during an outage of webhooks. The details are the
+// kind of the outage, its start and the number of failures. For [webhook.OutageKindRejecting]
+// the number is omitted: it includes requests of strangers, and strangers may read the
+// response.
 func Alarm(alarm *webhook.Alarm) Check {
 	return func(context.Context) Result {
 		outage, counts := alarm.Outage()
@@ -79,43 +80,48 @@ func Alarm(alarm *webhook.Alarm) Check {
 	}
 }
 
-// TokenRefresh is degraded while refreshing in the background pauses, because the platform
-// refuses the application or the tokens of many users, and while the store does not take
-// refreshed tokens: do not end the process then.
+// TokenRefresh returns a check of token refreshes. It is degraded in two cases:
+//
+//   - The background refresh is paused, because the platform rejects the application or the
+//     tokens of many users.
+//   - The store does not accept refreshed tokens. Do not stop the process then, because
+//     these tokens are only in its memory.
+//
+// The details are the number of unstored tokens, and the end of the pause.
 func TokenRefresh(conns *tokens.Connections) Check {
 	return func(context.Context) Result {
 		pending := conns.PendingCommits()
 		result := Result{Status: StatusOK, Details: map[string]any{"pending_commits": pending}}
 		if pending > 0 {
-			result.Status, result.Err = StatusDegraded, errors.New("health: the store does not take refreshed tokens")
+			result.Status, result.Err = StatusDegraded, errors.New("health: store does not accept refreshed tokens")
 		}
 		if until, paused := conns.Paused(); paused {
-			result.Status, result.Err = StatusDegraded, errors.New("health: refreshing in the background pauses")
+			result.Status, result.Err = StatusDegraded, errors.New("health: background token refresh is paused")
 			result.Details["paused_until"] = until.UTC().Format(time.RFC3339)
 		}
 		return result
 	}
 }
 
-// missedIntervals is the number of intervals without a run after which the reconciler counts as
+// missedIntervals is the number of intervals without a run until reconciliation counts as
 // stopped.
 const missedIntervals = 3
 
-// failingFor is the time after which a clinic that cannot be reconciled degrades the check.
+// failingFor is the time until a failing clinic degrades the check.
 const failingFor = 24 * time.Hour
 
-// Reconcile checks the search for missed webhooks. clinics is [reconcile.Clinics.Stats], and every
-// the interval of its loop. It is degraded
+// Reconcile returns a check of the search for missed webhooks. clinics is
+// [reconcile.Clinics.Stats], and every is the interval of its loop. The check is degraded
 //
-//   - if no replica has reconciled for three intervals, counted from the call of Reconcile at
-//     the earliest,
-//   - while the events of a clinic arrive only by reconciliation, because the platform may have
+//   - if no replica has reconciled for three intervals, counted from the call of Reconcile
+//     at the earliest,
+//   - if events of a clinic arrive only by reconciliation, because the platform may have
 //     disabled the endpoint,
-//   - if a clinic that has a connected user could not be reconciled for a day.
+//   - if reconciliation of a clinic with a connected user has failed for a day.
 //
 // It makes no calls. The details are the age of the current or last pass in seconds, and the
-// numbers of clinics that fail, that have no connected user, and whose webhooks do not arrive,
-// and of missed events that are retried.
+// numbers of failing clinics, clinics without a connected user, clinics without webhooks, and
+// missed events in retry.
 func Reconcile(clinics func() reconcile.ClinicsStats, every time.Duration) Check {
 	began := time.Now()
 	return func(context.Context) Result {
@@ -141,9 +147,9 @@ func Reconcile(clinics func() reconcile.ClinicsStats, every time.Duration) Check
 		}
 		switch {
 		case time.Since(active) > missedIntervals*every:
-			result.Status, result.Err = StatusDegraded, errors.New("health: nothing reconciles the environment")
+			result.Status, result.Err = StatusDegraded, errors.New("health: no replica reconciles the environment")
 		case stats.Silent > 0:
-			result.Status, result.Err = StatusDegraded, errors.New("health: webhooks do not arrive, events come only by reconciliation")
+			result.Status, result.Err = StatusDegraded, errors.New("health: webhooks do not arrive, events arrive only by reconciliation")
 			result.Details["silent_since"] = stats.SilentSince.UTC().Format(time.RFC3339)
 		case late:
 			result.Status, result.Err = StatusDegraded, errors.New("health: clinics have not been reconciled for a day")

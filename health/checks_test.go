@@ -24,7 +24,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
-// store is a store that rejects writes while unwritable is true.
+// store is a store that rejects writes if unwritable is true.
 type store struct {
 	tokenstore.Store
 	unwritable atomic.Bool
@@ -46,7 +46,7 @@ func (s *store) Commit(ctx context.Context, lease tokenstore.Lease, token oauth.
 	return s.Store.Commit(ctx, lease, token)
 }
 
-func TestStore(t *testing.T) {
+func TestStoreFailsWithoutWrites(t *testing.T) {
 	t.Parallel()
 	s := &store{Store: tokenstore.NewMemoryStore()}
 	check := health.Store(s)
@@ -55,7 +55,7 @@ func TestStore(t *testing.T) {
 	assert.Equal(t, health.Result{Status: health.StatusFailing, Err: errDown}, check(t.Context()))
 }
 
-// inbox is an engine with the numbers and errors that a test sets.
+// inbox is an engine with the stats and errors of a test.
 type inbox struct {
 	engine.Engine
 	stats           engine.Stats
@@ -66,7 +66,7 @@ func (i *inbox) CheckWrite(context.Context) error { return i.unwritable }
 
 func (i *inbox) Stats(context.Context) (engine.Stats, error) { return i.stats, i.err }
 
-func TestInbox(t *testing.T) {
+func TestInboxReportsStats(t *testing.T) {
 	t.Parallel()
 	i := &inbox{}
 	check := health.Inbox(i, time.Hour)
@@ -76,7 +76,7 @@ func TestInbox(t *testing.T) {
 
 	i.stats = engine.Stats{Waiting: 7, Running: 2, Dead: 1, Oldest: time.Now().Add(-2 * time.Hour)}
 	result = check(t.Context())
-	assert.Equal(t, health.StatusDegraded, result.Status, "another replica would not handle it either")
+	assert.Equal(t, health.StatusDegraded, result.Status, "another replica would not handle the event either")
 	assert.Equal(t, 7, result.Details["waiting"])
 	assert.GreaterOrEqual(t, result.Details["oldest_seconds"], 7200)
 	require.ErrorContains(t, result.Err, "longer than 1h")
@@ -92,12 +92,12 @@ func TestInbox(t *testing.T) {
 	assert.Equal(t, health.Result{Status: health.StatusFailing, Err: errDown}, check(t.Context()))
 	late, cancel := context.WithCancel(t.Context())
 	cancel()
-	assert.Equal(t, health.Result{Status: health.StatusDegraded, Err: errDown}, check(late), "it stores events, but counts them slowly")
+	assert.Equal(t, health.Result{Status: health.StatusDegraded, Err: errDown}, check(late), "the inbox stores events, but counts them slowly")
 	i.unwritable = webhook.ErrInboxClosed
 	assert.Equal(t, health.Result{Status: health.StatusFailing, Err: webhook.ErrInboxClosed}, check(t.Context()))
 }
 
-func TestAlarm(t *testing.T) {
+func TestAlarmReportsOutage(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 3, 4, 9, 0, 0, 0, time.UTC)
 	alarm, err := webhook.NewAlarm(webhook.AlarmConfig{Notify: func(context.Context, webhook.Outage) {}, Now: func() time.Time { return now }})
@@ -105,7 +105,7 @@ func TestAlarm(t *testing.T) {
 	check := health.Alarm(alarm)
 	for range 2 {
 		alarm.Observe(t.Context(), webhook.Observation{Outcome: webhook.OutcomeUnavailable, Err: webhook.ErrInbox})
-		assert.Equal(t, health.Result{Status: health.StatusOK}, check(t.Context()), "not yet one that counts")
+		assert.Equal(t, health.Result{Status: health.StatusOK}, check(t.Context()), "not yet an outage")
 	}
 	alarm.Observe(t.Context(), webhook.Observation{Outcome: webhook.OutcomeUnavailable, Err: webhook.ErrInbox})
 	assert.Equal(t, health.Result{
@@ -120,10 +120,10 @@ func TestAlarm(t *testing.T) {
 	}
 	assert.Equal(t, health.Result{
 		Status: health.StatusDegraded, Err: webhook.ErrSignatureMismatch, Details: map[string]any{"kind": "rejecting", "since": "2026-03-04T09:00:00Z"},
-	}, check(t.Context()), "the number would show strangers that their requests count")
+	}, check(t.Context()), "the number of failures must not be shown to strangers")
 }
 
-// connected returns a user who is connected.
+// connected returns a connected user with the platform and the store.
 func connected(t *testing.T, observers ...tokens.Observer) (*dispensarytest.Server, *store, *tokens.Connections, tokens.TokenSource) {
 	t.Helper()
 	platform := dispensarytest.New(t, dispensarytest.WithInMemory())
@@ -139,7 +139,7 @@ func connected(t *testing.T, observers ...tokens.Observer) (*dispensarytest.Serv
 	return platform, s, conns, connect(t, platform, conns, s, "dr-17")
 }
 
-// connect stores tokens of a user.
+// connect stores the tokens of a user.
 func connect(t *testing.T, platform *dispensarytest.Server, conns *tokens.Connections, s *store, user string) tokens.TokenSource {
 	t.Helper()
 	issued := platform.Tokens.Issue(model.User{})
@@ -151,7 +151,7 @@ func connect(t *testing.T, platform *dispensarytest.Server, conns *tokens.Connec
 	return conns.TokenSource(user)
 }
 
-// refresh has the platform asked for a new token.
+// refresh forces a refresh of the token.
 func refresh(t *testing.T, source tokens.TokenSource) error {
 	t.Helper()
 	token, err := source.Token(t.Context())
@@ -160,7 +160,7 @@ func refresh(t *testing.T, source tokens.TokenSource) error {
 	return err
 }
 
-func TestTokenRefresh(t *testing.T) {
+func TestTokenRefreshReportsPause(t *testing.T) {
 	t.Parallel()
 	platform, s, conns, source := connected(t)
 	check := health.TokenRefresh(conns)
@@ -180,7 +180,7 @@ func TestTokenRefresh(t *testing.T) {
 	assert.Greater(t, time.Until(until), time.Duration(0))
 }
 
-func TestTokensThatAreNotStored(t *testing.T) {
+func TestUnstoredTokensDegradeTokenRefresh(t *testing.T) {
 	t.Parallel()
 	delayed := make(chan struct{}, 1)
 	_, s, conns, source := connected(t, tokens.Observer{CommitDelayed: func(context.Context, tokens.CommitDelayed) { delayed <- struct{}{} }})
@@ -198,7 +198,7 @@ func TestTokensThatAreNotStored(t *testing.T) {
 	assert.Equal(t, health.StatusOK, check(t.Context()).Status)
 }
 
-func TestReconcile(t *testing.T) {
+func TestReconcileReportsMissedRuns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var stats reconcile.ClinicsStats
@@ -208,7 +208,7 @@ func TestReconcile(t *testing.T) {
 		time.Sleep(3*time.Hour + time.Second)
 		result := check(t.Context())
 		assert.Equal(t, health.StatusDegraded, result.Status)
-		assert.ErrorContains(t, result.Err, "nothing reconciles the environment")
+		assert.ErrorContains(t, result.Err, "no replica reconciles the environment")
 		assert.NotContains(t, result.Details, "pass_seconds")
 
 		stats.Taken, stats.PassBegan = time.Now(), time.Now().Add(-time.Minute)
@@ -220,14 +220,14 @@ func TestReconcile(t *testing.T) {
 		stats.Silent, stats.SilentSince, stats.Retries = 2, since, 3
 		result = check(t.Context())
 		assert.Equal(t, health.StatusDegraded, result.Status)
-		assert.ErrorContains(t, result.Err, "events come only by reconciliation")
+		assert.ErrorContains(t, result.Err, "events arrive only by reconciliation")
 		assert.Equal(t, since.UTC().Format(time.RFC3339), result.Details["silent_since"])
 		assert.Equal(t, 2, result.Details["clinics_silent"])
 		assert.Equal(t, 3, result.Details["events_retried"])
 
 		disconnected := fmt.Errorf("no user: %w", api.ErrReauthorize)
 		stats = reconcile.ClinicsStats{Taken: since, Failing: []reconcile.FailingClinic{{Since: since, Err: disconnected}, {Since: since, Err: errors.New("403")}}}
-		assert.Equal(t, health.StatusOK, status(), "it may pass")
+		assert.Equal(t, health.StatusOK, status(), "a short failure does not degrade the check")
 		time.Sleep(25 * time.Hour)
 		stats.Taken = time.Now()
 		result = check(t.Context())

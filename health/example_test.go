@@ -14,7 +14,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
 )
 
-// Serve health checks of the parts of a program.
+// Serve health checks for the parts of a program.
 func Example() {
 	var router webhook.Router
 	inbox, err := memoryinbox.New(memoryinbox.Config{Work: webhook.Work{Handle: router.Dispatch}})
@@ -31,7 +31,7 @@ func Example() {
 	mux := http.NewServeMux()
 	mux.Handle("GET /healthz", handler)
 	mux.Handle("GET /readyz", handler)
-	handler.Check(context.Background()) // in a program: go handler.Run(ctx)
+	handler.Check(context.Background()) // in your program: go handler.Run(ctx)
 
 	answer := httptest.NewRecorder()
 	mux.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/readyz", nil))

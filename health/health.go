@@ -10,30 +10,30 @@
 //	mux.Handle("GET /readyz", handler)
 //	go handler.Run(ctx)
 //
-// /healthz responds with 200 while the process lives. It checks nothing else, because a
-// restart does not bring back a database. /readyz reports whether the process should
-// receive requests, and the last result of each check.
+// /healthz responds with 200 while the process runs. It runs no checks, because a restart does
+// not repair a database. /readyz reports whether the process should receive requests, and the
+// last result of each check.
 //
 // # Usage
 //
-// [Handler.Run] runs the checks in the background, every 5 seconds. A request
-// renders the last results and queries nothing, however often it is sent. /readyz fails
-// until the first results are there, and if they are older than three intervals, because
-// the loop has ended or hangs. [Handler.Drain] makes it fail at once, before a shutdown.
+// [Handler.Run] runs the checks in the background every 5 seconds. A request returns the last
+// results without any query, so frequent requests are cheap. /readyz fails until the first
+// results exist. It also fails if the results are older than three intervals, because the loop
+// has ended or hangs. Call [Handler.Drain] before a shutdown to make it fail at once.
 //
 // # Failing and degraded
 //
-// A failing check makes /readyz respond with 503, so that a load balancer sends requests to
-// other replicas. That is right for a store that accepts no writes, and wrong for a problem
-// that all replicas share: if an event is retried for hours, the platform rejects tokens or
-// webhooks do not arrive, all replicas would leave the load balancer. Such a check is
-// degraded. /readyz reports it and responds with 200. A monitor that alerts people requests
-// /readyz?strict, which responds with 503 for both.
+// If a check is failing, /readyz responds with 503, and a load balancer sends requests to
+// other replicas. Use this for a problem of one process, such as a store that does not accept
+// writes. A problem of all replicas must not remove all of them from the load balancer: an
+// event is retried for hours, the platform rejects tokens, or webhooks do not arrive. Such a
+// check is degraded. /readyz reports it but responds with 200. For alerts, let a monitor
+// request /readyz?strict, which responds with 503 in both cases.
 //
 // # Privacy
 //
-// Responses contain numbers, times and fixed words. They contain no name or id, and no text
-// of an error, which is logged only.
+// Responses contain numbers, times and fixed words. They contain no names, IDs or error texts.
+// Error texts are only logged.
 package health
 
 import (
@@ -51,25 +51,25 @@ import (
 )
 
 const (
-	// interval is the interval of the checks.
+	// interval is the time between two runs of the checks.
 	interval = 5 * time.Second
 
-	// timeout ends the context of a check. A check that does not return soon after is failing.
+	// timeout ends the context of a check. A check is failing if it does not return soon after.
 	timeout = 2 * time.Second
 )
 
-// Status is the result of one check, or of all of them.
+// Status is the result of one check or of all checks.
 type Status string
 
-// The statuses. A degraded program is ready: see the package comment.
+// Statuses of a check. A degraded program is ready, see the package comment.
 const (
 	StatusOK       Status = "ok"
-	StatusDegraded Status = "degraded" // it works, and needs attention
-	StatusFailing  Status = "failing"  // it should not receive requests
+	StatusDegraded Status = "degraded" // works, but needs attention
+	StatusFailing  Status = "failing"  // should not receive requests
 )
 
-// Check examines one part of the program. It must return when its context ends. A check
-// never runs twice at the same time.
+// Check checks one part of the program. It must return when its context ends. Two calls of the
+// same check never overlap.
 type Check func(context.Context) Result
 
 // Result is the result of a [Check].
@@ -77,28 +77,28 @@ type Result struct {
 	// Status is [StatusOK], [StatusDegraded] or [StatusFailing].
 	Status Status
 
-	// Details are shown to every caller: numbers, times, fixed words. If they cannot be
-	// encoded as JSON, they are left out, which is logged.
+	// Details are shown to every caller: numbers, times and fixed words. If they cannot be
+	// encoded as JSON, they are omitted, and a warning is logged.
 	Details map[string]any
 
-	// Err is the reason for a status other than StatusOK. It is logged when the status
-	// changes, and never shown.
+	// Err is the reason for a status other than StatusOK. It is logged when the status changes,
+	// and never shown to callers.
 	Err error
 }
 
 // Config configures a [Handler]. Checks are required.
 type Config struct {
-	// Checks are the checks by their names, which the response contains. They run at the same
-	// time.
+	// Checks contains the checks by name. The response contains the names. All checks run at
+	// the same time.
 	Checks map[string]Check
 
-	// Logger receives a record if the status of a check changes, and if a check panics.
-	// Nil logs nothing.
+	// Logger logs changes of a check's status, omitted details, and panics of a check. Nil logs
+	// nothing.
 	Logger *slog.Logger
 }
 
-// Handler serves requests whose path ends in healthz or readyz. It responds with 200 or 503
-// and a JSON object, in which age_seconds is the age of the results:
+// Handler serves requests with a path that ends in healthz or readyz. It responds with 200 or
+// 503 and a JSON object. age_seconds is the age of the results:
 //
 //	{"status":"degraded","age_seconds":3,"checks":{"inbox":{"status":"degraded","details":{"waiting":3}}}}
 //
@@ -109,11 +109,12 @@ type Handler struct {
 	mu       sync.Mutex
 	running  map[string]*running
 	last     map[string]outcome
-	checked  time.Time // when the checks of last began; zero before the first
+	checked  time.Time // start of the last run, zero before the first
 	draining bool
 }
 
-// New returns a handler that has checked nothing yet. An error is an [*api.ArgumentError].
+// New returns a handler without results. If there are no checks, or a check is nil or has no
+// name, it returns an [*api.ArgumentError].
 func New(c Config) (*Handler, error) {
 	if len(c.Checks) == 0 {
 		return nil, &api.ArgumentError{Field: "health.Config.Checks", Reason: "is empty"}
@@ -129,11 +130,11 @@ func New(c Config) (*Handler, error) {
 	return &Handler{config: c, running: map[string]*running{}, last: map[string]outcome{}}, nil
 }
 
-// Format prints the type only.
+// Format prints only the type.
 func (h *Handler) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "health.Handler") }
 
 // Drain makes /readyz fail from now on, so that load balancers send no more requests. The
-// response shows it as the failing check "shutdown".
+// response contains "shutdown" as a failing check.
 func (h *Handler) Drain() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -177,11 +178,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cross-Origin-Resource-Policy", "same-origin")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(a) // fails only if the caller has left
+	_ = json.NewEncoder(w).Encode(a) // fails only if the caller has closed the connection
 }
 
-// ready returns the last results. They are failing if there are none yet, or none that are
-// recent.
+// ready returns the last results. They are failing if there are no results or only old ones.
 func (h *Handler) ready(now time.Time) answer {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -216,6 +216,6 @@ func (h *Handler) ready(now time.Time) answer {
 	return a
 }
 
-// stale is the age from which results are no longer believed: the last two runs of the
-// checks and the next one are overdue.
+// stale is the maximum age of valid results. Older results mean that the last two runs and the
+// next one are overdue.
 const stale = 3*interval + timeout

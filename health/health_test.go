@@ -24,7 +24,7 @@ import (
 	"github.com/dispensary-go/dispensary/health"
 )
 
-// found returns a check that finds always the same.
+// found returns a check with a constant result.
 func found(status health.Status, err error) health.Check {
 	return func(context.Context) health.Result { return health.Result{Status: status, Err: err} }
 }
@@ -36,7 +36,7 @@ func newHandler(t *testing.T, c health.Config) *health.Handler {
 	return handler
 }
 
-// answer is what the handler writes.
+// answer is the response of the handler.
 type answer struct {
 	Status health.Status
 	Age    *int `json:"age_seconds"`
@@ -55,7 +55,7 @@ func get(t *testing.T, handler http.Handler, target string) (int, answer) {
 	return recorder.Code, a
 }
 
-func TestReady(t *testing.T) {
+func TestReadyReportsChecks(t *testing.T) {
 	t.Parallel()
 	ok, degraded, failing := found(health.StatusOK, nil), found(health.StatusDegraded, errors.New("canary")), found(health.StatusFailing, errors.New("canary"))
 	for name, c := range map[string]struct {
@@ -68,8 +68,8 @@ func TestReady(t *testing.T) {
 		"one failing":  {map[string]health.Check{"a": ok, "b": failing}, health.StatusFailing, 503, 503},
 		"both":         {map[string]health.Check{"a": degraded, "b": failing, "c": degraded}, health.StatusFailing, 503, 503},
 		"no status":    {map[string]health.Check{"a": found("", nil)}, health.StatusFailing, 503, 503},
-		"a panic":      {map[string]health.Check{"a": func(context.Context) health.Result { panic("canary") }}, health.StatusFailing, 503, 503},
-		"a goexit":     {map[string]health.Check{"a": func(context.Context) health.Result { runtime.Goexit(); return health.Result{} }}, health.StatusFailing, 503, 503},
+		"panic":        {map[string]health.Check{"a": func(context.Context) health.Result { panic("canary") }}, health.StatusFailing, 503, 503},
+		"goexit":       {map[string]health.Check{"a": func(context.Context) health.Result { runtime.Goexit(); return health.Result{} }}, health.StatusFailing, 503, 503},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -82,13 +82,13 @@ func TestReady(t *testing.T) {
 			code, _ = get(t, handler, "/readyz?strict")
 			assert.Equal(t, c.strict, code)
 			code, a = get(t, handler, "/healthz?strict")
-			assert.Equal(t, 200, code, "no restart helps")
+			assert.Equal(t, 200, code, "a restart would not help")
 			assert.Equal(t, answer{Status: health.StatusOK}, a)
 		})
 	}
 }
 
-func TestNothingIsShownButDetails(t *testing.T) {
+func TestResponseContainsOnlyDetails(t *testing.T) {
 	t.Parallel()
 	handler := newHandler(t, health.Config{Checks: map[string]health.Check{"a": func(context.Context) health.Result {
 		return health.Result{Status: health.StatusFailing, Err: errors.New("canary"), Details: map[string]any{"waiting": 3}}
@@ -104,7 +104,7 @@ func TestNothingIsShownButDetails(t *testing.T) {
 	assert.Equal(t, "health.Handler", fmt.Sprintf("%+v", handler))
 }
 
-func TestOtherRequests(t *testing.T) {
+func TestHandlerRejectsOtherRequests(t *testing.T) {
 	t.Parallel()
 	handler := newHandler(t, health.Config{Checks: map[string]health.Check{"a": found(health.StatusOK, nil)}})
 	handler.Check(t.Context())
@@ -118,7 +118,7 @@ func TestOtherRequests(t *testing.T) {
 	}
 }
 
-// A check that hangs makes the program not ready, and is not started again.
+// A check that hangs makes the program not ready and is not started again.
 func TestHungCheckFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -147,7 +147,7 @@ func TestHungCheckFails(t *testing.T) {
 	})
 }
 
-// run runs a handler until the test ends.
+// run runs a handler until the end of the test.
 func run(t *testing.T, handler *health.Handler) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -164,7 +164,7 @@ func run(t *testing.T, handler *health.Handler) (stop func()) {
 	return stop
 }
 
-// Requests render the last results, however many there are, and run no check.
+// Requests return the last results and run no check, however many requests there are.
 func TestRequestsRunNoCheck(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -173,7 +173,7 @@ func TestRequestsRunNoCheck(t *testing.T) {
 			return health.Result{Status: health.StatusOK, Details: map[string]any{"run": begun.Add(1)}}
 		}}})
 		code, a := get(t, handler, "/readyz")
-		assert.Equal(t, 503, code, "nothing was checked yet")
+		assert.Equal(t, 503, code, "no check has run yet")
 		assert.Equal(t, answer{Status: health.StatusFailing, Checks: a.Checks}, a)
 		assert.Equal(t, health.StatusFailing, a.Checks["a"].Status)
 		assert.Zero(t, begun.Load())
@@ -217,7 +217,7 @@ func TestOldResultsFail(t *testing.T) {
 	})
 }
 
-// A program closes what the checks use after Run has returned.
+// After Run has returned, a program may close the resources of its checks.
 func TestRunWaitsForChecks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -234,7 +234,7 @@ func TestRunWaitsForChecks(t *testing.T) {
 		stop()
 		assert.False(t, running.Load())
 		_, a := get(t, handler, "/readyz")
-		assert.Nil(t, a.Age, "a check that was stopped has no result")
+		assert.Nil(t, a.Age, "a canceled check has no result")
 	})
 }
 
@@ -251,7 +251,7 @@ func TestDrainFailsAtOnce(t *testing.T) {
 	assert.Equal(t, 200, code)
 }
 
-func TestUnencodableDetailsAreLeftOut(t *testing.T) {
+func TestUnencodableDetailsAreOmitted(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	handler := newHandler(t, health.Config{
@@ -317,15 +317,15 @@ func TestChangesAreLoggedOnce(t *testing.T) {
 		handler.Check(t.Context())
 	}
 	assert.Equal(t, 2, bytes.Count(log.Bytes(), []byte("\n")), log.String())
-	assert.Contains(t, log.String(), "level=WARN msg=\"health of a part changed\" check=a status=failing reason=why")
+	assert.Contains(t, log.String(), "level=WARN msg=\"health check status changed\" check=a status=failing reason=why")
 	assert.Contains(t, log.String(), "level=INFO")
 }
 
-func TestNewRefuses(t *testing.T) {
+func TestNewRejectsInvalidConfig(t *testing.T) {
 	t.Parallel()
 	ok := found(health.StatusOK, nil)
 	for name, c := range map[string]health.Config{
-		"no checks": {}, "a nil check": {Checks: map[string]health.Check{"a": nil}}, "no name": {Checks: map[string]health.Check{"": ok}},
+		"no checks": {}, "nil check": {Checks: map[string]health.Check{"a": nil}}, "no name": {Checks: map[string]health.Check{"": ok}},
 	} {
 		_, err := health.New(c)
 		require.ErrorIs(t, err, api.ErrArgument, name)

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// Run runs all checks now and then every 5 seconds, until ctx ends. It returns once the
-// checks have returned, so that a program can close what they use, but does not wait for a
-// check that hangs. Call it in a goroutine of its own.
+// Run runs all checks immediately and then every 5 seconds until ctx ends. It returns after
+// the checks have returned, so a program can then close their resources. It does not wait for
+// a check that hangs. Call it in its own goroutine.
 func (h *Handler) Run(ctx context.Context) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -26,9 +26,9 @@ func (h *Handler) Run(ctx context.Context) {
 	}
 }
 
-// Check runs all checks once and waits for their results, for a little longer than
-// 2 seconds at most. It is for programs that do not call Run, and for tests. If ctx
-// ends, so do the contexts of the checks, and Check keeps the results that it has.
+// Check runs all checks once and waits for their results, for at most 2.5 seconds. The context
+// of each check ends after 2 seconds. Use Check in tests, or if you do not call Run. If ctx
+// ends, the contexts of the checks end too, and the previous results stay.
 func (h *Handler) Check(ctx context.Context) {
 	began := time.Now()
 	patience := time.NewTimer(timeout + timeout/4)
@@ -52,25 +52,25 @@ func (h *Handler) Check(ctx context.Context) {
 	h.last, h.checked = found, began
 }
 
-// running is a check under way.
+// running is a check in progress.
 type running struct {
 	done   chan struct{}
-	result outcome // once done is closed
+	result outcome // valid after done is closed
 }
 
-// outcome is the result of a check, as it is shown and logged.
+// outcome is the result of a check for responses and logs.
 type outcome struct {
 	status  Status
 	details json.RawMessage // nil for none
 	err     error
-	stack   string // if the check panicked
-	omitted bool   // the details, which cannot be encoded
+	stack   string // set if the check panicked
+	omitted bool   // details could not be encoded
 }
 
 var errSlow = errors.New("health: check takes too long")
 
-// wait returns the result of the check, or that it takes too long. A check that is done
-// counts even if another one took all the time.
+// wait returns the result of the check, or a failing outcome if the check takes too long. A
+// finished check counts even if another check has used all the time.
 func (r *running) wait(patience *time.Timer) outcome {
 	select {
 	case <-r.done:
@@ -81,12 +81,12 @@ func (r *running) wait(patience *time.Timer) outcome {
 	case <-r.done:
 		return r.result
 	case <-patience.C:
-		patience.Reset(0) // for the next check
+		patience.Reset(0) // so that the next check does not wait
 		return outcome{status: StatusFailing, err: errSlow}
 	}
 }
 
-// start starts a check, or returns the one that is under way.
+// start starts a check. If the check is still running, start returns the running one.
 func (h *Handler) start(ctx context.Context, name string, check Check) *running {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -114,8 +114,8 @@ func (h *Handler) start(ctx context.Context, name string, check Check) *running 
 	return one
 }
 
-// panicked returns the outcome of a check that panicked. Its error contains the type of the
-// value, or the text of a runtime error, which contain no data.
+// panicked returns the outcome of a check that panicked. Its error contains only the type of
+// the value or the text of a runtime error, because these contain no data.
 func panicked(value any, stack []byte) outcome {
 	text := fmt.Sprintf("with a value of type %T", value)
 	if err, ok := value.(runtime.Error); ok {
@@ -140,13 +140,13 @@ func outcomeOf(r Result) outcome {
 	return o
 }
 
-// note logs a check whose status has changed, and once what is wrong with the check itself.
+// note logs a changed status, and once each problem of the check itself.
 func (h *Handler) note(ctx context.Context, name string, o outcome) {
 	h.mu.Lock()
 	before, known := h.last[name]
 	h.mu.Unlock()
 	if o.omitted && !before.omitted {
-		h.config.Logger.LogAttrs(ctx, slog.LevelWarn, "health check returns details that cannot be encoded as JSON", slog.String("check", name))
+		h.config.Logger.LogAttrs(ctx, slog.LevelWarn, "health check details omitted: cannot be encoded as JSON", slog.String("check", name))
 	}
 	panics := o.stack != "" && before.stack == ""
 	if before.status == o.status && !panics || !known && o.status == StatusOK {
@@ -162,5 +162,5 @@ func (h *Handler) note(ctx context.Context, name string, o outcome) {
 	if panics {
 		level, attrs = slog.LevelError, append(attrs, slog.String("stack", o.stack))
 	}
-	h.config.Logger.LogAttrs(ctx, level, "health of a part changed", attrs...)
+	h.config.Logger.LogAttrs(ctx, level, "health check status changed", attrs...)
 }
