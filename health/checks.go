@@ -85,7 +85,7 @@ func Alarm(alarm *webhook.Alarm) Check {
 //   - The background refresh is paused, because the platform rejects the application or the
 //     tokens of many users.
 //   - The store does not accept refreshed tokens. Do not stop the process then, because
-//     these tokens are only in its memory.
+//     these tokens exist only in its memory.
 //
 // The details are the number of unstored tokens, and the end of the pause.
 func TokenRefresh(conns *tokens.Connections) Check {

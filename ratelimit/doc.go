@@ -7,11 +7,11 @@
 // own work has the priority of that work. All other calls are interactive, and so are token
 // refreshes that they wait for. The priorities, highest first:
 //
-//  1. interactive: a person waits
-//  2. refresh: tokens are refreshed
-//  3. event: events are handled
-//  4. reconcile: lists are reconciled
-//  5. catalog: the catalog is copied
+//   1. interactive: a person waits
+//   2. refresh: tokens are refreshed
+//   3. event: events are handled
+//   4. reconcile: lists are reconciled
+//   5. catalog: the catalog is copied
 //
 // See [api.Priority]. Requests start by these rules:
 //
@@ -39,11 +39,11 @@
 //
 // If the store fails, or does not respond within FleetConfig.Timeout, it counts as
 // unavailable. Each process then limits itself to its share: the limit divided by
-// FleetConfig.Processes. Its own requests of the last period count. Only the requests that
-// wait at the time of the failure wait for the timeout. After about five timeouts, and again
-// after each failure, the process asks the store in the background if it has requests. Once
-// the store responds, the process records the requests that it has sent without the store, so
-// they count for all processes.
+// FleetConfig.Processes. Its own requests of the last period count. The failure delays only
+// the requests that already wait, by the timeout. After about five timeouts, and again after
+// each failure, the process asks the store in the background if it has requests. Once the
+// store responds, the process records the requests that it has sent without the store, so they
+// count for all processes.
 //
 // # Limits around an outage
 //

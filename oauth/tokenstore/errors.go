@@ -28,4 +28,4 @@ var ErrUnreadable = errors.New("tokenstore: a stored token cannot be decrypted")
 
 // ErrNoResult is returned if the replica that claimed an authorization flow stored no result
 // in time. It may or may not have exchanged the code.
-var ErrNoResult = errors.New("tokenstore: the replica that claimed the authorization flow stored no result")
+var ErrNoResult = errors.New("tokenstore: the claim of the authorization flow expired without a result")

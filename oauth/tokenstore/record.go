@@ -41,8 +41,8 @@ func (k Key) Validate() error {
 // calls it first in Save, SaveVersion and Commit. Errors:
 //
 //   - an error of [Key.Validate]
-//   - an [*api.ArgumentError] if the access token is empty, or if the clinic's ID would be
-//     invalid as a user ID
+//   - an [*api.ArgumentError] if the access token is empty, or if the clinic's ID is not
+//     empty and would be invalid as a user ID
 //   - [api.ErrWrongEnvironment] if the token belongs to another environment
 func (k Key) ValidateToken(token oauth.Token) error {
 	switch err := k.Validate(); {

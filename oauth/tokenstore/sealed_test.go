@@ -158,8 +158,8 @@ func TestSealedStoreRejectsOtherEnvironment(t *testing.T) {
 	require.ErrorIs(t, err, seal.ErrTampered)
 }
 
-// requireUnreadable requires that every read of the record returns the typed error, and that
-// the record can still be replaced and deleted.
+// requireUnreadable requires every read of the record to return the typed error. It must still
+// be possible to replace and delete the record.
 func (v *vault) requireUnreadable(t *testing.T, want error) {
 	t.Helper()
 	ctx := t.Context()
@@ -223,7 +223,7 @@ func TestWritesUseCurrentKey(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// foreign is an AEAD that does not implement seal.Rotator, such as one of Tink.
+// foreign is an AEAD without the methods of seal.Rotator, such as one of Tink.
 type foreign struct{ ring *seal.KeyRing }
 
 func (f foreign) Encrypt(plaintext, place []byte) ([]byte, error) {
