@@ -7,11 +7,11 @@
 // own work has the priority of that work. All other calls are interactive, and so are token
 // refreshes that they wait for. The priorities, highest first:
 //
-//   1. interactive: a person waits
-//   2. refresh: tokens are refreshed
-//   3. event: events are handled
-//   4. reconcile: lists are reconciled
-//   5. catalog: the catalog is copied
+//  1. interactive: a person waits
+//  2. refresh: tokens are refreshed
+//  3. event: events are handled
+//  4. reconcile: lists are reconciled
+//  5. catalog: the catalog is copied
 //
 // See [api.Priority]. Requests start by these rules:
 //
