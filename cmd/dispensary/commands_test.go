@@ -57,11 +57,46 @@ func TestEveryCommandIsDocumentedAndRefusesNonsense(t *testing.T) {
 			for _, nonsense := range []string{"--no-such-flag", "--jsn=1", "-Q"} {
 				bare(t).refused("(see dispensary help", append(strings.Fields(name), nonsense)...)
 			}
-			if name != "help" && !c.HasSubCommands() {
+			if !c.HasSubCommands() {
 				assert.NotNil(t, schemaOf(t, name))
 			}
 		})
 	}
+}
+
+func TestHelpDescribesEveryCommandAsJSON(t *testing.T) {
+	t.Parallel()
+	code, out, stderr := bare(t).run("help", "--json")
+	require.Equal(t, exitDone, code, stderr)
+	assert.Equal(t, 1, assertDocuments(t, "help", out))
+	var root manual
+	require.NoError(t, json.Unmarshal([]byte(out), &root))
+	described := map[string]manual{}
+	var walk func(manual)
+	walk = func(m manual) {
+		described[strings.TrimPrefix(m.Command, "dispensary ")] = m
+		for _, child := range m.Commands {
+			walk(child)
+		}
+	}
+	walk(root)
+	for name, c := range everyCommand(t) {
+		if name != "help" {
+			assert.Equal(t, c.Long, described[name].Long, name)
+		}
+	}
+	flags := map[string]flagManual{}
+	for _, flag := range append(root.Flags, described["catalog search"].Flags...) {
+		flags[flag.Name] = flag
+	}
+	assert.Empty(t, flags["--json"].Value, "a switch")
+	assert.Equal(t, "NAME", flags["--profile"].Value)
+	assert.Equal(t, "10", flags["--limit"].Default)
+
+	code, out, stderr = bare(t).run("help", "catalog", "sync", "--json")
+	require.Equal(t, exitDone, code, stderr)
+	assert.Contains(t, out, `"command":"dispensary catalog sync"`)
+	assert.NotContains(t, out, "dispensary catalog search")
 }
 
 func TestCompletion(t *testing.T) {

@@ -102,7 +102,7 @@ The configuration comes from the library's environment variables, or with --conf
 	flags.StringVar(&p.config, "config", "", "read the configuration from `FILE`, and not from the environment")
 	flags.StringVar(&p.profile, "profile", "", "take the configuration `NAME` of the file's profiles")
 	flags.BoolVar(&p.production, "production", false, "allow what changes something in a production environment")
-	root.SetHelpCommand(helpCommand())
+	root.SetHelpCommand(newHelpCommand(p))
 	group(root, p.commands()...)
 	return root
 }
@@ -122,27 +122,5 @@ func (p *program) commands() []*cobra.Command {
 		newTriggerCommand(p),
 		newDevCommand(p),
 		newProbeCommand(p),
-	}
-}
-
-func helpCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "help [COMMAND]",
-		Short: "Show what a command does, and its flags",
-		Long:  "Help shows what a command does, with examples and all of its flags.",
-		Example: `  dispensary help
-  dispensary help fake
-  dispensary help catalog sync`,
-		RunE: func(c *cobra.Command, args []string) error {
-			topic, rest, err := c.Root().Find(args)
-			if err != nil {
-				return err
-			}
-			if len(rest) > 0 {
-				return unknownCommand(topic, rest[0])
-			}
-			topic.InitDefaultHelpFlag()
-			return topic.Help()
-		},
 	}
 }
