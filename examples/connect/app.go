@@ -16,14 +16,13 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// The paths of the application. The last element of callbackPath is what the
-// redirect address in the platform's dashboard ends with.
+// The paths of the application. The redirect URL in the platform's dashboard ends with callbackPath.
 const (
 	mountPath    = "/dispensary/"
 	callbackPath = mountPath + "callback"
 )
 
-// currentUser stands for the session of the user who is signed in to the application.
+// currentUser represents the session of the signed-in user.
 const currentUser = "practitioner-7"
 
 // app is the integrator's application.
@@ -32,15 +31,15 @@ type app struct {
 	connect http.Handler
 }
 
-// newApp sets the application up with what the platform's dashboard shows. clinicID is the
-// platform's id of the clinic of currentUser.
+// newApp creates the application with the values of the platform's dashboard. clinicID is the
+// platform's ID of the clinic of currentUser.
 func newApp(site dispensary.Site, clientID string, clientSecret dispensary.Secret, home, clinicID string) (*app, error) {
 	users, err := accounts.New(accounts.Config{
 		Applications: []oauth.Config{{
 			Site: site, ClientID: clientID, ClientSecret: clientSecret, RedirectURL: home + callbackPath,
 		}},
 		Tokens: tokens.Config{
-			Store: tokenstore.NewMemoryStore(), // a real application keeps tokens in its database
+			Store: tokenstore.NewMemoryStore(), // a real application stores tokens in its database
 			Verify: func(_ context.Context, grant tokens.Authorization) error {
 				if grant.Owner.Type != oauth.ResourceOwnerPractitioner {
 					return errors.New("connect the account of a practitioner")
@@ -60,8 +59,7 @@ func newApp(site dispensary.Site, clientID string, clientSecret dispensary.Secre
 		return nil, err
 	}
 	pages, err := users.Handler(connect.Config{
-		// A real application has its keys from where its other secrets are, and
-		// the same ones on every replica.
+		// A real application reads its keys from its secret store. All replicas use the same keys.
 		StateKeys:       []dispensary.Secret{dispensary.NewSecret(rand.Text() + rand.Text())},
 		User:            func(*http.Request) (string, error) { return currentUser, nil },
 		LoopbackCookies: true, // plain http, for development only
@@ -69,7 +67,7 @@ func newApp(site dispensary.Site, clientID string, clientSecret dispensary.Secre
 	return &app{users: users, connect: pages}, err
 }
 
-// observer is where a real application updates its pages and alerts its operators.
+// observer logs events. A real application updates its pages and alerts its operators here.
 var observer = tokens.Observer{
 	Connected: func(ctx context.Context, e tokens.Authorization) {
 		slog.InfoContext(ctx, "connected", "user", e.Key.User, "account", e.Owner.ID)
@@ -118,7 +116,7 @@ var homePage = template.Must(template.New("home").Parse(`<!DOCTYPE html>
 </html>
 `))
 
-// home shows whether the practitioner is connected, and calls the platform as them.
+// home shows whether the practitioner is connected, and calls the platform as this user.
 func (a *app) home(w http.ResponseWriter, r *http.Request) {
 	var view struct {
 		Clinic  string
@@ -135,10 +133,10 @@ func (a *app) home(w http.ResponseWriter, r *http.Request) {
 		slog.WarnContext(r.Context(), "clinic", "error", err)
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_ = homePage.Execute(w, view) // fails only when the browser went away
+	_ = homePage.Execute(w, view) // fails only if the browser has closed the connection
 }
 
-// disconnect revokes the token and forgets it.
+// disconnect revokes and deletes the token.
 func (a *app) disconnect(w http.ResponseWriter, r *http.Request) {
 	if err := a.users.Disconnect(r.Context(), currentUser); err != nil {
 		slog.WarnContext(r.Context(), "disconnect", "error", err)

@@ -1,12 +1,10 @@
-// Connect is a small web application in which a practitioner connects to the
-// dispensary platform, and disconnects:
+// Connect is a small web application. A practitioner connects to the dispensary platform and
+// disconnects:
 //
 //	go run ./examples/connect
 //
-// It starts a fake of the platform beside itself. Open the address that it
-// prints, press Connect, and sign in with an account that the platform's page
-// shows. Everything the application does stands in app.go and is what a real one
-// does; the fake is started here.
+// It also starts a fake platform. Open the printed URL, press Connect, and sign in with an account
+// from the platform's page. app.go contains the application, main.go starts the fake.
 package main
 
 import (
@@ -29,13 +27,13 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, *address, func(at string) { fmt.Println("Open", at, "in a browser; end with Ctrl-C.") }); err != nil {
+	if err := run(ctx, *address, func(at string) { fmt.Println("Open", at, "in a browser. Press Ctrl-C to stop.") }); err != nil {
 		fmt.Fprintln(os.Stderr, "connect:", err)
 		os.Exit(1)
 	}
 }
 
-// run serves until ctx ends. It calls ready with its address once it listens.
+// run serves until ctx is canceled. It calls ready with its URL when it listens.
 func run(ctx context.Context, address string, ready func(address string)) (err error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// world is the application and the platform, each with a server.
+// world contains the application and the platform, each with a server.
 type world struct {
 	home     string
 	platform *dispensarytest.Server
@@ -38,7 +38,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// user returns one of the platform's people of a type.
+// user returns a platform user of a type.
 func (w *world) user(t *testing.T, kind string) model.User {
 	t.Helper()
 	for _, user := range w.platform.Users() {
@@ -72,7 +72,7 @@ func (w *world) send(t *testing.T, method, path, site string) string {
 
 const connectPath = "/dispensary/connect?return_to=/"
 
-func TestAPractitionerConnectsAndDisconnects(t *testing.T) {
+func TestPractitionerConnectsAndDisconnects(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	assert.Contains(t, w.send(t, http.MethodGet, "/", ""), "not connected")
@@ -90,7 +90,7 @@ func TestAPractitionerConnectsAndDisconnects(t *testing.T) {
 	w.platform.Journal.CheckNoUnexpected(t)
 }
 
-func TestAPractitionerCancels(t *testing.T) {
+func TestPractitionerCancels(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	answer, err := w.platform.Browser(w.user(t, model.UserPractitioner)).Cancel(t.Context(), w.home+connectPath)
@@ -99,8 +99,7 @@ func TestAPractitionerCancels(t *testing.T) {
 	assert.Contains(t, w.send(t, http.MethodGet, "/", ""), "not connected")
 }
 
-// Members of staff have accounts of a type that the application does not accept:
-// their token is revoked at once.
+// The application does not accept staff accounts, so it revokes their tokens immediately.
 func TestStaffAreNotAccepted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -110,7 +109,7 @@ func TestStaffAreNotAccepted(t *testing.T) {
 	w.platform.Journal.CheckRequested(t, "oauth.revoke")
 }
 
-// The patients of another clinic would appear as those of the practitioner's own.
+// Otherwise the practitioner would see the patients of another clinic as their own.
 func TestAccountOfAnotherClinicIsRejected(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -123,8 +122,8 @@ func TestAccountOfAnotherClinicIsRejected(t *testing.T) {
 	assert.Contains(t, w.send(t, http.MethodGet, "/", ""), "not connected")
 }
 
-// A practitioner who was disconnected connects again.
-func TestAPractitionerConnectsAgain(t *testing.T) {
+// A disconnected practitioner connects again.
+func TestPractitionerConnectsAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for range 2 {

@@ -24,7 +24,7 @@ import (
 	"github.com/dispensary-go/dispensary/treatmentplans"
 )
 
-// A practitioner presses "Connect", authorizes on the platform's pages, and comes back.
+// A practitioner presses "Connect", authorizes on the platform's pages, and returns.
 func Example_browserFlow() {
 	mux := http.NewServeMux()
 	ehr := httptest.NewServer(mux)
@@ -42,7 +42,7 @@ func Example_browserFlow() {
 	mux.Handle("/dispensary/", pages)
 	mux.HandleFunc("/settings", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "Your settings.") })
 
-	// A browser follows the link of the button; the platform asks its user for consent.
+	// A browser follows the link of the button. The platform asks its user for consent.
 	ctx := context.Background()
 	answer, err := platform.Browser(platform.Users()[0]).Authorize(ctx, ehr.URL+"/dispensary/connect?return_to=/settings")
 	must(err)
@@ -78,7 +78,7 @@ func Example_revokedUser() {
 	must(err)
 	fmt.Println(account.Status, account.Reason)
 
-	approve(ctx, users, platform, "dr-17") // the user pressed it
+	approve(ctx, users, platform, "dr-17") // the user presses the button
 	_, err = client.Clinic.Get(ctx)
 	fmt.Println(err)
 	// Output:
@@ -87,7 +87,7 @@ func Example_revokedUser() {
 	// <nil>
 }
 
-// A page for administrators: who has to connect again, and a button to disconnect.
+// A page for administrators lists the users who must connect again, and has a button to disconnect.
 func Example_listUsers() {
 	platform, store := start(), tokenstore.NewMemoryStore()
 	defer platform.Close()
@@ -98,7 +98,7 @@ func Example_listUsers() {
 	for _, user := range []string{"dr-17", "dr-18"} {
 		client, err := users.Client(ctx, user)
 		must(err)
-		_, _ = client.Clinic.Get(ctx) // shows who is not connected any more
+		_, _ = client.Clinic.Get(ctx) // finds the revoked authorization
 	}
 
 	for account, err := range users.List(ctx, accounts.ListOptions{State: tokenstore.StateReauthorize}) {
@@ -154,7 +154,7 @@ func Example_everyUser() {
 	// dr-18 has 5 patients
 }
 
-// A keyset of Google's Tink library encrypts tokens: its AEAD is the one that Sealed needs.
+// A keyset of Google's Tink library encrypts tokens. Sealed accepts its AEAD.
 func Example_encryptWithTink() {
 	handle, err := keyset.NewHandle(aead.AES256GCMKeyTemplate()) // in production keyset.Read(reader, kmsAEAD)
 	must(err)
@@ -187,7 +187,7 @@ func Example_encryptWithTink() {
 	// copied to another user it is unreadable: true
 }
 
-// The platform of each country has an application, a token store serves both.
+// Each country's platform has its own application. One token store serves both.
 func Example_twoCountries() {
 	us, canada := start(), start(dispensarytest.WithEnvironment(api.CanadaSandbox))
 	defer us.Close()
@@ -196,7 +196,7 @@ func Example_twoCountries() {
 		Applications: []oauth.Config{application(us), application(canada)},
 		Tokens:       tokens.Config{Store: tokenstore.NewMemoryStore()},
 		Locate: func(_ context.Context, user string) (dispensary.Environment, error) {
-			if strings.HasPrefix(user, "ca-") { // your own record of the user knows
+			if strings.HasPrefix(user, "ca-") { // or from your own record of the user
 				return canada.Site().Environment, nil
 			}
 			return us.Site().Environment, nil
@@ -219,7 +219,7 @@ func Example_twoCountries() {
 	// ca-4 ca/sandbox true
 }
 
-// A call whose scope was not granted is not sent, where the API states the scope.
+// If the API documents the scope of a call and the scope was not granted, the call is not sent.
 func Example_missingScope() {
 	platform := start(dispensarytest.WithScopes("clinic:read", "patients:read"))
 	defer platform.Close()
@@ -241,7 +241,7 @@ func Example_missingScope() {
 	// sent: 0
 }
 
-// Tokens that another program has kept so far are saved once; no user has to come back.
+// Save tokens of another program once. No user has to authorize again.
 func Example_importTokens() {
 	platform := start()
 	defer platform.Close()
@@ -252,7 +252,7 @@ func Example_importTokens() {
 	_, err := store.Save(ctx, tokenstore.Key{Environment: environment, User: "dr-17"}, oauth.Token{
 		AccessToken:  dispensary.NewSecret(old.AccessToken),
 		RefreshToken: dispensary.NewSecret(old.RefreshToken),
-		ExpiresAt:    time.Now().Add(-time.Hour), // or when it expires: this one is refreshed first
+		ExpiresAt:    time.Now().Add(-time.Hour), // or the real expiry: this token is refreshed first
 		Environment:  environment,
 	})
 	must(err)

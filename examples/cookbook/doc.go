@@ -1,3 +1,3 @@
-// Package cookbook has the tasks of docs/cookbook.md that take several packages, as
-// Example functions. It contains only tests.
+// Package cookbook contains the tasks of docs/cookbook.md with several packages, as Example functions. It
+// contains only tests.
 package cookbook

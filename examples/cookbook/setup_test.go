@@ -16,22 +16,22 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// must ends the program with an error.
+// must exits the program on an error.
 func must(err error) {
 	if err != nil {
 		log.Fatal(err)
 	}
 }
 
-// start is a fake of the platform. It delivers webhooks although no user has connected and
-// no call has sent the clinic key.
+// start returns a fake platform. It delivers webhooks even without a connected user and without a call with
+// the clinic key.
 func start(options ...dispensarytest.Option) *dispensarytest.Server {
 	platform, err := dispensarytest.Start(append(options, dispensarytest.WithBehavior(behavior.DeliveryConditionsOff, behavior.IntegrationActivationFromTheStart))...)
 	must(err)
 	return platform
 }
 
-// application is what the developer dashboard shows of an application.
+// application returns the settings of an application from the developer dashboard.
 func application(platform *dispensarytest.Server) oauth.Config {
 	app := platform.Application()
 	return oauth.Config{
@@ -39,7 +39,7 @@ func application(platform *dispensarytest.Server) oauth.Config {
 	}
 }
 
-// newAccounts are the accounts of the users of an application.
+// newAccounts returns the accounts of the users of an application.
 func newAccounts(platform *dispensarytest.Server) *accounts.Accounts {
 	return newAccountsOn(platform, tokenstore.NewMemoryStore()) // in production a database
 }
@@ -53,8 +53,7 @@ func newAccountsOn(platform *dispensarytest.Server, store tokenstore.Store) *acc
 	return users
 }
 
-// revoke stands for a user who has revoked access on the platform. A call some minutes ago
-// failed for the first time.
+// revoke revokes the authorization as a user on the platform. The first call failed some minutes ago.
 func revoke(ctx context.Context, platform *dispensarytest.Server, store tokenstore.Store, user string) {
 	platform.Tokens.InvalidateAll()
 	record, err := store.Load(ctx, tokenstore.Key{Environment: platform.Site().Environment, User: user})
@@ -64,8 +63,7 @@ func revoke(ctx context.Context, platform *dispensarytest.Server, store tokensto
 	must(err)
 }
 
-// approve stands for a user who presses "Authorize" on the platform's page, and for the
-// callback that this leads to.
+// approve presses "Authorize" on the platform's page as a user, and runs the callback.
 func approve(ctx context.Context, users *accounts.Accounts, platform *dispensarytest.Server, user string) {
 	connections, err := users.Connections(platform.Site().Environment)
 	must(err)
@@ -76,7 +74,7 @@ func approve(ctx context.Context, users *accounts.Accounts, platform *dispensary
 	must(users.Connect(ctx, user, dispensary.NewSecret(back.Query().Get("code"))))
 }
 
-// textOf reads an answer.
+// textOf reads a response.
 func textOf(answer *http.Response) string {
 	defer func() { _ = answer.Body.Close() }()
 	text, err := io.ReadAll(answer.Body)

@@ -43,7 +43,7 @@ func Example_traceIntegration() {
 	app, err := integration.Open(ctx, config, integration.Setup{
 		Telemetry:        telemetry,
 		Work:             webhook.Work{Handle: func(context.Context, events.Event) error { return nil }},
-		DisableReconcile: true, // its spans would come at any time
+		DisableReconcile: true, // its spans come at random times
 	})
 	must(err)
 	ended := make(chan error, 1)

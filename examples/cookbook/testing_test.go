@@ -16,7 +16,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
 )
 
-// newReceiver returns a handler of webhooks, which counts the orders that it handles.
+// newReceiver returns a webhook handler. It sends each order number to orders.
 func newReceiver(t *testing.T, environment dispensary.Environment, secret, challenge string) (receiver *webhook.Handler, orders chan string) {
 	t.Helper()
 	orders = make(chan string, 100)
@@ -27,7 +27,7 @@ func newReceiver(t *testing.T, environment dispensary.Environment, secret, chall
 	})
 	inbox, err := memoryinbox.New(memoryinbox.Config{Work: webhook.Work{Handle: router.Dispatch}})
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = inbox.Close(context.Background()) }) // events that cannot be handled may be left
+	t.Cleanup(func() { _ = inbox.Close(context.Background()) }) // failing events may remain
 	receiver, err = webhook.NewHandler(webhook.HandlerConfig{
 		Environment: environment, Secrets: []dispensary.Secret{dispensary.NewSecret(secret)}, Challenge: dispensary.NewSecret(challenge), Inbox: inbox,
 	})
@@ -41,7 +41,7 @@ func TestOrderIsHandled(t *testing.T) {
 	app := platform.Application()
 	receiver, orders := newReceiver(t, platform.Site().Environment, app.WebhookSecret, app.ChallengeToken)
 	key := dispensary.NewSecret(platform.ClinicKey())
-	client := platform.Client(platform.Users()[0], dispensary.WithClinicKey(key)) // without a connected user nothing is delivered
+	client := platform.Client(platform.Users()[0], dispensary.WithClinicKey(key)) // the platform delivers only with a connected user
 	_, err := client.Clinic.Get(t.Context())                                      // the first call with the key activates the integration
 	require.NoError(t, err)
 

@@ -24,7 +24,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
 )
 
-// From the request to your function: the event is in a file before it is acknowledged.
+// The event is in a file before it is acknowledged.
 func Example_receiveWebhooks() {
 	platform := start()
 	defer platform.Close()
@@ -59,7 +59,7 @@ func Example_receiveWebhooks() {
 	mux.Handle("POST /webhooks/dispensary", handler)
 	ehr := httptest.NewServer(mux)
 	defer ehr.Close()
-	must(platform.Webhooks.Register(ehr.URL + "/webhooks/dispensary")) // on the dashboard
+	must(platform.Webhooks.Register(ehr.URL + "/webhooks/dispensary")) // in the dashboard
 
 	_, _, err = platform.Orders.Place(platform.Patients.All()[0].ID, model.OrderCreate{})
 	must(err)
@@ -68,8 +68,8 @@ func Example_receiveWebhooks() {
 	// Output: order R410000004
 }
 
-// A new receiver takes the place of one that kept the ids of its events in a table. The old
-// one handled an order, its response was lost, and the platform sends the event again.
+// A new receiver replaces an old one that stored event IDs in a table. The old receiver handled an order, its
+// response was lost, and the platform retries the event.
 func Example_replaceReceiver() {
 	clock := dispensarytest.FrozenClock(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC))
 	platform := start(dispensarytest.WithClock(clock))
@@ -87,18 +87,18 @@ func Example_replaceReceiver() {
 		must(json.NewDecoder(r.Body).Decode(&payload))
 		_, err := db.Exec("INSERT INTO webhook_events VALUES (?)", payload.Event.ID) // and ship the order
 		must(err)
-		w.WriteHeader(http.StatusBadGateway) // of a proxy, in place of the old receiver's response
+		w.WriteHeader(http.StatusBadGateway) // from a proxy, instead of the old receiver's response
 	})))
 	patient := platform.Patients.All()[0].ID
 	_, _, err = platform.Orders.Place(patient, model.OrderCreate{})
 	must(err)
 	clock.Advance(0) // the platform sends the event
 
-	// Stop the old receiver before the new one starts, which then finds all of its events.
+	// Stop the old receiver before the new one starts, so the new one finds all old events.
 	handled := make(chan string)
 	var router webhook.Router
 	router.OnOrderPlaced(func(ctx context.Context, order events.OrderEvent) error {
-		var before bool // drop the table after 30 days, when the platform sends none of its events again
+		var before bool // drop the table after 30 days, because the platform repeats no older event
 		err := db.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM webhook_events WHERE event_id = ?)", order.ID).Scan(&before)
 		if err != nil {
 			return err
@@ -119,7 +119,7 @@ func Example_replaceReceiver() {
 	})
 	must(err)
 	must(platform.Webhooks.RegisterHandler(handler))
-	clock.Advance(time.Minute) // the platform sends it again
+	clock.Advance(time.Minute) // the platform retries
 	fmt.Print(<-handled)
 	_, _, err = platform.Orders.Place(patient, model.OrderCreate{})
 	must(err)
@@ -131,7 +131,7 @@ func Example_replaceReceiver() {
 	// R410000005 already handled: false
 }
 
-// Two applications have one address: the path says whose webhook it is.
+// Two applications share one URL. The path selects the tenant.
 func Example_tenants() {
 	us, canada := start(), start(dispensarytest.WithEnvironment(api.CanadaSandbox))
 	defer us.Close()
@@ -155,7 +155,7 @@ func Example_tenants() {
 	}}})
 	must(err)
 	handler, err := webhook.NewHandler(webhook.HandlerConfig{
-		Inbox:  inbox, // its keys name the environment
+		Inbox:  inbox, // event keys contain the environment
 		Tenant: func(r *http.Request) (*webhook.Tenant, error) { return tenants[r.PathValue("application")], nil },
 	})
 	must(err)
@@ -176,19 +176,19 @@ func Example_tenants() {
 	// order in ca/sandbox
 }
 
-// The secret is rotated in three steps, and no webhook is refused in any of them: the
-// program learns the new secret, the dashboard is switched, the program forgets the old.
+// The secret is rotated in three steps without rejected webhooks. Add the new secret to the program, change
+// the dashboard, then remove the old secret.
 func Example_rotateWebhookSecret() {
 	oldSecret, newSecret := dispensary.NewSecret("whsec_last_year_0123456789"), dispensary.NewSecret("whsec_this_year_0123456789")
 	body := []byte(`{"event":{"id":"evt_1","type":"clinic_key.activated"}}`)
 	for _, step := range []struct {
 		secrets  []dispensary.Secret // of webhook.HandlerConfig, or of a verifier by itself
-		signedBy dispensary.Secret   // what the dashboard has
+		signedBy dispensary.Secret   // the secret in the dashboard
 	}{
 		{[]dispensary.Secret{newSecret, oldSecret}, oldSecret},
 		{[]dispensary.Secret{newSecret, oldSecret}, newSecret},
 		{[]dispensary.Secret{newSecret}, newSecret},
-		{[]dispensary.Secret{newSecret}, oldSecret}, // nothing signs with it any more
+		{[]dispensary.Secret{newSecret}, oldSecret}, // no longer used
 	} {
 		verifier, err := webhook.NewVerifier(webhook.VerifierConfig{Secrets: step.secrets})
 		must(err)
@@ -201,8 +201,7 @@ func Example_rotateWebhookSecret() {
 	// webhook: signature does not match
 }
 
-// An update that comes late does not bring back what has changed since: the handler
-// reads the plan in place of what the event says.
+// A late update does not restore an old state, because the handler reads the plan instead of the event.
 func Example_outOfOrder() {
 	clock := dispensarytest.FrozenClock(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC))
 	platform := start(dispensarytest.WithClock(clock))
@@ -232,7 +231,7 @@ func Example_outOfOrder() {
 
 	platform.Fault(model.Fault{Effect: model.EffectDeliveryReordered, Delay: time.Minute, Times: 1})
 	plan := platform.Plans.All()[0].ID
-	_, _, err = platform.Plans.Update(plan, model.PlanUpdate{}) // this one is late
+	_, _, err = platform.Plans.Update(plan, model.PlanUpdate{}) // arrives late
 	must(err)
 	_, _, err = platform.Plans.Cancel(plan)
 	must(err)
@@ -245,7 +244,7 @@ func Example_outOfOrder() {
 	// the plan is cancelled
 }
 
-// The address failed until the platform switched it off. What was missed is found.
+// The endpoint failed until the platform disabled it. The reconciler recovers the missed events.
 func Example_disabledEndpoint() {
 	clock := dispensarytest.FrozenClock(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC))
 	platform := start(dispensarytest.WithClock(clock))
@@ -268,7 +267,7 @@ func Example_disabledEndpoint() {
 	})
 	inbox, err := memoryinbox.New(memoryinbox.Config{Work: webhook.Work{Handle: router.Dispatch}})
 	must(err)
-	must(platform.Webhooks.Enable()) // on the dashboard, once the receiver works again
+	must(platform.Webhooks.Enable()) // in the dashboard, after the receiver works again
 	client := platform.Client(platform.Users()[0])
 	practice, err := client.Clinic.Get(context.Background())
 	must(err)

@@ -1,12 +1,10 @@
-// Ehr is a health record that integrates the dispensary: three clinics in two countries,
-// whose practitioners connect their accounts, search the catalog while they type, write plans
-// from protocols, and see what becomes of them.
+// Ehr is an electronic health record (EHR) for three clinics in two countries. Practitioners connect their
+// accounts, search the catalog on every keystroke, create plans from protocols, and see the orders.
 //
 //	go run ./examples/ehr
 //
-// Without a configuration it starts a fake of the platform for each country and keeps all
-// in SQLite. For real ones, and tokens in PostgreSQL, set the variables of integration.Load
-// and EHR_CLINICS.
+// Without a configuration it starts a fake platform for each country and stores everything in SQLite. For real
+// platforms, and tokens in PostgreSQL, set the variables of integration.Load and EHR_CLINICS.
 package main
 
 import (
@@ -54,7 +52,7 @@ func main() {
 	}
 }
 
-// run serves with what is configured, or with fakes of the platform if nothing is.
+// run serves with the configured platforms, or with fakes if none is configured.
 func run(ctx context.Context, address string) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
@@ -68,15 +66,15 @@ func run(ctx context.Context, address string) error {
 	return serve(ctx, config, clinics, listener)
 }
 
-// ehr is the health record.
+// ehr is the application.
 type ehr struct {
 	dispensary *integration.Integration
-	clinics    map[string]string // the platform's id of the clinic of each practice
+	clinics    map[string]string // the platform's clinic ID of each practice
 	products   map[dispensary.Environment]*products
 	brands     catalogsync.BrandCache
 }
 
-// serve opens the integration and serves until ctx ends or the server fails.
+// serve opens the integration and serves until ctx is canceled or the server fails.
 func serve(ctx context.Context, config integration.Config, clinics map[string]string, listener net.Listener) (err error) {
 	e := ehr{clinics: clinics, products: map[dispensary.Environment]*products{dispensary.USSandbox: newProducts(), dispensary.CanadaSandbox: newProducts()}}
 	var router webhook.Router
@@ -96,7 +94,7 @@ func serve(ctx context.Context, config integration.Config, clinics map[string]st
 			slog.InfoContext(r.Context(), "the operator opens the body of an event", "key", key.String())
 			return nil
 		}}},
-		Drain:  -1, // no load balancer is in front of it
+		Drain:  -1, // no load balancer
 		Logger: slog.Default(),
 	})
 	if err != nil {
@@ -112,12 +110,12 @@ func serve(ctx context.Context, config integration.Config, clinics map[string]st
 	return e.dispensary.Serve(ctx, &http.Server{Handler: e.routes(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second}, listener)
 }
 
-// user is a user of the health record.
+// user is a user of the EHR.
 type user struct {
 	Name, Clinic string
 	Practice     string // the key of ehr.clinics
 	Environment  dispensary.Environment
-	Home         string // the first page; the list of patients if it is empty
+	Home         string // the first page; empty means the list of patients
 	Account      accounts.Account
 }
 
@@ -133,7 +131,7 @@ func (e *ehr) verify(_ context.Context, grant tokens.Authorization) error {
 	return errors.New("the account belongs to another clinic")
 }
 
-// users are those of the health record, by its own ids. The operator sees no patients.
+// users contains the users by the EHR's own IDs. The operator sees no patients.
 var users = map[string]user{
 	"osei":        {Name: "Dr. Amara Osei", Clinic: "Maple Hollow, Portland", Practice: "maple-hollow", Environment: dispensary.USSandbox},
 	"fitzwilliam": {Name: "Dr. Dmitri Fitzwilliam", Clinic: "Two Rivers, Salem", Practice: "two-rivers", Environment: dispensary.USSandbox},
@@ -167,14 +165,14 @@ func (e *ehr) routes() http.Handler {
 	return http.NewCrossOriginProtection().Handler(mux) // no other site can send a form
 }
 
-// signIn believes what the form says: a real health record has passwords, and sessions
-// that cannot be made up. The cookie is Lax as users come back from the platform's page.
+// signIn trusts the form. A real EHR has passwords and sessions that cannot be forged. The cookie is Lax,
+// because users return from the platform's page.
 func signIn(w http.ResponseWriter, r *http.Request) {
 	http.SetCookie(w, &http.Cookie{Name: "user", Value: r.FormValue("user"), Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode})
 	http.Redirect(w, r, cmp.Or(users[r.FormValue("user")].Home, "/"), http.StatusSeeOther)
 }
 
-// signedIn returns the id of the user who is signed in.
+// signedIn returns the ID of the signed-in user.
 func signedIn(r *http.Request) (string, error) {
 	cookie, err := r.Cookie("user")
 	if err != nil {
@@ -183,7 +181,7 @@ func signedIn(r *http.Request) (string, error) {
 	return cookie.Value, nil
 }
 
-// page is a page for practitioners. It sends users where they have to go first.
+// page is a page for practitioners. It redirects other users to their first page.
 func (e *ehr) page(serve func(http.ResponseWriter, *http.Request, user, *dispensary.Client) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id, _ := signedIn(r)
@@ -202,7 +200,7 @@ func (e *ehr) page(serve func(http.ResponseWriter, *http.Request, user, *dispens
 		switch problem := dispensary.ProblemOf(err).For(); {
 		case problem == nil:
 		case problem.Reauthorize:
-			show(w, http.StatusOK, "Connect the dispensary", u, nil) // a page to go on from, not a failure
+			show(w, http.StatusOK, "Connect the dispensary", u, nil) // not a failure: the page has a button to connect
 		default:
 			slog.WarnContext(r.Context(), "page", "path", r.URL.Path, "error", err)
 			show(w, problem.Status, "Something went wrong", u, problem)
@@ -223,16 +221,16 @@ func show(w http.ResponseWriter, status int, name string, u user, view any) erro
 	return templates.ExecuteTemplate(w, name, map[string]any{"Title": name, "User": u, "View": view})
 }
 
-// planChanged stores the state of a plan, both or neither with that its event is handled.
+// planChanged stores the state of a plan in the transaction that marks the event as handled.
 func planChanged(ctx context.Context, event events.TreatmentPlanEvent) error {
 	return sqlinbox.InTransaction(ctx, func(ctx context.Context, tx sqlinbox.Tx) error {
 		return store(ctx, tx, event.ClinicID, event.Object.Patient.ID, care{event.Object.ID, "Plan", string(event.Object.State)})
 	})
 }
 
-// orderPlaced stores an order as it is now: what its event has is not documented. The call
-// comes before the transaction, for which other events wait. Where no practitioner of the
-// clinic is connected the event is a dead letter, which the operator replays later.
+// orderPlaced stores the current order, because the fields of its event are not documented. It calls the
+// platform before the transaction, so other events do not wait. If no practitioner of the clinic is
+// connected, the event becomes a dead letter, and the operator replays it later.
 func (e *ehr) orderPlaced(ctx context.Context, event events.OrderEvent) error {
 	practice, err := e.dispensary.Accounts.ForClinic(ctx, webhook.HandlingFrom(ctx).Key.Environment, event.ClinicID, accounts.ClinicOptions{})
 	if errors.Is(err, dispensary.ErrReauthorize) {
@@ -250,7 +248,7 @@ func (e *ehr) orderPlaced(ctx context.Context, event events.OrderEvent) error {
 	})
 }
 
-// store writes what becomes of a patient.
+// store writes the state of a plan or an order of a patient.
 func store(ctx context.Context, db sqlinbox.Tx, clinicID, patientID string, c care) error {
 	_, err := db.ExecContext(ctx, `INSERT INTO care VALUES (?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET text = excluded.text`, c.ID, clinicID, patientID, c.Kind, c.Text)
 	return err
@@ -259,7 +257,7 @@ func store(ctx context.Context, db sqlinbox.Tx, clinicID, patientID string, c ca
 // care is a plan or an order of a patient.
 type care struct{ ID, Kind, Text string }
 
-// patients lists the patients of the clinic, and the protocols that plans start from.
+// patients lists the patients of the clinic and the protocols for plans.
 func (e *ehr) patients(w http.ResponseWriter, r *http.Request, u user, client *dispensary.Client) error {
 	patients, err := client.Clinic.Patients.List().Page(r.Context())
 	if err != nil {
@@ -291,8 +289,8 @@ func (e *ehr) patients(w http.ResponseWriter, r *http.Request, u user, client *d
 	return show(w, http.StatusOK, "Patients", u, map[string]any{"Patients": patients.Items, "Protocols": protocols.Items, "Care": known, "Made": r.FormValue("made")})
 }
 
-// makePlan makes a plan if the catalog has its products, and returns its id. What is made here
-// comes with no webhook.
+// makePlan creates a plan if its products are available, and returns its ID. The platform sends no webhook
+// for plans that this application creates.
 func (e *ehr) makePlan(r *http.Request, u user, client *dispensary.Client, protocol *treatmentplans.Protocol, choices treatmentplans.PlanChoices) (string, error) {
 	plan, err := protocol.NewPlan(choices)
 	if err != nil {
@@ -318,7 +316,7 @@ func (e *ehr) plan(w http.ResponseWriter, r *http.Request, u user, client *dispe
 	if r.Method == http.MethodPost {
 		id, err := e.makePlan(r, u, client, protocol, choices)
 		if err == nil {
-			http.Redirect(w, r, "/?made="+url.QueryEscape(id)+"#made", http.StatusSeeOther) // the page has the name, the URL only an id
+			http.Redirect(w, r, "/?made="+url.QueryEscape(id)+"#made", http.StatusSeeOther) // the page shows the name, the URL only an ID
 			return nil
 		}
 		if problem = choices.ProblemOf(err).For(fieldsOf(protocol)...); problem.Status != http.StatusUnprocessableEntity {
@@ -336,10 +334,10 @@ func (e *ehr) plan(w http.ResponseWriter, r *http.Request, u user, client *dispe
 	return show(w, problem.Status, "New plan", u, map[string]any{"Protocol": protocol, "Names": names, "Form": r.Form, "ID": choices.Metadata.ID, "Problem": problem, "Inputs": inputs})
 }
 
-// inputs are the fields that the form has for each recommendation, and those of the request.
+// inputs are the form fields of each recommendation and of the request.
 var inputs = [][2]string{{"omit", "variant_id"}, {"units", "units_to_purchase"}, {"info", "dosage.additional_info"}}
 
-// fieldsOf returns the fields of the request that the form has.
+// fieldsOf returns the request fields of the form.
 func fieldsOf(protocol *treatmentplans.Protocol) (fields []string) {
 	for i := range protocol.Recommendations {
 		for _, input := range inputs {
@@ -349,7 +347,7 @@ func fieldsOf(protocol *treatmentplans.Protocol) (fields []string) {
 	return fields
 }
 
-// choicesOf reads the form. Its id makes one plan of a form that is sent twice.
+// choicesOf reads the form. Its ID makes a repeated submission create one plan.
 func choicesOf(r *http.Request, practitioner string, protocol *treatmentplans.Protocol) treatmentplans.PlanChoices {
 	c := treatmentplans.PlanChoices{
 		PractitionerID: practitioner, Metadata: clinic.Metadata{ID: cmp.Or(r.FormValue("id"), rand.Text())},
@@ -357,9 +355,9 @@ func choicesOf(r *http.Request, practitioner string, protocol *treatmentplans.Pr
 	}
 	for i, line := range protocol.Recommendations {
 		at := strconv.Itoa(i)
-		units, err := strconv.Atoi(cmp.Or(r.FormValue("units"+at), "0")) // 0: as many as the protocol recommends
+		units, err := strconv.Atoi(cmp.Or(r.FormValue("units"+at), "0")) // 0 means the number of the protocol
 		if err != nil {
-			units = -1 // no number is refused
+			units = -1 // rejected
 		}
 		choice := treatmentplans.RecommendationChoice{Omit: r.FormValue("omit"+at) != "", UnitsToPurchase: units}
 		switch info := r.FormValue("info" + at); {
@@ -373,7 +371,7 @@ func choicesOf(r *http.Request, practitioner string, protocol *treatmentplans.Pr
 	return c
 }
 
-// checkout leads to the platform's page on which the patient pays in the office.
+// checkout redirects to the platform's page for payment in the office.
 func checkout(w http.ResponseWriter, r *http.Request, u user, client *dispensary.Client) error {
 	page, err := client.TreatmentPlans.InOfficeCheckout(r.Context(), r.PathValue("plan"))
 	if err == nil {

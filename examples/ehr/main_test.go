@@ -25,17 +25,16 @@ import (
 	"github.com/dispensary-go/dispensary/internal/testkit/postgrestest"
 )
 
-// fixture is the program behind an address that stays when the program is started again,
-// and the platforms.
+// fixture contains the platforms and the program. The program keeps its URL across restarts.
 type fixture struct {
 	*testing.T
 	*fakes.Fakes
 	home    string
 	program atomic.Value // http.Handler
-	stop    func() error // ends the program
+	stop    func() error // stops the program
 }
 
-// everywhere runs a test with tokens in SQLite, and in PostgreSQL.
+// everywhere runs a test with tokens in SQLite and in PostgreSQL.
 func everywhere(t *testing.T, test func(f *fixture)) {
 	t.Parallel()
 	for name, store := range map[string]func(t *testing.T) string{"SQLite": func(*testing.T) string { return "" }, "PostgreSQL": func(t *testing.T) string { return postgrestest.Schema(t) }} {
@@ -79,7 +78,7 @@ func (f *fixture) start() {
 	}
 }
 
-// person is a browser whose user is signed in to the health record.
+// person is a browser of a signed-in user.
 type person struct {
 	*fixture
 	browser *http.Client
@@ -119,7 +118,7 @@ func (p *person) get(path string) string {
 	return page
 }
 
-// isAskedToConnect expects the page with the link to the connect page.
+// isAskedToConnect expects the page with a link to the connect page.
 func (p *person) isAskedToConnect(path string) string {
 	p.Helper()
 	status, page := p.read(p.browser.Get(p.home + path))
@@ -133,13 +132,13 @@ func (p *person) send(path string, form url.Values) (int, string) {
 	return p.read(p.browser.PostForm(p.home+path, form))
 }
 
-// sees waits until a page has a text.
+// sees waits until a page contains a text.
 func (p *person) sees(path, text string) {
 	p.Helper()
 	require.Eventually(p, func() bool { return strings.Contains(p.get(path), text) }, time.Minute, 10*time.Millisecond, text)
 }
 
-// field returns the value of a field that is not shown.
+// field returns the value of a hidden field.
 func (p *person) field(page, name string) string {
 	p.Helper()
 	found := regexp.MustCompile(`type="hidden" name="` + name + `" value="([^"]*)"`).FindStringSubmatch(page)
@@ -147,7 +146,7 @@ func (p *person) field(page, name string) string {
 	return found[1]
 }
 
-// order lets a patient order, and waits until the program has acknowledged the webhook.
+// order places an order of a patient, and waits until the program has acknowledged the webhook.
 func (f *fixture) order(platform *dispensarytest.Server, patient model.Patient) model.Order {
 	f.Helper()
 	order, event, err := platform.Orders.Place(patient.ID, model.OrderCreate{})
@@ -166,8 +165,7 @@ func patientOf(platform *dispensarytest.Server, account model.User) model.Patien
 	panic("the clinic has no patient")
 }
 
-// Three practitioners of three clinics connect. Each sees the patients of their own
-// clinic, and what becomes of them.
+// Three practitioners of three clinics connect. Each sees the patients and orders of their own clinic.
 func TestThreeClinics(t *testing.T) {
 	everywhere(t, func(f *fixture) {
 		accounts := f.Users()
@@ -183,14 +181,14 @@ func TestThreeClinics(t *testing.T) {
 			order := f.order(platforms[i], patientOf(platforms[i], accounts[i]))
 			p.sees("/", order.Number)
 			assert.Contains(f, p.get("/"), order.Number+", $")
-			if platforms[i] == f.US { // the two platforms number their orders alike
+			if platforms[i] == f.US { // both platforms use the same order numbers
 				assert.NotContains(f, people[1-i].get("/"), order.Number)
 			}
 		}
 	})
 }
 
-// Products are found in memory. The chosen one is read from the platform again.
+// The search runs in memory. The program reads the chosen product from the platform again.
 func TestProductSearch(t *testing.T) {
 	everywhere(t, func(f *fixture) {
 		p, canadian := f.person("osei"), f.person("whitcombe")
@@ -229,8 +227,8 @@ func TestProductSearch(t *testing.T) {
 	})
 }
 
-// A practitioner who can sign in to an account of another clinic may not connect it: its
-// patients would appear as those of the practitioner's own clinic.
+// A practitioner cannot connect an account of another clinic. Otherwise its patients would appear as those of
+// the practitioner's own clinic.
 func TestAccountOfAnotherClinicIsRejected(t *testing.T) {
 	everywhere(t, func(f *fixture) {
 		p := f.person("fitzwilliam")
@@ -251,9 +249,9 @@ func TestAccountOfAnotherClinicIsRejected(t *testing.T) {
 	})
 }
 
-// A plan is written from a protocol. What is wrong is said beside the line it is about,
-// and what becomes of the plan comes by webhook.
-func TestAPlanFromAProtocol(t *testing.T) {
+// A practitioner creates a plan from a protocol. Errors appear next to their lines, and webhooks update the
+// state of the plan.
+func TestPractitionerCreatesPlanFromProtocol(t *testing.T) {
 	everywhere(t, func(f *fixture) {
 		account := f.Users()[0]
 		p, other := f.person("osei"), f.person("fitzwilliam")
@@ -287,7 +285,7 @@ func TestAPlanFromAProtocol(t *testing.T) {
 		form.Set("state", "odd")
 		status, page = p.send(path, form)
 		assert.Equal(f, http.StatusUnprocessableEntity, status)
-		assert.Contains(f, page, "Please check your entries.</p><ul>\n<li>State ", "the form has no field for it")
+		assert.Contains(f, page, "Please check your entries.</p><ul>\n<li>State ", "an error without a field in the form")
 		form.Del("state")
 		form.Del("info0")
 
@@ -309,7 +307,7 @@ func TestAPlanFromAProtocol(t *testing.T) {
 		_, _, err = f.US.Products.UpdateVariant(read.Recommendations[1].VariantID, model.VariantUpdate{Status: &available})
 		require.NoError(f, err)
 		before := len(f.US.Plans.All())
-		for range 2 { // it was sent twice
+		for range 2 { // a repeated submission
 			status, page = p.send(path, form)
 			assert.Equal(f, http.StatusOK, status, "after the redirect")
 			assert.Contains(f, page, ">The plan for "+patient.FirstName+" "+patient.LastName+" was made.</p>")
@@ -342,9 +340,9 @@ func TestAPlanFromAProtocol(t *testing.T) {
 	})
 }
 
-// An order of a clinic without a connected user is a dead letter. Once there is one, the
-// operator replays it.
-func TestADeadLetterIsReplayed(t *testing.T) {
+// An order of a clinic without a connected user becomes a dead letter. After a user connects, the operator
+// replays it.
+func TestOperatorReplaysDeadLetter(t *testing.T) {
 	everywhere(t, func(f *fixture) {
 		account := f.Users()[1]
 		order := f.order(f.US, patientOf(f.US, account))
@@ -354,7 +352,7 @@ func TestADeadLetterIsReplayed(t *testing.T) {
 		found := key.FindStringSubmatch(operator.get("/operations/events?state=dead"))
 		require.NotNil(f, found)
 		assert.NotContains(f, practitioner.get("/operations/events?state=dead"), "order.placed", "this is not for practitioners")
-		assert.Contains(f, operator.get("/"), "Sign in", "nor are patients for operators")
+		assert.Contains(f, operator.get("/"), "Sign in", "operators see no patients")
 
 		practitioner.connect(f.US, account)
 		assert.NotContains(f, practitioner.get("/"), order.Number)
@@ -367,9 +365,8 @@ func TestADeadLetterIsReplayed(t *testing.T) {
 	})
 }
 
-// What was accepted and could not be handled before the program ended is handled when it
-// is there again, and its users are still connected.
-func TestTheProgramEnds(t *testing.T) {
+// Accepted events that were not handled before a restart are handled afterwards. Users stay connected.
+func TestRestartKeepsEventsAndUsers(t *testing.T) {
 	everywhere(t, func(f *fixture) {
 		account := f.Users()[0]
 		p := f.person("osei")
@@ -384,8 +381,8 @@ func TestTheProgramEnds(t *testing.T) {
 	})
 }
 
-// Forms of other sites, and people who are not signed in, change and see nothing.
-func TestWhoMayDoWhat(t *testing.T) {
+// Forms of other sites and signed-out users change and see nothing.
+func TestForeignAndSignedOutRequestsAreRejected(t *testing.T) {
 	everywhere(t, func(f *fixture) {
 		stranger := f.person("nobody@example.com")
 		for _, path := range []string{"/", "/catalog", "/search", "/patients/x/plan", "/operations/", "/operations/events?state=dead"} {

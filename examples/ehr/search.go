@@ -12,10 +12,10 @@ import (
 	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 )
 
-// products is the catalog of one country in memory. It is searched for every letter that a
-// practitioner types, without a request to the platform.
+// products is the catalog of one country in memory. It is searched on every keystroke, without a request to
+// the platform.
 type products struct {
-	mu       sync.Mutex // held while the catalog is read
+	mu       sync.Mutex // held during a copy of the catalog
 	read     time.Time
 	store    catalogstore.Store
 	searcher catalogsync.Searcher
@@ -23,7 +23,7 @@ type products struct {
 
 func newProducts() *products { return &products{store: catalogsync.NewMemoryStore()} }
 
-// get returns the catalog. It reads it with the client of the first user, and again if it is
+// get returns the catalog. It copies the catalog with the client of the first user, and again if the copy is
 // older than an hour.
 func (p *products) get(ctx context.Context, client *dispensary.Client) (*catalogsync.Searcher, error) {
 	p.mu.Lock()
@@ -42,7 +42,7 @@ func (p *products) get(ctx context.Context, client *dispensary.Client) (*catalog
 	return &p.searcher, nil
 }
 
-// sync brings the store and the searcher up to date.
+// sync updates the store and the searcher.
 func (p *products) sync(ctx context.Context, client *dispensary.Client) error {
 	syncer, err := catalogsync.NewSyncer(catalogsync.SyncerConfig{Catalog: client.Catalog, Store: p.store, Prefetch: 4, Logger: slog.Default()})
 	if err != nil {
@@ -54,8 +54,8 @@ func (p *products) sync(ctx context.Context, client *dispensary.Client) error {
 	return p.searcher.Load(ctx, p.store)
 }
 
-// permitted returns the brands that the user's clinic may order. If they cannot be read, all
-// brands are shown, and the page does not claim that they are the clinic's.
+// permitted returns the brands that the user's clinic may order. If it cannot load them, the page shows all
+// brands and does not claim that the clinic may order them.
 func (e *ehr) permitted(ctx context.Context, u user, client *dispensary.Client) *catalogsync.PermittedBrands {
 	brands, err := e.brands.Get(ctx, u.Account.Clinic.ID, client.Catalog.Brands)
 	if err != nil && ctx.Err() == nil {
@@ -75,7 +75,7 @@ func (e *ehr) search(w http.ResponseWriter, r *http.Request, u user, client *dis
 	return err
 }
 
-// catalog is the page of the search. Without scripts a button searches.
+// catalog is the search page. Without scripts it has a button.
 func (e *ehr) catalog(w http.ResponseWriter, r *http.Request, u user, client *dispensary.Client) error {
 	searcher, err := e.products[u.Environment].get(r.Context(), client)
 	if err != nil {
@@ -89,7 +89,7 @@ func (e *ehr) catalog(w http.ResponseWriter, r *http.Request, u user, client *di
 	return show(w, http.StatusOK, "Catalog", u, map[string]any{"Query": query, "Result": result})
 }
 
-// variant reads a product again before it is prescribed: it may be discontinued since.
+// variant reads a product again before it is prescribed, because it may be discontinued by now.
 func (e *ehr) variant(w http.ResponseWriter, r *http.Request, u user, client *dispensary.Client) error {
 	variant, err := client.Catalog.Variants.Get(r.Context(), r.PathValue("variant"))
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/publish"
 )
 
-// settings are what a real program reads from its configuration.
+// settings are the values that a real program reads from its configuration.
 type settings struct {
 	scene.Settings
 	address string
@@ -29,14 +29,14 @@ type settings struct {
 	handle  func(context.Context, events.OrderEvent) error
 }
 
-// deadLetters is the topic of events that were given up.
+// deadLetters is the topic of dead letters.
 func (s settings) deadLetters() string { return s.name + "_dead" }
 
-// receiver publishes webhooks, and handles what it and others have published.
+// receiver publishes webhooks, and handles its own and other replicas' events.
 type receiver struct {
 	http.Handler
 	settings   settings
-	conn       *nats.Conn // of everything
+	conn       *nats.Conn // shared by all parts
 	publisher  message.Publisher
 	subscriber message.Subscriber
 	router     *message.Router
@@ -70,9 +70,8 @@ func newReceiver(ctx context.Context, s settings) (r *receiver, err error) {
 	return r, r.consume(ctx, s.work())
 }
 
-// work says how events are handled. Its limits decide how long NATS waits for an
-// acknowledgement, and so how long an event waits that was sent to a replica which
-// stopped before it began with it.
+// work configures the handling of events. Its time limits set how long NATS waits for an acknowledgement.
+// If a replica stops before it starts an event, the event waits that long.
 func (s settings) work() webhook.Work {
 	var handlers webhook.Router
 	handlers.OnOrderPlaced(s.handle)
@@ -83,7 +82,7 @@ func (s settings) work() webhook.Work {
 	}
 }
 
-// connect connects to NATS, and makes publisher and subscriber.
+// connect connects to NATS and creates the publisher and the subscriber.
 func (r *receiver) connect(ctx context.Context) (err error) {
 	if r.conn, err = nats.Connect(r.settings.address, nats.MaxReconnects(-1)); err != nil {
 		return err
@@ -95,7 +94,7 @@ func (r *receiver) connect(ctx context.Context) (err error) {
 	}
 	r.publisher, err = watermillnats.NewPublisherWithNatsConn(r.conn, watermillnats.PublisherPublishConfig{
 		Marshaler: &watermillnats.NATSMarshaler{}, SubjectCalculator: watermillnats.DefaultSubjectCalculator,
-		JetStream: watermillnats.JetStreamConfig{TrackMsgId: true}, // what is published twice within two minutes is dropped
+		JetStream: watermillnats.JetStreamConfig{TrackMsgId: true}, // drops messages published twice within 2 minutes
 	}, nil)
 	if err != nil {
 		return err
@@ -104,8 +103,8 @@ func (r *receiver) connect(ctx context.Context) (err error) {
 	return err
 }
 
-// provide makes the stream of a topic and the consumer that all replicas share, where
-// they are not there. In production streams have three replicas.
+// provide creates the stream of a topic and its consumer, shared by all replicas, if they do not exist.
+// In production, use streams with three replicas.
 func (r *receiver) provide(ctx context.Context, topic string) error {
 	js, err := jetstream.New(r.conn)
 	if err != nil {
@@ -124,12 +123,12 @@ func (r *receiver) provide(ctx context.Context, topic string) error {
 	return err
 }
 
-// subscribe makes the subscriber of a topic.
+// subscribe creates the subscriber of a topic.
 func (r *receiver) subscribe(topic string) (message.Subscriber, error) {
 	return watermillnats.NewSubscriberWithNatsConn(r.conn, watermillnats.SubscriberSubscriptionConfig{
 		QueueGroupPrefix: topic, AckWaitTimeout: publish.MaxHandling(r.settings.work()),
 		JetStream: watermillnats.JetStreamConfig{
-			DurablePrefix:    topic, // that of provide: a consumer that Watermill makes ends with its subscriber
+			DurablePrefix:    topic, // the consumer of provide, because Watermill deletes its own consumers with the subscriber
 			SubscribeOptions: []nats.SubOpt{nats.ManualAck()},
 		},
 	}, nil)
@@ -164,7 +163,7 @@ func (r *receiver) consume(ctx context.Context, work webhook.Work) (err error) {
 	}
 }
 
-// deadLetter returns what the next dead letter is about.
+// deadLetter returns the event key and the reason of the next dead letter.
 func (r *receiver) deadLetter(ctx context.Context) (string, error) {
 	subscriber, err := r.subscribe(r.settings.deadLetters())
 	if err != nil {
@@ -183,8 +182,7 @@ func (r *receiver) deadLetter(ctx context.Context) (string, error) {
 	}
 }
 
-// close stops handling, lets go on what has begun, and closes the connection. Closing
-// again does nothing.
+// close stops handling, waits for running handlers, and closes the connection. Later calls do nothing.
 func (r *receiver) close() (err error) {
 	if r.stop != nil {
 		r.stop()

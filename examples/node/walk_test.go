@@ -1,5 +1,4 @@
-// Package node holds an integration in another language, and the test that runs
-// it against the stand-alone platform.
+// Package node tests an integration in another language against the stand-alone fake platform.
 package node
 
 import (
@@ -16,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// node finds Node, or skips the test.
+// node returns the path of Node, or skips the test.
 func node(t *testing.T) string {
 	t.Helper()
 	name, err := exec.LookPath("node")
@@ -26,8 +25,8 @@ func node(t *testing.T) string {
 	return name
 }
 
-// platform builds the command as users do, runs it, and returns the address of its
-// control API. It ends with the test.
+// platform builds the command as users do, runs it until the end of the test, and returns the URL of its
+// control API.
 func platform(t *testing.T) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "dispensary")
@@ -57,7 +56,7 @@ func TestWalk(t *testing.T) {
 	t.Parallel()
 	interpreter := node(t)
 	address := platform(t)
-	for range 2 { // the platform keeps its world: the walk can be repeated
+	for range 2 { // the platform keeps its records, and the walk can be repeated
 		out, err := exec.CommandContext(t.Context(), interpreter, "walk.mjs", address).CombinedOutput()
 		require.NoError(t, err, "%s", out)
 		output := string(out)

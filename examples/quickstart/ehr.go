@@ -14,10 +14,10 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// currentUser stands for the session of the user who is signed in to the health record.
+// currentUser represents the session of the signed-in user.
 const currentUser = "practitioner-7"
 
-// openEHR sets up the health record: the accounts of its users, and its webhooks.
+// openEHR opens the EHR: the accounts of its users, and its webhooks.
 func openEHR(ctx context.Context, config integration.Config, orders chan<- events.OrderEvent) (*integration.Integration, error) {
 	var router webhook.Router
 	router.OnOrderPlaced(func(_ context.Context, order events.OrderEvent) error {
@@ -28,14 +28,14 @@ func openEHR(ctx context.Context, config integration.Config, orders chan<- event
 		Work:    webhook.Work{Handle: router.Dispatch, Order: webhook.ByPatient},
 		Connect: connect.Config{User: func(*http.Request) (string, error) { return currentUser, nil }},
 		Accounts: accounts.Config{Tokens: tokens.Config{
-			// A real health record accepts only accounts of the user's own clinic: see examples/ehr.
+			// A real EHR accepts only accounts of the user's own clinic, see examples/ehr.
 			Verify: func(context.Context, tokens.Authorization) error { return nil },
 		}},
-		Drain: -1, // no load balancer is in front of it
+		Drain: -1, // no load balancer
 	})
 }
 
-// serve serves until ctx ends.
+// serve serves until ctx is canceled.
 func serve(ctx context.Context, app *integration.Integration, listener net.Listener) error {
 	mux := http.NewServeMux()
 	app.Mount(mux) // the browser flow, the webhooks, the health checks

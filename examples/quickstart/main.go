@@ -1,10 +1,9 @@
-// Quickstart walks through a whole integration, from a practitioner who connects
-// to an order that comes back as a webhook, between two servers on this machine:
-// the platform (a complete fake of it) and an electronic health record.
+// Quickstart runs a whole integration between two servers on this machine, a fake platform and an electronic
+// health record (EHR). A practitioner connects, a patient orders, and the order arrives as a webhook.
 //
 //	go run ./examples/quickstart
 //
-// Everything the health record does stands in ehr.go and is what a real one does.
+// ehr.go contains the EHR.
 package main
 
 import (

@@ -18,22 +18,22 @@ import (
 	"github.com/dispensary-go/dispensary/treatmentplans"
 )
 
-// story plays the example and prints a line for each step.
+// story runs the example and prints a line for each step.
 type story struct {
 	out   io.Writer
 	steps int
 
 	platform *dispensarytest.Server
-	home     string // URL of the health record
+	home     string // URL of the EHR
 	ehr      *integration.Integration
-	orders   chan events.OrderEvent // that the health record has handled
+	orders   chan events.OrderEvent // handled by the EHR
 	client   *dispensary.Client     // of the connected practitioner
 	product  catalog.Product
 	patient  *clinic.Patient
 	plan     *treatmentplans.Plan
 }
 
-// run starts both servers and plays all steps.
+// run starts both servers and runs all steps.
 func run(ctx context.Context, out io.Writer) (err error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -64,11 +64,11 @@ func run(ctx context.Context, out io.Writer) (err error) {
 	return nil
 }
 
-// open configures the health record with the values of the platform's dashboard, which a real
-// one has in its environment.
+// open configures the EHR with the values of the platform's dashboard. A real EHR reads them from its
+// environment.
 func (s *story) open(ctx context.Context) error {
 	config, err := integration.Load(append(s.platform.Variables(),
-		"DISPENSARY_STORE=memory:", "DISPENSARY_INBOX=memory:", // in production a database
+		"DISPENSARY_STORE=memory:", "DISPENSARY_INBOX=memory:", // a database in production
 		"DISPENSARY_STATE_KEYS="+rand.Text()+rand.Text()))
 	if err != nil {
 		return err
@@ -79,14 +79,14 @@ func (s *story) open(ctx context.Context) error {
 	return s.platform.Webhooks.Register(s.home+"/webhooks/"+config.Applications[0].Name(), model.EventOrderPlaced)
 }
 
-// tell prints a step.
+// tell prints a line for a step.
 func (s *story) tell(format string, arguments ...any) {
 	s.steps++
 	fmt.Fprintf(s.out, "%2d. "+format+"\n", append([]any{s.steps}, arguments...)...)
 }
 
-// connect lets the practitioner click "Connect", sign in at the platform and authorize the
-// EHR, in a browser that keeps cookies.
+// connect connects the practitioner in a browser with cookies: click "Connect", sign in to the platform and
+// authorize the EHR.
 func (s *story) connect(ctx context.Context) error {
 	practitioner := s.platform.Users()[0]
 	response, err := s.platform.Browser(practitioner).Authorize(ctx, s.home+"/dispensary/connect?return_to=/settings")
@@ -153,8 +153,8 @@ func (s *story) createPlan(ctx context.Context) (err error) {
 	return nil
 }
 
-// order lets the platform's patient act. The platform signs the webhook. The EHR verifies,
-// stores, acknowledges and handles it.
+// order places an order of the patient. The platform signs the webhook. The EHR verifies, stores, acknowledges
+// and handles it.
 func (s *story) order(ctx context.Context) error {
 	if _, _, err := s.platform.Orders.Place(s.patient.ID, model.OrderCreate{PlanIDs: []string{s.plan.ID}}); err != nil {
 		return err

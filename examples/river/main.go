@@ -1,13 +1,11 @@
-// River receives webhooks with two replicas of a program on PostgreSQL that also has
-// other jobs in River:
+// River receives webhooks with two replicas of a program that also runs its own River jobs on PostgreSQL:
 //
 //	DATABASE_URL=postgres://… go run ./examples/river
 //
-// It works in the schemas dispensary_example, of the program, and dispensary_example_inbox, of the
-// inbox, which it drops in the end. It starts a fake of the platform, which sends to the first
-// replica and then to the second. Each order is to be packed once, whichever replica received it,
-// and also the orders that the first replica has not packed when it is stopped. The code of a real
-// receiver is in receiver.go.
+// It creates the schemas dispensary_example for the program and dispensary_example_inbox for the inbox, and
+// drops them at the end. It starts a fake platform, which sends events to the first replica and then to the
+// second. Each order is packed once, by any replica, even if the first replica stops before it packs the
+// order. receiver.go contains the code of a real receiver.
 package main
 
 import (
@@ -38,7 +36,7 @@ func main() {
 	}
 }
 
-// run starts the platform and plays the example. The program's tables are in schema.
+// run starts the platform and runs the example. schema contains the program's tables.
 func run(ctx context.Context, out io.Writer, address, schema string) (err error) {
 	pool, err := newPool(ctx, address, schema)
 	if err != nil {
@@ -63,7 +61,7 @@ func run(ctx context.Context, out io.Writer, address, schema string) (err error)
 	return tell(ctx, out, platform, settings, packed)
 }
 
-// newPool connects, with the schema as the first of the search path.
+// newPool connects with schema first in the search path.
 func newPool(ctx context.Context, address, schema string) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(address)
 	if err != nil {
@@ -74,7 +72,7 @@ func newPool(ctx context.Context, address, schema string) (*pgxpool.Pool, error)
 	return pgxpool.NewWithConfig(ctx, config)
 }
 
-// migrate is what a deployment does before its replicas start. The inbox makes its own tables.
+// migrate creates the tables, as a deployment does before its replicas start. The inbox creates its own tables.
 func migrate(ctx context.Context, s settings) error {
 	if _, err := s.pool.Exec(ctx, "CREATE SCHEMA "+s.schema); err != nil {
 		return err

@@ -18,7 +18,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/riverinbox"
 )
 
-// settings are what a program like this reads when it starts.
+// settings are the values that a real program reads from its configuration.
 type settings struct {
 	scene.Settings
 	pool   *pgxpool.Pool
@@ -26,12 +26,12 @@ type settings struct {
 	pack   func(orderNumber string) // the business of this program
 }
 
-// inboxSchema is the schema of the inbox, and of the River that works it off. No other client of
-// River may be there: the program's own is in the program's schema.
+// inboxSchema is the schema of the inbox and of its River client. No other River client may use it. The
+// program's own client uses the program's schema.
 func (s settings) inboxSchema() string { return s.schema + "_inbox" }
 
-// receiver is a replica of the program: it receives webhooks and handles them, and its River
-// client works the program's own jobs.
+// receiver is a replica of the program. It receives and handles webhooks, and its River client runs the
+// program's own jobs.
 type receiver struct {
 	http.Handler
 	client *river.Client[pgx.Tx]
@@ -69,7 +69,7 @@ func newReceiver(ctx context.Context, s settings) (*receiver, error) {
 	return r, nil
 }
 
-// newClient makes the program's own River client.
+// newClient creates the program's own River client.
 func newClient(s settings) (*river.Client[pgx.Tx], error) {
 	workers := river.NewWorkers()
 	river.AddWorker(workers, river.WorkFunc(func(_ context.Context, job *river.Job[packing]) error {
@@ -84,17 +84,16 @@ func newClient(s settings) (*river.Client[pgx.Tx], error) {
 	})
 }
 
-// packing is a job of the program's own.
+// packing is a job of the program.
 type packing struct {
 	OrderNumber string `json:"order_number"`
 }
 
-// Kind is how River calls these jobs.
+// Kind returns the name of these jobs in River.
 func (packing) Kind() string { return "packing" }
 
-// orderPlaced writes a row and inserts a job, in the transaction that notes the
-// event as handled. However often the event is sent, and wherever a process ends,
-// there is one of each.
+// orderPlaced writes a row and inserts a job in the transaction that marks the event as handled. So there is
+// one of each, even if the event is repeated or a process is killed.
 func (r *receiver) orderPlaced(ctx context.Context, order events.OrderEvent) error {
 	return riverinbox.InTransaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		number := order.Object.OrderNumber
@@ -106,7 +105,7 @@ func (r *receiver) orderPlaced(ctx context.Context, order events.OrderEvent) err
 	})
 }
 
-// close stops the inbox first, whose handlers insert jobs.
+// close stops the inbox first, because its handlers insert jobs.
 func (r *receiver) close(ctx context.Context) error {
 	return errors.Join(r.inbox.Close(ctx), r.client.Stop(ctx))
 }

@@ -1,4 +1,4 @@
-// Package scene starts the fake of the platform for examples that receive webhooks.
+// Package scene starts the fake platform for the examples that receive webhooks.
 package scene
 
 import (
@@ -12,16 +12,16 @@ import (
 	"github.com/dispensary-go/dispensary/seal"
 )
 
-// Settings are the values that a real program reads from its configuration: those of the
-// platform's dashboard, and its own keys.
+// Settings contains the values that a real program reads from its configuration: those of the platform's
+// dashboard and its own keys.
 type Settings struct {
 	Environment dispensary.Environment
-	Secret      dispensary.Secret // of the signatures
+	Secret      dispensary.Secret // of signatures
 	Challenge   dispensary.Secret
 	Keys        *seal.KeyRing // encrypts events in the inbox
 }
 
-// Start starts a platform whose clinic key is active, so that it sends webhooks.
+// Start starts a platform with an active clinic key, so it sends webhooks.
 func Start() (*dispensarytest.Server, Settings, error) {
 	key, err := seal.GenerateKey("example")
 	if err != nil {
@@ -47,7 +47,7 @@ func Start() (*dispensarytest.Server, Settings, error) {
 	}, nil
 }
 
-// Order lets a patient order, and waits until the webhook is delivered.
+// Order places an order of a patient, and waits until the webhook is delivered.
 func Order(ctx context.Context, platform *dispensarytest.Server) (number string, err error) {
 	order, event, err := platform.Orders.Place(platform.Patients.All()[0].ID, model.OrderCreate{})
 	if err != nil {
@@ -56,7 +56,7 @@ func Order(ctx context.Context, platform *dispensarytest.Server) (number string,
 	return order.Number, platform.Webhooks.WaitDelivered(ctx, event.ID)
 }
 
-// Orders lets a patient order five times, and adds the numbers to placed.
+// Orders places five orders of a patient, and adds their numbers to placed.
 func Orders(ctx context.Context, platform *dispensarytest.Server, placed map[string]bool) error {
 	for range 5 {
 		number, err := Order(ctx, platform)

@@ -1,5 +1,5 @@
-// Package fakes is what the example runs on where no platform is configured: a fake of it
-// for each of two countries, and a configuration with a file.
+// Package fakes starts fake platforms for the example if no platform is configured: one for each of two
+// countries, with a configuration and a file.
 package fakes
 
 import (
@@ -18,20 +18,19 @@ import (
 	"github.com/dispensary-go/dispensary/integration"
 )
 
-// Fakes are the platforms, with two clinics each, and the configuration of a health
-// record that uses them.
+// Fakes contains the platforms, with two clinics each, and a configuration of the EHR for them.
 type Fakes struct {
 	US, Canada *dispensarytest.Server
 	Config     integration.Config
 
-	// Clinics maps the practices of the health record to the platform's ids of their clinics.
+	// Clinics maps the practices of the EHR to the platform's IDs of their clinics.
 	Clinics map[string]string
 
 	folder string
 }
 
-// Start starts the platforms for a health record at an address. Variables in
-// the form NAME=VALUE override those of the fakes.
+// Start starts the platforms for an EHR at an address. Variables of the form NAME=VALUE override the
+// values of the fakes.
 func Start(home string, variables ...string) (_ *Fakes, err error) {
 	f := &Fakes{}
 	defer func() {
@@ -80,10 +79,9 @@ func Start(home string, variables ...string) (_ *Fakes, err error) {
 	return f, nil
 }
 
-// Load reads the configuration of a health record at an address from the environment, and
-// the clinics of its practices from EHR_CLINICS: "maple-hollow=ID,two-rivers=ID,birch-harbour=ID", with the
-// platform's ids. If there is no configuration, Load starts fakes and prints where to
-// click. Call end in any case: it stops them.
+// Load reads the configuration of an EHR at an address from environment variables, and the clinics of its
+// practices from EHR_CLINICS: "maple-hollow=ID,two-rivers=ID,birch-harbour=ID", with the platform's IDs. If
+// there is no configuration, Load starts fakes and prints the URL to open. Always call end: it stops them.
 func Load(home string) (config integration.Config, clinics map[string]string, end func(), err error) {
 	config, err = integration.Load(os.Environ())
 	if len(config.Applications) > 0 {
@@ -98,21 +96,20 @@ func Load(home string) (config integration.Config, clinics map[string]string, en
 	if err != nil {
 		return config, nil, func() {}, err
 	}
-	fmt.Printf("Open %s in a browser; end with Ctrl-C.\nThe platform asks for its own accounts when a practitioner connects:\n", home)
+	fmt.Printf("Open %s in a browser. Press Ctrl-C to stop.\nTo connect, sign in to the platform with one of its accounts:\n", home)
 	for _, account := range f.Users() {
 		fmt.Printf("  %-20s %-42s %s\n", account.Name, account.Email, account.Password)
 	}
 	return f.Config, f.Clinics, func() { _ = f.Close() }, nil
 }
 
-// Users are the accounts of the platforms that the practitioners of the health record
-// connect: one of each clinic.
+// Users returns one platform account of each clinic for the practitioners to connect.
 func (f *Fakes) Users() []model.User {
 	us := f.US.Users()
 	return []model.User{us[0], us[3], f.Canada.Users()[1]}
 }
 
-// Close ends the platforms, and removes the file.
+// Close stops the platforms and removes the file.
 func (f *Fakes) Close() error {
 	var problems []error
 	for _, platform := range []*dispensarytest.Server{f.US, f.Canada} {

@@ -1,8 +1,8 @@
-// Chi mounts the webhooks in a router of github.com/go-chi/chi:
+// Chi mounts the webhook handler in a router of github.com/go-chi/chi:
 //
 //	go run ./examples/mount/chi
 //
-// It starts a fake of the platform beside itself, and lets a patient order.
+// It also starts a fake platform, and a patient places an order.
 package main
 
 import (
@@ -16,8 +16,8 @@ import (
 
 func main() { shop.Main("chi", routes) }
 
-// routes is the router of a program that does other things, too. The middlewares
-// in front of the webhooks are those that leave bodies alone.
+// routes is the router of a program with other routes. No middleware in front of the webhooks reads or
+// changes bodies.
 func routes(webhooks http.Handler) http.Handler {
 	r := chi.NewRouter()
 	r.Use(middleware.RequestID, middleware.Recoverer)

@@ -1,8 +1,8 @@
-// Echo mounts the webhooks in a router of github.com/labstack/echo:
+// Echo mounts the webhook handler in a router of github.com/labstack/echo:
 //
 //	go run ./examples/mount/echo
 //
-// It starts a fake of the platform beside itself, and lets a patient order.
+// It also starts a fake platform, and a patient places an order.
 package main
 
 import (
@@ -16,9 +16,8 @@ import (
 
 func main() { shop.Main("echo", routes) }
 
-// routes is the router of a program that does other things, too. Nothing in front
-// of the webhooks may bind the body with c.Bind. BodyLimit is fine, and so would
-// BodyDump be, which puts back what it read; but what it dumps are patients.
+// routes is the router of a program with other routes. Never bind the body with c.Bind in front of the
+// webhooks. BodyLimit is safe. BodyDump restores the body but dumps patient data.
 func routes(webhooks http.Handler) http.Handler {
 	e := echo.New()
 	e.Use(middleware.Recover(), middleware.BodyLimit("2M"))

@@ -16,7 +16,7 @@ func TestMounted(t *testing.T) {
 	mounttest.Run(t, routes)
 }
 
-// behind mounts the webhooks behind a middleware for all routes.
+// behind mounts the webhook handler behind a middleware for all routes.
 func behind(m echo.MiddlewareFunc) mounttest.Mount {
 	return func(webhooks http.Handler) http.Handler {
 		e := echo.New()
@@ -31,7 +31,7 @@ func TestBodyIsBound(t *testing.T) {
 	mounttest.ReportsChangedBody(t, behind(func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			var body struct{ Tenant string }
-			_ = c.Bind(&body) // the probe has none
+			_ = c.Bind(&body) // a probe has no body
 			return next(c)
 		}
 	}))

@@ -1,8 +1,8 @@
-// Gin mounts the webhooks in a router of github.com/gin-gonic/gin:
+// Gin mounts the webhook handler in a router of github.com/gin-gonic/gin:
 //
 //	go run ./examples/mount/gin
 //
-// It starts a fake of the platform beside itself, and lets a patient order.
+// It also starts a fake platform, and a patient places an order.
 package main
 
 import (
@@ -17,9 +17,8 @@ func init() { gin.SetMode(gin.ReleaseMode) }
 
 func main() { shop.Main("gin", routes) }
 
-// routes is the router of a program that does other things, too. Nothing in front
-// of the webhooks may bind the body: c.ShouldBindJSON reads it, and so does
-// c.ShouldBindBodyWithJSON, which keeps a copy for itself alone.
+// routes is the router of a program with other routes. Never bind the body in front of the webhooks:
+// c.ShouldBindJSON and c.ShouldBindBodyWithJSON consume it.
 func routes(webhooks http.Handler) http.Handler {
 	r := gin.New()
 	r.Use(gin.Recovery())

@@ -15,7 +15,7 @@ func TestMounted(t *testing.T) {
 	mounttest.Run(t, routes)
 }
 
-// behind mounts the webhooks behind a middleware for all routes.
+// behind mounts the webhook handler behind a middleware for all routes.
 func behind(middleware gin.HandlerFunc) mounttest.Mount {
 	return func(webhooks http.Handler) http.Handler {
 		r := gin.New()
@@ -29,7 +29,7 @@ func TestBodyIsBound(t *testing.T) {
 	t.Parallel()
 	mounttest.ReportsChangedBody(t, behind(func(c *gin.Context) {
 		var body struct{ Tenant string }
-		_ = c.ShouldBindJSON(&body) // the probe has none
+		_ = c.ShouldBindJSON(&body) // a probe has no body
 	}))
 }
 

@@ -1,5 +1,5 @@
-// Package mounttest is the test of the examples around it: whichever the router,
-// what it has mounted receives webhooks as it should.
+// Package mounttest tests the examples next to it. It checks that the mounted handler receives webhooks
+// correctly behind each router.
 package mounttest
 
 import (
@@ -31,13 +31,13 @@ const (
 	challenge = "challenge-mount-0123456789"
 )
 
-// patient is how long things may take on a machine of any speed.
+// patient is the time limit on a machine of any speed.
 const patient = 2 * time.Minute
 
-// Mount is what an example does with a handler.
+// Mount mounts a handler as an example does.
 type Mount func(webhooks http.Handler) http.Handler
 
-// Run runs the example as its main does, and examines what it has mounted.
+// Run runs the example as its main does, and checks the mounted handler.
 func Run(t *testing.T, mount Mount) {
 	t.Run("story", func(t *testing.T) {
 		t.Parallel()
@@ -53,15 +53,15 @@ func Run(t *testing.T, mount Mount) {
 	})
 }
 
-// Receives examines a mounted shop.
+// Receives checks a mounted shop.
 func Receives(t *testing.T, mount Mount) {
 	t.Helper()
 	b := newFixture(t)
 	receivercheck.Run(t, b.target(mount))
 }
 
-// ReportsChangedBody requires that an order fails behind a middleware that reads or changes
-// the body. The log and the acceptance test have to report it.
+// ReportsChangedBody checks that an order fails behind a middleware that reads or changes the body, and
+// that the log and the acceptance test report it.
 func ReportsChangedBody(t *testing.T, changed Mount) {
 	t.Helper()
 	b := newFixture(t)
@@ -75,10 +75,10 @@ func ReportsChangedBody(t *testing.T, changed Mount) {
 		"the handler reports a request after its response")
 }
 
-// fixture is a shop whose shipments and logs are recorded.
+// fixture is a shop with recorded shipments and logs.
 type fixture struct {
 	shop *shop.Shop
-	gate sync.RWMutex // held for writing while nothing can be shipped
+	gate sync.RWMutex // locked for writing to block shipments
 
 	logs    logtest.Buffer
 	mu      sync.Mutex

@@ -1,8 +1,8 @@
-// Nethttp mounts the webhooks in a ServeMux of net/http:
+// Nethttp mounts the webhook handler in a ServeMux of net/http:
 //
 //	go run ./examples/mount/nethttp
 //
-// It starts a fake of the platform beside itself, and lets a patient order.
+// It also starts a fake platform, and a patient places an order.
 package main
 
 import (
@@ -14,8 +14,8 @@ import (
 
 func main() { shop.Main("nethttp", routes) }
 
-// routes is the router of a program that does other things, too. The webhooks
-// stand outside of what reads bodies: their signature is made of the exact bytes.
+// routes is the router of a program with other routes. No middleware reads the bodies of webhooks, because
+// the signature covers the exact bytes.
 func routes(webhooks http.Handler) http.Handler {
 	pages := http.NewServeMux()
 	pages.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("the shop\n")) })
@@ -26,7 +26,7 @@ func routes(webhooks http.Handler) http.Handler {
 	return logged(mux)
 }
 
-// parseForms is a middleware that reads bodies, as many do.
+// parseForms is a middleware that reads bodies.
 func parseForms(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := r.ParseForm(); err != nil {
@@ -37,7 +37,7 @@ func parseForms(next http.Handler) http.Handler {
 	})
 }
 
-// logged is a middleware that does not, which can stand in front of everything.
+// logged is a middleware that does not read bodies. It is safe for all routes.
 func logged(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		slog.DebugContext(r.Context(), "request", "method", r.Method, "path", r.URL.Path)

@@ -15,7 +15,7 @@ func TestMounted(t *testing.T) {
 	mounttest.Run(t, routes)
 }
 
-// behind mounts the routes behind a function that is called with every request.
+// behind mounts the routes behind a function for every request.
 func behind(middleware func(*http.Request)) mounttest.Mount {
 	return func(webhooks http.Handler) http.Handler {
 		next := routes(webhooks)
@@ -30,19 +30,19 @@ func TestBodyIsDecoded(t *testing.T) {
 	t.Parallel()
 	mounttest.ReportsChangedBody(t, behind(func(r *http.Request) {
 		var body struct{ Tenant string }
-		_ = json.NewDecoder(r.Body).Decode(&body) // the probe has none
+		_ = json.NewDecoder(r.Body).Decode(&body) // a probe has no body
 	}))
 }
 
-// A middleware that decodes a body and encodes it again leaves the announced length. (If the
-// length did not change either, there would be no way to find out why the signature is wrong.)
+// A middleware that decodes and encodes a body again does not update Content-Length. (With the same length,
+// nothing would show why the signature is wrong.)
 func TestBodyIsEncodedAgain(t *testing.T) {
 	t.Parallel()
 	mounttest.ReportsChangedBody(t, behind(func(r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		var nice bytes.Buffer
 		if json.Indent(&nice, body, "", "") != nil {
-			nice = *bytes.NewBuffer(body) // no JSON
+			nice = *bytes.NewBuffer(body) // not JSON
 		}
 		r.Body = io.NopCloser(&nice)
 	}))

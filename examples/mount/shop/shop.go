@@ -1,5 +1,5 @@
-// Package shop is the program that the examples around it mount: it ships the orders of
-// patients, with an inbox in a file. The examples differ in their routers only.
+// Package shop is the program of the examples next to it. It ships the orders of patients and has an inbox in
+// a file. The examples differ only in their routers.
 package shop
 
 import (
@@ -22,16 +22,16 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
 )
 
-// WebhookPath is where the examples mount the webhooks.
+// WebhookPath is the path of the webhook handler.
 const WebhookPath = "/dispensary/webhooks"
 
-// Settings are the configuration of a shop.
+// Settings is the configuration of a shop.
 type Settings struct {
 	scene.Settings
 	Database string       // a file
-	Logger   *slog.Logger // nil is silent
+	Logger   *slog.Logger // nil disables logging
 
-	// AcceptTimeout is how long storing an event may take; 0 is the default.
+	// AcceptTimeout is the time limit for storing an event. 0 means the default of package webhook.
 	AcceptTimeout time.Duration
 
 	// Ship ships an order.
@@ -40,13 +40,13 @@ type Settings struct {
 
 // Shop is the program without its router.
 type Shop struct {
-	// Webhooks is to be mounted.
+	// Webhooks is the webhook handler to mount.
 	Webhooks http.Handler
 
 	inbox *sqlinbox.Inbox
 }
 
-// Open opens the inbox, whose workers start with the events of the last run.
+// Open opens the inbox. Its workers start with the events of the last run.
 func Open(s Settings) (*Shop, error) {
 	var router webhook.Router
 	router.OnOrderPlaced(s.Ship)
@@ -72,11 +72,11 @@ func Open(s Settings) (*Shop, error) {
 	return &Shop{Webhooks: webhooks, inbox: inbox}, nil
 }
 
-// Close waits for the orders that are being shipped. Stop the server first.
+// Close waits for shipments in progress. Stop the server first.
 func (s *Shop) Close(ctx context.Context) error { return s.inbox.Close(ctx) }
 
-// Main runs an example: it starts a fake of the platform and the shop behind the
-// router that mount returns, and lets a patient order.
+// Main runs an example. It starts a fake platform and the shop behind the router from mount, and a patient
+// places an order.
 func Main(name string, mount func(webhooks http.Handler) http.Handler) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
@@ -114,9 +114,9 @@ func Run(ctx context.Context, out io.Writer, mount func(webhooks http.Handler) h
 	if err != nil {
 		return err
 	}
-	// Bound the time that a request may take to arrive.
+	// Limit the time to read a request.
 	server := &http.Server{Handler: mount(shop.Webhooks), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second}
-	go func() { _ = server.Serve(listener) }() // ends with Shutdown
+	go func() { _ = server.Serve(listener) }() // returns after Shutdown
 	defer func() { err = errors.Join(err, server.Shutdown(ctx)) }()
 	if err := platform.Webhooks.Register("http://"+listener.Addr().String()+WebhookPath, model.EventOrderPlaced); err != nil {
 		return err

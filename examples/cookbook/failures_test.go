@@ -18,7 +18,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
 )
 
-// The answer to a write was lost: look before you repeat it.
+// The response to a write was lost. Search before you repeat the write.
 func Example_lostResponse() {
 	platform := start()
 	defer platform.Close()
@@ -29,7 +29,7 @@ func Example_lostResponse() {
 	_, err := client.Clinic.Patients.Create(ctx, ada)
 	fmt.Println("may have been applied:", errors.Is(err, dispensary.ErrMaybeApplied))
 
-	patient, created, err := client.Clinic.Patients.Ensure(ctx, ada) // finds her by your own id
+	patient, created, err := client.Clinic.Patients.Ensure(ctx, ada) // finds her by your own ID
 	must(err)
 	fmt.Println(patient.FirstName, "created now:", created)
 	// Output:
@@ -37,7 +37,7 @@ func Example_lostResponse() {
 	// Ada created now: false
 }
 
-// What your program does when the platform answers 429.
+// The client fails fast while the platform responds with 429.
 func Example_rateLimited() {
 	platform := start()
 	defer platform.Close()
@@ -51,14 +51,14 @@ func Example_rateLimited() {
 			fmt.Println("again in", failure.RetryAfter.Round(time.Hour))
 		}
 	}
-	fmt.Println(len(platform.Journal.Requests()), "request") // the second call knew, and was not sent
+	fmt.Println(len(platform.Journal.Requests()), "request") // the second call was not sent
 	// Output:
 	// again in 1h0m0s
 	// again in 1h0m0s
 	// 1 request
 }
 
-// The access token ended while the program slept: the first call gets a new one.
+// The access token expired while the program slept. The first call refreshes it.
 func Example_expiredToken() {
 	clock := dispensarytest.FrozenClock(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC))
 	platform := start(dispensarytest.WithClock(clock))
@@ -83,8 +83,7 @@ func Example_expiredToken() {
 	// clinic.get 200
 }
 
-// Ended in this order nothing is lost: no new requests, then no new events, then no
-// refresh without its tokens stored.
+// This order loses nothing: stop new requests, then new events, and then wait for unstored tokens.
 func Example_shutdown() {
 	platform := start()
 	defer platform.Close()
@@ -96,7 +95,7 @@ func Example_shutdown() {
 	done := make(chan error, 1)
 	go func() { done <- users.KeepFresh(ctx, tokens.KeepFreshPolicy{}) }()
 
-	stop() // the signal: background work ends
+	stop() // the signal stops background work
 	ending, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	fmt.Println("refresher:", <-done)
