@@ -310,9 +310,9 @@ func TestPractitionerCreatesPlanFromProtocol(t *testing.T) {
 		for range 2 { // a repeated submission
 			status, page = p.send(path, form)
 			assert.Equal(f, http.StatusOK, status, "after the redirect")
-			assert.Contains(f, page, ">The plan for "+patient.FirstName+" "+patient.LastName+" was made.</p>")
+			assert.Contains(f, page, ">The plan for "+patient.FirstName+" "+patient.LastName+" was created.</p>")
 		}
-		assert.NotContains(f, p.get("/"), " was made.")
+		assert.NotContains(f, p.get("/"), " was created.")
 		plans := f.US.Plans.All()
 		require.Len(f, plans, before+1)
 		plan := plans[before]

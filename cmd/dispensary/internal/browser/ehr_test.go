@@ -72,8 +72,8 @@ func (r *healthRecord) plan(b *tab) {
 	b.choose("info0", "with food")
 	b.choose("info1", "nothing")
 	run(b, chromedp.Click(chromedp.CSS(`[name="state"]`), chromedp.NodeVisible))
-	b.press("Make the plan")
-	b.sees("The plan for Jane Doe was made.", "Plan active")
+	b.press("Create the plan")
+	b.sees("The plan for Jane Doe was created.", "Plan active")
 }
 
 // choose types the name of a choice into a list.
@@ -136,11 +136,11 @@ func TestTheHealthRecord(t *testing.T) {
 			b.sees("1 found")
 
 			b.press("Patients")
-			b.press("Write a plan for Jane Doe")
+			b.press("Create a plan for Jane Doe")
 			b.sees("Better Sleep", "with food")
 			b.auditAndGoOn("plan")
 			b.fill("units1", "many")
-			b.press("Make the plan")
+			b.press("Create the plan")
 			b.refused(422)
 			b.sees("Please check your entries", ": Units to purchase must be a whole number above 0", ": Additional info has to be chosen")
 			active := func() string { return eval[string](b, `document.activeElement.id`) }
@@ -172,7 +172,7 @@ func TestScreenshotsOfTheHealthRecord(t *testing.T) {
 	b := open(t)
 	b.look("light", 1000)
 	r.connect(b, "Dr. Amara Osei", r.accounts[0])
-	b.press("Write a plan for Jane Doe")
+	b.press("Create a plan for Jane Doe")
 	r.plan(b)
 	b.press("Pay in the clinic")
 	b.press("Place the order")
