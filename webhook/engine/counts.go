@@ -6,22 +6,23 @@ import (
 	"github.com/dispensary-go/dispensary/events"
 )
 
-// Counts is how many events a [Filter] matches.
+// Counts is the result of [Engine.Count]: the matching events by type, clinic and reason.
 type Counts struct {
+	// Total is the number of matching events.
 	Total int
 
-	// Types and Clinics are how many of them have each type and clinic; empty texts included.
+	// Types and Clinics count the events of each type and clinic, including the empty text.
 	Types   map[events.Type]int
 	Clinics map[string]int
 
-	// Causes are the events by reason, the empty text included.
+	// Causes groups the events by reason, including the empty text.
 	Causes map[string]Cause
 
-	// Oldest is when the one arrived that arrived first; zero if there is none.
+	// Oldest is the arrival time of the event that arrived first. It is zero without events.
 	Oldest time.Time
 
-	// Until is the position of the last that was counted: with it the filter matches
-	// these and no others. It is zero if there is none.
+	// Until is the position of the last counted event. Set it as [Filter].Until to match only
+	// counted events. It is zero without events.
 	Until Position
 }
 
@@ -31,7 +32,7 @@ type Cause struct {
 	Types   map[events.Type]int
 	Clinics map[string]int
 
-	// First and Last are the earliest and the latest [Position].At of the events: the times at
-	// which the first and the last dead letter was given up.
+	// First and Last are the earliest and the latest [Position].At of the events. For dead letters
+	// these are the times at which the first and the last one died.
 	First, Last time.Time
 }

@@ -1,7 +1,16 @@
-// Package engine describes an inbox that stores the events it accepts, and handles them.
-// Packages memoryinbox, sqlinbox and riverinbox implement [Engine]. Programs that receive
-// webhooks open one of them.
+// Package engine describes inboxes that store the events they accept and also handle them.
+// Packages memoryinbox, sqlinbox and riverinbox implement [Engine], so a program that receives
+// webhooks opens one of those.
 //
-// The package is for what looks into an inbox: operations pages, tools and health checks. List
-// events with [All], count them with [Engine.Count], and replay or discard dead letters.
+//	dead := engine.Filter{States: []engine.State{engine.StateDead}}
+//	for event, err := range engine.All(ctx, inbox, dead) {
+//		if err != nil {
+//			return err
+//		}
+//		fmt.Println(event.Key, event.Reason)
+//	}
+//
+// Use this package to look into an inbox from an operations page, a tool or a health check. List
+// events with [All], count them with [Engine.Count], and replay or discard dead letters with
+// [Engine.Replay] and [Engine.Discard].
 package engine

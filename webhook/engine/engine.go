@@ -10,102 +10,100 @@ import (
 // Engine is a [webhook.Inbox] that also handles its events. Packages memoryinbox,
 // sqlinbox and riverinbox implement it.
 //
-// # What an engine promises
+// # Guarantees
 //
-// Every accepted event is handled at least once: until its handler has returned
-// without an error, or it is given up as a dead letter. It may be handled again
-// after a crash between the handler's end and the record of it.
+// Every accepted event is handled at least once: until its handler returns without an error, or
+// the event becomes a dead letter. It may be handled again after a crash between the handler's
+// end and the record of it.
 //
-//   - A failed attempt is repeated after the waits of [webhook.RetryPolicy]. An
-//     error, a panic, a runtime.Goexit and a time-out are failures alike. Retries
-//     are due by the clock that the engine names.
-//   - The last attempt, or an error marked as [webhook.Permanent], makes a dead
-//     letter, which stays until it is replayed or discarded.
-//   - An event whose worker died is handled by another one, after a time that the
-//     engine names. The lost attempt counts, because the event itself may be what
-//     kills: after the last one the event becomes a dead letter with
-//     [webhook.ErrAbandoned].
-//   - With [webhook.Work].Order, events of one [webhook.OrderingKey] are handled one
-//     at a time, the oldest of those that wait first, by Delivery.OrderTime. One that
-//     fails holds up the others of its key until it is handled or a dead letter. An
-//     engine gives no order to what has not arrived yet and what has been handled:
-//     see [webhook.Work].Stale.
-//   - Bodies, and texts of errors, are only sealed wherever they are: in tables,
-//     queues and jobs, bound to their key. In clear are keys, types, clinic ids,
-//     times, reasons, request ids, and digests. An in-memory engine has nothing at rest.
-//   - The key of a handled event stays for 30 days at least. Its body is deleted at
-//     once, or after a time that the engine names.
+//   - Retries: a failed attempt is repeated after the waits of [webhook.RetryPolicy]. An error, a
+//     panic, a runtime.Goexit and a timeout all count as failures. The documentation of the engine
+//     names the clock of retries.
+//   - Dead letters: an event becomes a dead letter if its last attempt fails, or if an error is
+//     marked as [webhook.Permanent]. It stays until it is replayed or discarded.
+//   - Crashes: if a worker dies, another worker handles its event, after a time that the engine
+//     documents. The lost attempt counts, because the event itself may cause the crash. After the
+//     last attempt the event becomes a dead letter with [webhook.ErrAbandoned].
+//   - Order: with [webhook.Work].Order, events of one [webhook.OrderingKey] are handled one at a
+//     time, the oldest waiting event first, by Delivery.OrderTime. A failing event blocks the
+//     others of its key until it is handled or becomes a dead letter. An event that arrives after
+//     a newer one was handled is out of order: see [webhook.Work].Stale.
+//   - Encryption: bodies and error texts are stored only encrypted, bound to their key, in
+//     tables, queues and jobs alike. Keys, types, clinic IDs, times, reasons, request IDs and
+//     digests are stored in clear. An in-memory engine has no data at rest.
+//   - Retention: the key of a handled event stays for at least 30 days. Its body is deleted
+//     immediately, or after a time that the engine documents.
 //
-// An engine says in its documentation where it promises less: what it survives,
-// whether several processes may share it, and whether it keeps order.
+// The documentation of each engine states where it guarantees less: the failures that it
+// survives, and whether several processes can share it and it keeps order.
 type Engine interface {
 	webhook.Inbox
 
-	// List returns the events that filter matches: the first limit of them, which is 1
-	// or more, that come after a position. They come in the order of their positions:
-	// what waits by when it is due, dead letters by when they were given up. Bodies are
-	// not opened. It fails with [webhook.ErrInboxClosed]. See [All].
+	// List returns up to limit events that match filter, in the order of their positions,
+	// beginning after the position after. limit must be at least 1. Waiting events are ordered by
+	// the time at which they are due, dead letters by the time of their death. List does not
+	// decrypt bodies. It fails with [webhook.ErrInboxClosed]. See [All].
 	List(ctx context.Context, filter Filter, after Position, limit int) ([]Event, error)
 
-	// Count counts the events that filter matches: the first most of them, or all of
-	// them if most is 0. It fails with [webhook.ErrInboxClosed].
+	// Count counts the events that match filter, but only the first most events. If most is 0, it
+	// counts all of them. It fails with [webhook.ErrInboxClosed].
 	Count(ctx context.Context, filter Filter, most int) (Counts, error)
 
-	// Open returns an event with its body, and the error of a dead letter, both of which
-	// may hold patient data. It fails with [ErrNotStored] and [webhook.ErrInboxClosed],
-	// and with [webhook.ErrBodyLost] if the body cannot be opened any more.
+	// Open returns an event with its body, and the error of a dead letter. Both may contain
+	// patient data. It fails with [ErrNotStored] and [webhook.ErrInboxClosed], and with
+	// [webhook.ErrBodyLost] if the body can no longer be decrypted.
 	Open(ctx context.Context, key webhook.Key) (Event, error)
 
-	// Finished returns a [Finished] for each key with this event ID whose event was handled,
-	// skipped or discarded, in any environment and of any integration. It knows a key at least
-	// as long as Accept recognizes the event as a duplicate. The order is not defined. It fails
-	// with [webhook.ErrInboxClosed].
+	// Finished returns one [Finished] for each key with this event ID, in any environment and of
+	// any integration, if its event was handled, skipped or discarded. It knows a key at least as
+	// long as Accept recognizes the event as a duplicate. The order is not defined. It fails with
+	// [webhook.ErrInboxClosed].
 	Finished(ctx context.Context, eventID string) ([]Finished, error)
 
-	// Replay returns the dead letters that match filter to the queue, each with the full
-	// number of attempts. It takes the 10,000 that died first, replays these in order of
-	// OrderTime, and goes on with the next 10,000. It ignores all other events. With order,
-	// a replayed event keeps its place among the waiting and replayed events of its ordering
-	// key. It still runs after events already handled. Replay returns the number of
-	// replayed events, even with an error: that of ctx, or [webhook.ErrInboxClosed].
+	// Replay returns the dead letters that match filter to the queue, each with the full number
+	// of attempts. It ignores all other events. It replays the 10,000 oldest dead letters first,
+	// in order of OrderTime, then the next 10,000. With [webhook.Work].Order, a replayed event
+	// keeps its place among the waiting and replayed events of its ordering key. It still runs
+	// after events already handled.
 	//
-	// The filter needs Keys, or an Until, which [Engine.Count] returns. With Until, a
-	// replay that was interrupted is resumed by the same call: however often it is made,
-	// each event is replayed once.
+	// Replay returns the number of replayed events, even with an error. It fails with the error
+	// of ctx or with [webhook.ErrInboxClosed].
+	//
+	// The filter needs Keys or Until. [Engine.Count] returns an Until. With Until, repeat the same
+	// call to resume an interrupted replay: it replays each event once, however often you call it.
 	Replay(ctx context.Context, filter Filter) (int, error)
 
-	// Discard drops dead letters for good, bodies included; all else is as with Replay.
-	// Their keys stay known: should the platform send such an event once more, it is a
-	// duplicate.
+	// Discard deletes the dead letters that match filter, with their bodies. It keeps their keys:
+	// if the platform sends such an event again, it is a duplicate. Otherwise Discard works like
+	// Replay.
 	Discard(ctx context.Context, filter Filter) (int, error)
 
-	// HandleNow makes events that wait for a retry due at once, and returns their number.
-	// Attempts stay counted. It ignores events that run, are due already, are dead letters, or
-	// wait only for an older event of their ordering key: with order, the event that holds up
-	// its key becomes due. All else is as with Replay, but an event that fails again waits for
-	// a retry again. The same call changes it once more if that retry is not beyond Until.
+	// HandleNow makes events due immediately if they match filter and wait for a retry, and
+	// returns their number. They keep their attempt counts. It ignores running events, events already due, dead letters
+	// and events that wait only for an older event of their ordering key. With
+	// [webhook.Work].Order, the event that blocks its key becomes due. Otherwise HandleNow works
+	// like Replay, but an event that fails again waits for another retry. The same call changes
+	// that event again if the retry is not beyond Until.
 	HandleNow(ctx context.Context, filter Filter) (int, error)
 
-	// CheckWrite reports whether the engine would store an event now. It commits a real
-	// write in the way that Accept does, over the same connections and locks, but changes
-	// no event. It fails with [webhook.ErrInboxClosed], [webhook.ErrInboxFull], and any
-	// error that a write fails with, such as on a read-only server or a full disk. Each
-	// call costs a synced write, so call it every few seconds at most.
+	// CheckWrite reports whether the engine would store an event now. It commits a real write
+	// over the same connections and locks as Accept, but changes no event. It fails with
+	// [webhook.ErrInboxClosed], [webhook.ErrInboxFull] and any error of a write, such as on a
+	// read-only server or a full disk. Each call costs a synced write, so call it every few
+	// seconds at most.
 	CheckWrite(ctx context.Context) error
 
-	// Stats counts the stored events of all processes. It fails with
-	// [webhook.ErrInboxClosed].
+	// Stats counts the stored events of all processes. It fails with [webhook.ErrInboxClosed].
 	Stats(ctx context.Context) (Stats, error)
 
-	// Close stops the engine: nothing is accepted or begun any more, and what is
-	// being handled may finish until ctx ends. Then the contexts of handlers end
-	// too, and what fails by that is handed back: it was no attempt, and is
-	// handled by another process or after the next start.
+	// Close stops accepting and starting events, and waits for running handlers until ctx ends.
+	// Then it cancels the contexts of the handlers. An event that fails because of this is
+	// returned: the attempt does not count, and another process or the next start handles the
+	// event.
 	//
-	// A durable engine loses nothing by it and returns nil, even if a handler
-	// went on beyond its context; anything else is an error of the storage. One
-	// in memory has no next start and says what it loses. Closing again does
-	// nothing.
+	// A durable engine loses no event and returns nil, even if a handler continues after its
+	// context was canceled. Any error is an error of the storage. An engine in memory has no next
+	// start and reports the events that it loses. Calling Close again has no effect.
 	Close(ctx context.Context) error
 }
 
@@ -115,12 +113,11 @@ type Stats struct {
 	// Running is the number of events that are being handled. Dead is the number of dead letters.
 	Waiting, Running, Dead int
 
-	// Overdue is the number of handlers in this process that run although their time ended 5
-	// seconds ago or earlier. While it is [webhook.Work].Workers, this process handles no
-	// events.
+	// Overdue is the number of handlers in this process that still run 5 seconds or more after
+	// their timeout. While it equals [webhook.Work].Workers, this process handles no events.
 	Overdue int
 
-	// Oldest is the arrival of the oldest waiting or running event. It is zero without one. Its
-	// age grows if handlers are too slow or fail. A replay does not change the arrival.
+	// Oldest is the arrival time of the oldest waiting or running event. It is zero if there is
+	// none. Its age grows if handlers are too slow or fail. A replay does not change the arrival.
 	Oldest time.Time
 }

@@ -14,14 +14,14 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// State is how an [Event] stands.
+// State is the state of an [Event] in an [Engine].
 type State string
 
 // The states of an event.
 const (
-	StateWaiting State = "waiting" // to be handled, for the first time or again
-	StateRunning State = "running" // being handled
-	StateDead    State = "dead"    // given up: a dead letter
+	StateWaiting State = "waiting" // queued for its first attempt or a retry
+	StateRunning State = "running" // in the handler
+	StateDead    State = "dead"    // a dead letter
 )
 
 // Event is an event in an [Engine]. It prints as its [webhook.Delivery] does.
@@ -31,19 +31,20 @@ type Event struct {
 
 	State State
 
-	// OrderingKey is the result of [webhook.Work].Order. It is empty if the event waits for no other.
+	// OrderingKey is the result of [webhook.Work].Order. It is empty if the event waits for no
+	// other event.
 	OrderingKey webhook.OrderingKey
 
-	// Attempts is the number of attempts, including a running one.
+	// Attempts is the number of attempts, including a running attempt.
 	Attempts int
 
 	// Reason is the reason of the last failed attempt, without data of the event. It is empty if
 	// no attempt failed. See [webhook.Attempt.Reason].
 	Reason string
 
-	// Failures are the last failed attempts, up to 5, the oldest first. A replay
-	// does not clear them. An attempt that was handed back is not among them. An attempt whose
-	// worker died is, with the reason of [webhook.ErrAbandoned].
+	// Failures are the last failed attempts, up to 5, oldest first. A replay does not clear them.
+	// They include an attempt whose worker died, with the reason of [webhook.ErrAbandoned]. They
+	// do not include an attempt that was returned because the engine closed.
 	Failures []Failure
 
 	// Err is the error of the last attempt of a dead letter, if [Engine.Open] returned the
@@ -57,24 +58,24 @@ type Event struct {
 // Position is a place in the lists of an [Engine]. The zero value is before every event. Its text
 // is safe in URLs.
 type Position struct {
-	// At is the time at which a waiting event is due, and at which a dead letter died, in
-	// microseconds by the clock of the engine. The engine chooses it for a running event.
+	// At is the time at which a waiting event is due or a dead letter died, in microseconds by
+	// the clock of the engine. For a running event the engine chooses the time.
 	At time.Time
 
-	// Seq orders events of one time.
+	// Seq orders events with the same time.
 	Seq int64
 }
 
-// Compare returns -1 if p comes before other, 1 if it comes after it, and else 0.
+// Compare returns -1 if p is before other, 1 if p is after other, and 0 if they are equal.
 func (p Position) Compare(other Position) int {
 	return cmp.Or(p.At.Compare(other.At), cmp.Compare(p.Seq, other.Seq))
 }
 
-// IsZero reports the zero value.
+// IsZero reports whether p is the zero value, before every event.
 func (p Position) IsZero() bool { return p.At.IsZero() && p.Seq == 0 }
 
-// String returns the position as text, which [Position.UnmarshalText] reads; empty for
-// the zero value.
+// String returns the position as text for [Position.UnmarshalText]. The text of the zero value is
+// empty.
 func (p Position) String() string {
 	if p.IsZero() {
 		return ""
@@ -82,10 +83,10 @@ func (p Position) String() string {
 	return strconv.FormatInt(p.At.UnixMicro(), 10) + "." + strconv.FormatInt(p.Seq, 10)
 }
 
-// MarshalText returns what [Position.String] does. It never fails.
+// MarshalText returns the text of [Position.String]. It never fails.
 func (p Position) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
-// UnmarshalText reads what [Position.MarshalText] writes. Anything else fails.
+// UnmarshalText parses the text of [Position.MarshalText]. It fails for any other text.
 func (p *Position) UnmarshalText(text []byte) error {
 	if len(text) == 0 {
 		*p = Position{}
@@ -95,7 +96,7 @@ func (p *Position) UnmarshalText(text []byte) error {
 	micros, errAt := strconv.ParseInt(at, 10, 64)
 	n, errSeq := strconv.ParseInt(seq, 10, 64)
 	if errAt != nil || errSeq != nil {
-		return errors.New("engine: text is not a position") // it could be anything
+		return errors.New("engine: text is not a position") // the text may contain secrets
 	}
 	*p = Position{time.UnixMicro(micros).UTC(), n}
 	return nil
@@ -104,35 +105,37 @@ func (p *Position) UnmarshalText(text []byte) error {
 // Filter selects events to list, count or change. An event must match all fields that are set. The
 // zero value matches every event.
 type Filter struct {
-	// States limits it to events in one of them.
+	// States are the states to match. Nil matches every state.
 	States []State
 
-	// Keys limits it to these events. Empty and not nil, it matches none.
+	// Keys are the keys to match. Nil matches every key. An empty slice matches no event.
 	Keys []webhook.Key
 
-	// Type, ClinicID and Reason are what the event has to have, byte for byte.
+	// Type, ClinicID and Reason must equal the values of the event, byte for byte. Empty matches
+	// every value.
 	Type     events.Type
 	ClinicID string
 	Reason   string
 
-	// ID is a part of the text of the event's key, or of the request ID of one of its Failures,
-	// byte for byte.
+	// ID must be part of the text of the event's key, or of the request ID of one of its Failures,
+	// byte for byte. Empty matches every event.
 	ID string
 
-	// ReceivedFrom and ReceivedBefore bound when the event arrived.
+	// ReceivedFrom (inclusive) and ReceivedBefore (exclusive) bound the arrival time. Zero means
+	// no bound.
 	ReceivedFrom, ReceivedBefore time.Time
 
-	// GivenUpFrom and GivenUpBefore bound when a dead letter was given up. With one of them, no
-	// other event matches.
+	// GivenUpFrom (inclusive) and GivenUpBefore (exclusive) bound the time at which a dead letter
+	// died. If one of them is set, only dead letters match. Zero means no bound.
 	GivenUpFrom, GivenUpBefore time.Time
 
-	// Until is the last position, as [Counts] has it. What dies after it was counted is
-	// beyond it, and so is what was replayed and has died again.
+	// Until is the last position to match, usually [Counts].Until. Events that die after the
+	// count are beyond it, even if they were counted and replayed before. Zero means no limit.
 	Until Position
 }
 
-// Matches reports that the filter matches an event. An engine that cannot ask its
-// storage for as much asks this.
+// Matches reports whether the filter matches an event. Engines call it if their storage cannot
+// evaluate the filter.
 func (f Filter) Matches(e Event) bool {
 	return (f.States == nil || slices.Contains(f.States, e.State)) &&
 		(f.Keys == nil || slices.Contains(f.Keys, e.Key)) &&
@@ -147,19 +150,19 @@ func (f Filter) Matches(e Event) bool {
 		(f.Until.IsZero() || e.Position.Compare(f.Until) <= 0)
 }
 
-// hasID reports whether [Filter].ID matches.
+// hasID reports whether part is in the key or in the request ID of a failure.
 func (e Event) hasID(part string) bool {
 	return strings.Contains(e.Key.String(), part) ||
 		slices.ContainsFunc(e.Failures, func(f Failure) bool { return strings.Contains(f.RequestID, part) })
 }
 
-// ErrNotStored is the error of [Engine.Open] for an event that was handled or discarded, or
-// never accepted.
+// ErrNotStored is the error of [Engine.Open] if the event was handled, discarded or never
+// accepted.
 var ErrNotStored = errors.New("engine: the event is not stored")
 
 // Finished is the end of an event that an [Engine] no longer stores.
 type Finished struct {
-	// Discarded reports that the event was discarded as a dead letter. Otherwise it was handled
+	// Discarded reports whether the event was discarded as a dead letter. If false, it was handled
 	// or skipped.
 	Discarded bool
 
@@ -168,12 +171,14 @@ type Finished struct {
 	At time.Time
 }
 
-// page is the number of events that All lists at a time.
+// page is the number of events per List call of All.
 const page = 100
 
-// All ranges over the events that a filter matches, in the order of their positions. It
-// reads them in pages, as it goes, and ends with the first error. What comes after it
-// has begun is left out, so that what is replayed and dies again is not met again.
+// All iterates over the events that match f, in the order of their positions. It reads pages of
+// 100 events as the loop proceeds, and ends with the first error.
+//
+// Without [Filter].Until, All ends at the last position that matched at the beginning. An event
+// that you replay inside the loop therefore does not appear twice if it dies again.
 func All(ctx context.Context, of Engine, f Filter) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		f := f

@@ -10,8 +10,8 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// A position in an address is read back as it was, and anything else is refused.
-func TestPositionHasOneText(t *testing.T) {
+// A position must survive a URL unchanged, and any other text must fail.
+func TestPositionRoundTripsText(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 3, 4, 5, 6, 7, 8000, time.UTC)
 	for _, p := range []engine.Position{{}, {At: at}, {At: at, Seq: 7}, {At: at, Seq: -1}, {At: time.Unix(-1, 0).UTC(), Seq: 1}} {
@@ -24,7 +24,7 @@ func TestPositionHasOneText(t *testing.T) {
 	for _, text := range []string{".", "1", "1.", ".1", "1.x", "1.1.1", "99999999999999999999.1", " 1.1"} {
 		read := engine.Position{At: at}
 		require.Error(t, read.UnmarshalText([]byte(text)), text)
-		assert.Equal(t, engine.Position{At: at}, read, "nothing is changed")
+		assert.Equal(t, engine.Position{At: at}, read, "a failed parse must not change the position")
 	}
 }
 
