@@ -9,24 +9,22 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// Config is what an [Inbox] is made of. Work.Handle is required; everything else
-// has a default.
+// Config configures an [Inbox]. Work.Handle is required. All other fields have defaults.
 type Config struct {
-	// Work says how events are handled. Retries have other defaults than
-	// elsewhere, as a process must not wait long for its end: 10 attempts, and
-	// waits of at most five minutes.
+	// Work configures the handling of events. Its retries have shorter defaults than in other
+	// engines, because Close waits for them: 10 attempts, and waits of at most 5 minutes.
 	Work webhook.Work
 
-	// MaxEvents is the largest number of stored events, dead letters included. 0 means
-	// 10,000. Accept rejects further events, so the platform sends them again.
+	// MaxEvents is the largest number of stored events, including dead letters. 0 means 10,000.
+	// Accept rejects further events, so the platform sends them again.
 	MaxEvents int
 
-	// MaxBytes is the largest size of all stored bodies. 0 means 64 MiB.
+	// MaxBytes is the largest size of all stored bodies in bytes. 0 means 64 MiB.
 	MaxBytes int64
 
-	// MaxKeys is how many keys of handled events are remembered, to recognise
-	// duplicates, and of how many objects the newest event is; 0 means 100,000.
-	// The oldest are forgotten first.
+	// MaxKeys is the number of keys of handled events that the inbox keeps to recognize
+	// duplicates. It also limits the number of objects for which the inbox keeps the time of the
+	// newest event. 0 means 100,000. The inbox drops the oldest entries first.
 	MaxKeys int
 }
 
@@ -44,5 +42,5 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// errUnfinished is matched by the error of [Inbox.Close] if the inbox still stores events.
-var errUnfinished = errors.New("memoryinbox: closed with events that are not handled")
+// errUnfinished is the error of [Inbox.Close] if the inbox still stores events.
+var errUnfinished = errors.New("memoryinbox: closed with unhandled events")

@@ -1,10 +1,12 @@
-// Package memoryinbox is an engine in the memory of the process, for tests, for
-// trying things out, and where every missed event is found in another way.
+// Package memoryinbox is an engine in the memory of the process. Use it in tests, to try the
+// library, or if your program finds every missed event in another way.
 //
-// It is not durable: what was acknowledged and is not yet handled is lost when the
-// process dies, and a restarted process, or a second one, does not recognise
-// duplicates. Retries are due by the clock of the process.
+//	inbox, err := memoryinbox.New(memoryinbox.Config{Work: webhook.Work{Handle: router.Dispatch}})
 //
-// Package sqlinbox keeps events in a file, and package riverinbox in PostgreSQL; all three
-// take the same [webhook.Work].
+// The inbox is not durable. If the process dies, it loses events that were acknowledged but not
+// yet handled. After a restart it does not recognize duplicates, and two processes share no keys.
+// Retries are due by the clock of the process.
+//
+// Package sqlinbox stores events in a file, and package riverinbox in PostgreSQL. All three take
+// the same [webhook.Work].
 package memoryinbox

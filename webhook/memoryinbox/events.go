@@ -10,8 +10,9 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// timeOfDeath is later than that of every dead letter before, also where time stands
-// still, so that what dies after it was counted is beyond it; i.mu is held.
+// timeOfDeath returns the time of a new dead letter. It is later than every earlier result, even
+// if the clock stands still, so an event that dies after a count is beyond Counts.Until. The
+// caller locks i.mu.
 func (i *Inbox) timeOfDeath() time.Time {
 	now := time.Now().UTC().Truncate(time.Microsecond)
 	if !now.After(i.lastDeath) {
@@ -21,7 +22,7 @@ func (i *Inbox) timeOfDeath() time.Time {
 	return now
 }
 
-// event is how an entry is listed.
+// event returns the entry for a list, without its body.
 func (e *entry) event() engine.Event {
 	listed := engine.Event{
 		Delivery: e.delivery, State: engine.StateWaiting, OrderingKey: e.orderingKey,
@@ -39,7 +40,7 @@ func (e *entry) event() engine.Event {
 	return listed
 }
 
-// matching returns what a filter matches after a position, in order; i.mu is held.
+// matching returns the events after a position that match f, in order. The caller locks i.mu.
 func (i *Inbox) matching(f engine.Filter, after engine.Position) (all []engine.Event) {
 	entries := i.entries
 	if f.Keys != nil {
@@ -59,7 +60,7 @@ func (i *Inbox) matching(f engine.Filter, after engine.Position) (all []engine.E
 	return all
 }
 
-// unavailable is the error of a call that can do nothing; i.mu is held.
+// unavailable returns an error if ctx has ended or the inbox is closed. The caller locks i.mu.
 func (i *Inbox) unavailable(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -70,7 +71,7 @@ func (i *Inbox) unavailable(ctx context.Context) error {
 	return nil
 }
 
-// List implements [engine.Engine]. It works on a closed inbox too.
+// List implements [engine.Engine]. It also works on a closed inbox.
 func (i *Inbox) List(ctx context.Context, f engine.Filter, after engine.Position, limit int) ([]engine.Event, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -78,7 +79,7 @@ func (i *Inbox) List(ctx context.Context, f engine.Filter, after engine.Position
 	return all[:min(limit, len(all))], ctx.Err()
 }
 
-// Count implements [engine.Engine]. It works on a closed inbox too.
+// Count implements [engine.Engine]. It also works on a closed inbox.
 func (i *Inbox) Count(ctx context.Context, f engine.Filter, most int) (c engine.Counts, err error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -94,7 +95,7 @@ func (i *Inbox) Count(ctx context.Context, f engine.Filter, most int) (c engine.
 	return c, ctx.Err()
 }
 
-// Open implements [engine.Engine]. It works on a closed inbox too.
+// Open implements [engine.Engine]. It also works on a closed inbox.
 func (i *Inbox) Open(ctx context.Context, key webhook.Key) (engine.Event, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -110,8 +111,8 @@ func (i *Inbox) Open(ctx context.Context, key webhook.Key) (engine.Event, error)
 	return opened, nil
 }
 
-// Finished implements [engine.Engine]. It knows the last Config.MaxKeys keys. It works on a closed
-// inbox too.
+// Finished implements [engine.Engine]. It knows the last Config.MaxKeys keys. It also works on a
+// closed inbox.
 func (i *Inbox) Finished(ctx context.Context, eventID string) (all []engine.Finished, err error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -131,7 +132,7 @@ func (i *Inbox) Replay(ctx context.Context, f engine.Filter) (int, error) {
 	})
 }
 
-// Discard implements [engine.Engine]. It works on a closed inbox too.
+// Discard implements [engine.Engine]. It also works on a closed inbox.
 func (i *Inbox) Discard(ctx context.Context, f engine.Filter) (int, error) {
 	return i.change(ctx, f, engine.StateDead, context.Context.Err, func(e *entry) { i.drop(e, true) })
 }
@@ -144,7 +145,8 @@ func (i *Inbox) HandleNow(ctx context.Context, f engine.Filter) (int, error) {
 	})
 }
 
-// change changes dead letters, or waiting events that are not due.
+// change calls change for each matching event in the state: dead letters, or waiting events that
+// are not yet due. It returns the number of changed events.
 func (i *Inbox) change(
 	ctx context.Context, f engine.Filter, state engine.State, unavailable func(context.Context) error, change func(*entry),
 ) (int, error) {

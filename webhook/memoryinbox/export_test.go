@@ -1,4 +1,4 @@
 package memoryinbox
 
-// ErrUnfinished is the error of a closed inbox that stores events.
+// ErrUnfinished is the error of Close if the inbox still stores events.
 var ErrUnfinished = errUnfinished

@@ -12,12 +12,11 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// Inbox is a [engine.Engine] in the memory of the process: see the package
-// comment for what that does not survive.
+// Inbox is an [engine.Engine] in the memory of the process. The package comment lists the losses
+// if the process dies. While the process runs, Inbox keeps all other guarantees of an Engine.
 //
-// It keeps the other promises of an Engine as long as the process lives. It stores a
-// limited number of events, and does not seal bodies. Its timers are those of package
-// time, so that it works inside testing/synctest.
+// It stores a limited number of events and does not encrypt bodies. It uses the timers of package
+// time, so it works inside testing/synctest.
 type Inbox struct {
 	config  Config
 	worker  *inboxkit.Worker
@@ -25,14 +24,14 @@ type Inbox struct {
 	cancel  context.CancelFunc
 	workers sync.WaitGroup
 
-	// ready has the queues whose first event is due. Sending never blocks, because
-	// there is room for a queue of every event, and each queue is in it at most once.
+	// ready contains the queues with a due first event. Sending never blocks: its capacity is
+	// one queue per event, and each queue is in it at most once.
 	ready chan *queue
 
 	mu          sync.Mutex
-	entries     map[webhook.Key]*entry // waiting, being handled, or dead letters
+	entries     map[webhook.Key]*entry // waiting, running and dead
 	queues      map[webhook.OrderingKey]*queue
-	accepted    int64 // how many events
+	accepted    int64 // events since New
 	lastDeath   time.Time
 	bytes       int64 // of all bodies
 	pending     int   // events that are not dead letters
@@ -41,13 +40,13 @@ type Inbox struct {
 	checkpoints inboxkit.MemoryCheckpoints
 
 	closed bool
-	idle   chan struct{} // closed once closed and nothing is pending
+	idle   chan struct{} // closed once the inbox is closed and pending is 0
 }
 
 var _ engine.Engine = (*Inbox)(nil)
 
-// New returns an inbox whose workers have started. Close it to end them. An error
-// is an [*api.ArgumentError].
+// New returns an inbox and starts its workers. Close stops them. An error is an
+// [*api.ArgumentError].
 func New(c Config) (*Inbox, error) {
 	c, err := c.withDefaults()
 	if err != nil {
@@ -104,8 +103,8 @@ func (i *Inbox) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt
 	return webhook.Receipt{}, nil
 }
 
-// CheckWrite implements [engine.Engine]. It fails with [webhook.ErrInboxFull] if there is no
-// room for another event.
+// CheckWrite implements [engine.Engine]. It fails with [webhook.ErrInboxFull] if the inbox has no
+// room for another event, and with [webhook.ErrInboxClosed].
 func (i *Inbox) CheckWrite(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -121,14 +120,14 @@ func (i *Inbox) CheckWrite(ctx context.Context) error {
 	return nil
 }
 
-// stored returns a delivery without the parsed event. The worker parses the body again.
+// stored returns d without its parsed event. The worker parses the body again.
 func stored(d webhook.Delivery) webhook.Delivery {
 	return webhook.Delivery{
 		Key: d.Key, Type: d.Type, ClinicID: d.ClinicID, CreatedAt: d.CreatedAt, ReceivedAt: d.ReceivedAt, Body: d.Body,
 	}
 }
 
-// enqueue puts an event into its queue; i.mu is held.
+// enqueue adds an event to its queue, due immediately. The caller locks i.mu.
 func (i *Inbox) enqueue(e *entry) {
 	i.pending++
 	q := i.queues[e.orderingKey]
@@ -143,7 +142,7 @@ func (i *Inbox) enqueue(e *entry) {
 	i.schedule(q)
 }
 
-// dequeue takes an event out of its queue; i.mu is held.
+// dequeue removes an event from its queue. The caller locks i.mu.
 func (i *Inbox) dequeue(e *entry) {
 	q := e.queue
 	i.pending--
@@ -154,8 +153,8 @@ func (i *Inbox) dequeue(e *entry) {
 	}
 }
 
-// schedule has the first event of a queue handled as soon as it is due, unless
-// another one of the queue is being handled; i.mu is held.
+// schedule passes a queue to the workers once its first event is due, unless a worker already
+// has the queue. The caller locks i.mu.
 func (i *Inbox) schedule(q *queue) {
 	q.stopTimer()
 	if q.taken || len(q.entries) == 0 || i.ctx.Err() != nil {
@@ -184,7 +183,7 @@ func (i *Inbox) work() {
 	}
 }
 
-// handle makes an attempt.
+// handle runs one attempt for the first event of q.
 func (i *Inbox) handle(q *queue) {
 	e, task := i.claim(q)
 	_ = i.worker.Do(i.ctx, task, func(a webhook.Attempt) error {
@@ -193,8 +192,8 @@ func (i *Inbox) handle(q *queue) {
 	})
 }
 
-// claim takes the first event of a queue, which may be an older one than the
-// queue was scheduled for.
+// claim marks the first event of q as running and returns its task. An older event may have
+// arrived since schedule.
 func (i *Inbox) claim(q *queue) (*entry, inboxkit.Task) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -226,26 +225,26 @@ func (i *Inbox) recordOutcome(q *queue, e *entry, a webhook.Attempt) {
 	case webhook.ResultFailed:
 		e.failed(a)
 		e.due = time.Now().Add(a.RetryIn)
-	case webhook.ResultReturned, webhook.ResultLost: // it stays where it is
+	case webhook.ResultReturned, webhook.ResultLost: // the event stays in its queue
 	}
 	i.schedule(q)
 	i.checkIdle()
 }
 
-// drop deletes an event. Its key stays known. i.mu is held.
+// drop deletes an event and keeps its key. The caller locks i.mu.
 func (i *Inbox) drop(e *entry, discarded bool) {
 	delete(i.entries, e.delivery.Key)
 	i.bytes -= int64(cap(e.delivery.Body))
 	i.finished.put(e.delivery.Key, engine.Finished{Discarded: discarded, At: time.Now().UTC()})
 }
 
-// Close stops accepting, and waits until every event is handled or has become a
-// dead letter, with retries and their waits; ctx bounds that. When ctx ends the
-// handlers' contexts end too, and Close returns without waiting for them.
+// Close stops accepting and waits until every event is handled or a dead letter, including
+// retries and the waits before them. If ctx ends first, Close cancels the contexts of the
+// handlers and returns without waiting for them.
 //
-// If the inbox still stores events, dead letters included, Close fails, and the error contains
+// If the inbox still stores events, including dead letters, Close fails and the error contains
 // their number. The platform will not send them again, but List and Open still return them.
-// Closing again reports the same.
+// Another call of Close returns the same error.
 func (i *Inbox) Close(ctx context.Context) error {
 	i.mu.Lock()
 	i.closed = true
@@ -257,7 +256,7 @@ func (i *Inbox) Close(ctx context.Context) error {
 		i.workers.Wait()
 	case <-ctx.Done():
 		i.cancel()
-	case <-i.ctx.Done(): // another call has given up, and what is left has no worker
+	case <-i.ctx.Done(): // an earlier Close timed out, so no worker handles the rest
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -272,7 +271,7 @@ func (i *Inbox) Close(ctx context.Context) error {
 	return nil
 }
 
-// checkIdle lets Close go on when nothing is pending; i.mu is held.
+// checkIdle unblocks Close once no event is pending. The caller locks i.mu.
 func (i *Inbox) checkIdle() {
 	if !i.closed || i.pending > 0 {
 		return
@@ -284,5 +283,5 @@ func (i *Inbox) checkIdle() {
 	}
 }
 
-// Format prints the type only, because events contain patient data.
+// Format prints only the type, because events contain patient data.
 func (i *Inbox) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "memoryinbox.Inbox") }

@@ -17,7 +17,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
 )
 
-func TestInboxKeepsTheContract(t *testing.T) {
+func TestInboxConforms(t *testing.T) {
 	t.Parallel()
 	enginetest.Run(t, func(*testing.T) enginetest.Storage {
 		return enginetest.Storage{Ordered: true, Open: func(work webhook.Work) (engine.Engine, error) {
@@ -26,7 +26,8 @@ func TestInboxKeepsTheContract(t *testing.T) {
 	})
 }
 
-// newInbox makes an inbox, and returns every attempt that it makes; change may be nil.
+// newInbox returns an inbox and a channel of its attempts. If change is not nil, newInbox calls it
+// with the configuration first.
 func newInbox(t *testing.T, handle webhook.HandlerFunc, change func(*memoryinbox.Config)) (*memoryinbox.Inbox, <-chan webhook.Attempt) {
 	t.Helper()
 	c := memoryinbox.Config{Work: webhook.Work{Handle: handle}}
@@ -47,18 +48,18 @@ func TestClosedInboxKeepsDeadLetters(t *testing.T) {
 		inbox, _ := newInbox(t, fail, nil)
 		d := receivertest.Accept(t, inbox)
 		require.ErrorIs(t, inbox.Close(t.Context()), memoryinbox.ErrUnfinished)
-		require.EqualError(t, inbox.Close(t.Context()), "memoryinbox: closed with events that are not handled: 1")
+		require.EqualError(t, inbox.Close(t.Context()), "memoryinbox: closed with unhandled events: 1")
 		left, err := inbox.Open(t.Context(), d.Key)
 		require.NoError(t, err)
 		assert.Equal(t, string(d.Body), string(left.Body))
 		n, err := inbox.Discard(t.Context(), engine.Filter{Keys: []webhook.Key{d.Key}})
-		require.NoError(t, err, "it works on a closed inbox too")
+		require.NoError(t, err, "Discard must work on a closed inbox")
 		assert.Equal(t, 1, n)
 		require.NoError(t, inbox.Close(t.Context()))
 	})
 }
 
-func TestInboxRefusesWhatItHasNoRoomFor(t *testing.T) {
+func TestFullInboxRejectsEvents(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})
@@ -76,7 +77,7 @@ func TestInboxRefusesWhatItHasNoRoomFor(t *testing.T) {
 		require.ErrorIs(t, err, webhook.ErrInboxFull)
 		receipt, err := inbox.Accept(t.Context(), first)
 		require.NoError(t, err)
-		assert.True(t, receipt.Duplicate, "duplicates need no room")
+		assert.True(t, receipt.Duplicate, "a full inbox must recognize duplicates")
 		close(gate)
 		synctest.Wait()
 		receivertest.Accept(t, inbox)
@@ -85,7 +86,7 @@ func TestInboxRefusesWhatItHasNoRoomFor(t *testing.T) {
 	})
 }
 
-func TestInboxForgetsTheOldestKeys(t *testing.T) {
+func TestInboxDropsOldestKeys(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		inbox, _ := newInbox(t, receivertest.Succeed, func(c *memoryinbox.Config) { c.MaxKeys = 2 })
@@ -103,8 +104,8 @@ func TestInboxForgetsTheOldestKeys(t *testing.T) {
 	})
 }
 
-// Close waits for what is held, retries and their waits included.
-func TestInboxCloses(t *testing.T) {
+// Close waits for stored events, including retries and the waits before them.
+func TestCloseWaitsForRetries(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		inbox, made := newInbox(t, func(ctx context.Context, _ events.Event) error {
@@ -120,8 +121,9 @@ func TestInboxCloses(t *testing.T) {
 	})
 }
 
-// An event that dies again is beyond the end of its replay, also where time stands still.
-func TestReplayIsMadeOnceWhileTimeStandsStill(t *testing.T) {
+// If a replayed event dies again, its new position must be beyond Until, even if the clock stands
+// still.
+func TestReplayRunsOnceOnStoppedClock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		inbox, made := newInbox(t, func(context.Context, events.Event) error { return webhook.Permanent(assert.AnError) }, nil)
@@ -139,8 +141,8 @@ func TestReplayIsMadeOnceWhileTimeStandsStill(t *testing.T) {
 	})
 }
 
-// When time is up, Close ends the handlers and reports what is left.
-func TestInboxClosesInTime(t *testing.T) {
+// When its context ends, Close cancels the handlers and reports the remaining events.
+func TestCloseHonorsDeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		inbox, made := newInbox(t, func(ctx context.Context, e events.Event) error {
@@ -160,16 +162,16 @@ func TestInboxClosesInTime(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		start := time.Now()
-		require.EqualError(t, inbox.Close(ctx), "memoryinbox: closed with events that are not handled: 2")
+		require.EqualError(t, inbox.Close(ctx), "memoryinbox: closed with unhandled events: 2")
 		assert.Equal(t, 10*time.Second, time.Since(start))
 		time.Sleep(time.Hour)
-		require.Len(t, made, 2, "nothing is tried any more")
+		require.Len(t, made, 2, "no attempt may start after Close")
 		assert.Equal(t, webhook.ResultFailed, (<-made).Result)
-		assert.Equal(t, webhook.ResultReturned, (<-made).Result, "the handler's context has ended")
+		assert.Equal(t, webhook.ResultReturned, (<-made).Result, "Close must cancel the context of the handler")
 	})
 }
 
-func TestNewRefuses(t *testing.T) {
+func TestNewRejectsInvalidConfig(t *testing.T) {
 	t.Parallel()
 	for _, c := range []memoryinbox.Config{
 		{}, {Work: webhook.Work{Handle: fail, Workers: -1}}, {Work: webhook.Work{Handle: fail}, MaxBytes: -1},
@@ -180,8 +182,8 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// Close returns also after a call that did not wait, and reports the same.
-func TestInboxThatGaveUpIsClosedAgain(t *testing.T) {
+// A second Close must return too, with the same error, even if the first one did not wait.
+func TestCloseRepeatsError(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		inbox, attempts := newInbox(t, fail, nil)
@@ -190,11 +192,11 @@ func TestInboxThatGaveUpIsClosedAgain(t *testing.T) {
 		ended, end := context.WithCancel(t.Context())
 		end()
 		require.ErrorIs(t, inbox.Close(ended), memoryinbox.ErrUnfinished)
-		require.ErrorIs(t, inbox.Close(t.Context()), memoryinbox.ErrUnfinished, "what waits for its next attempt has no worker any more")
+		require.ErrorIs(t, inbox.Close(t.Context()), memoryinbox.ErrUnfinished, "no worker is left for the retry")
 	})
 }
 
-// BenchmarkDead measures an operations page with dead letters.
+// BenchmarkDead measures the queries of an operations page with dead letters.
 func BenchmarkDead(b *testing.B) {
 	enginetest.BenchmarkDead(b, func(b *testing.B, work webhook.Work) engine.Engine {
 		inbox, err := memoryinbox.New(memoryinbox.Config{Work: work})

@@ -14,31 +14,31 @@ type entry struct {
 	delivery    webhook.Delivery
 	orderingKey webhook.OrderingKey
 	object      webhook.OrderingKey
-	seq         int64 // counts the events
+	seq         int64 // the number of the event since New
 	attempts    int
-	due         time.Time // when it was given up, of a dead letter
+	due         time.Time // the time of death for a dead letter
 	queue       *queue    // nil for a dead letter
 	running     bool
-	reason      string // why it failed
+	reason      string // of the last failed attempt
 	failures    []engine.Failure
-	err         error // what a dead letter failed with
+	err         error // of the last attempt of a dead letter
 }
 
-// failed keeps a failed attempt.
+// failed records a failed attempt.
 func (e *entry) failed(a webhook.Attempt) {
 	e.attempts, e.reason, e.failures = a.Number, a.Reason(), inboxkit.AppendFailure(e.failures, a, time.Now())
 }
 
-// queue has the events of one ordering key, the oldest first, which are handled
-// one at a time. An event without an ordering key has a queue of its own.
+// queue contains the events of one ordering key, oldest first. Workers handle one event of a queue
+// at a time. Each event without an ordering key gets its own queue.
 type queue struct {
 	entries []*entry
-	taken   bool        // in Inbox.ready, or being handled
+	taken   bool        // in Inbox.ready or in a worker
 	timer   *time.Timer // runs until the first event is due
 }
 
-// insert puts an entry where its time belongs. Of two events of one time the one
-// that came first is handled first.
+// insert adds an entry in order of OrderTime. Events with the same time keep their order of
+// arrival.
 func (q *queue) insert(e *entry) {
 	at, _ := slices.BinarySearchFunc(q.entries, e, func(other, e *entry) int {
 		if other.delivery.OrderTime().After(e.delivery.OrderTime()) {
@@ -59,11 +59,11 @@ func (q *queue) stopTimer() {
 	}
 }
 
-// recent is a map that forgets its oldest key beyond a limit.
+// recent is a map with a limit. A new key beyond the limit replaces the oldest key.
 type recent[K comparable, V any] struct {
 	limit  int
 	values map[K]V
-	order  []K // a ring, once it has grown to limit
+	order  []K // a ring once its length is limit
 	next   int
 }
 

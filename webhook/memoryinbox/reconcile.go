@@ -11,8 +11,8 @@ import (
 
 var _ reconcile.Inbox = (*Inbox)(nil)
 
-// Missing implements [reconcile.Inbox]. Keys beyond Config.MaxKeys have been
-// forgotten, and are missing.
+// Missing implements [reconcile.Inbox]. It also returns keys that the inbox dropped because of
+// Config.MaxKeys.
 func (i *Inbox) Missing(ctx context.Context, keys []webhook.Key) ([]webhook.Key, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -45,13 +45,13 @@ func (i *Inbox) SaveCheckpoint(ctx context.Context, name, holder string, state [
 	return i.checkpoints.SaveCheckpoint(ctx, name, holder, state, ttl)
 }
 
-// ReadCheckpoint returns the state that was saved last, or nil. It claims nothing.
+// ReadCheckpoint returns the last saved state, or nil if there is none. It does not claim the
+// checkpoint.
 func (i *Inbox) ReadCheckpoint(ctx context.Context, name string) ([]byte, error) {
 	return i.checkpoints.ReadCheckpoint(ctx, name)
 }
 
-// ReleaseCheckpoint implements [reconcile.Inbox]. It works on a closed inbox
-// too.
+// ReleaseCheckpoint implements [reconcile.Inbox]. It also works on a closed inbox.
 func (i *Inbox) ReleaseCheckpoint(ctx context.Context, name, holder string) error {
 	if err := ctx.Err(); err != nil {
 		return err
