@@ -11,15 +11,15 @@ import (
 	"github.com/dispensary-go/dispensary/events"
 )
 
-// defaultAlarmAfter is when an [Alarm] reports an outage: early enough to look
-// into it, and for the last time four hours before the platform switches the
-// address off, which it does after 24.
+// defaultAlarmAfter contains the default ages of an outage at which an [Alarm] reports it. The
+// first leave time to investigate. The last is 4 hours before the platform disables the endpoint,
+// after 24 hours of failures.
 // API section: "Webhooks" 8.
 var defaultAlarmAfter = []time.Duration{15 * time.Minute, time.Hour, 4 * time.Hour, 12 * time.Hour, 20 * time.Hour}
 
 // Bounds of an outage of kind [OutageKindRejecting] without the platform's delivery log.
-// Anybody can send requests for the program to reject, but a scanner does not send one
-// each hour and does not know the form of a signature.
+// Anybody can send requests that the program rejects, but a scanner does not send one per hour
+// and does not know the form of a signature.
 const (
 	sustainedAge    = 12 * time.Hour
 	sustainedSigned = 12        // rejected requests with a well-formed signature header
@@ -53,7 +53,7 @@ type AlarmConfig struct {
 	// unreadable event in a quiet night is not an outage.
 	MinFailures int
 
-	// Now is the clock; nil means [time.Now].
+	// Now is the clock. Nil means [time.Now].
 	Now func() time.Time
 }
 
@@ -66,10 +66,9 @@ const (
 	// lookup of the tenant fails, or because a correctly signed body is not an event.
 	OutageKindFailing OutageKind = "failing"
 
-	// OutageKindRejecting: the program rejects all requests, and the platform's requests
-	// are among them, as far as known. The usual causes are a wrong secret, a wrong
-	// clock, a renamed path, an unknown tenant, or a proxy that removes the signature
-	// header.
+	// OutageKindRejecting: the program rejects all requests, probably including the platform's.
+	// The usual causes are a wrong secret, a wrong clock, a renamed path, an unknown tenant, or a
+	// proxy that removes the signature header.
 	OutageKindRejecting OutageKind = "rejecting"
 )
 
@@ -87,8 +86,8 @@ type Outage struct {
 	// Reason is the error of the latest failure.
 	Reason error
 
-	// Over reports that a delivery has been acknowledged again. The platform's event
-	// lists contain all undelivered events: see package reconcile.
+	// Over reports whether a delivery has been acknowledged again. The platform's event lists
+	// contain all undelivered events: see package reconcile.
 	Over bool
 }
 
@@ -98,19 +97,19 @@ func (o Outage) Age() time.Duration { return o.Last.Sub(o.Since) }
 // Alarm warns before the platform disables an endpoint. It counts failures in a row and
 // their age. Set [Observer].RequestEnd to its Observe method, or call Observe there.
 //
-// A failure to accept an event counts at once. So does a correctly signed body without an
+// A failure to accept an event counts immediately. So does a correctly signed body without an
 // event.
 //
-// A rejected request does not count at once, because anybody can send one. Rejected
+// A rejected request does not count immediately, because anybody can send one. Rejected
 // requests are an outage if AlarmConfig.Confirm confirms it. Without Confirm, they are an
 // outage after 12 hours without an accepted event, if at least 12 requests had a
 // well-formed signature header, or if requests without the header came at least once per
 // hour. Without Confirm, a malformed header never counts, because the platform does not
 // send one. Probes and methods other than POST never count.
 //
-// An alarm sees the requests of its process. Behind a load balancer, create one in each
-// process: a process that fails alone is worth an alarm too. The counts end with the
-// process. The platform's delivery log contains all attempts.
+// An alarm sees only the requests of its process. Behind a load balancer, create one in each
+// process, so that it also reports if a single process fails. The counts end with the process.
+// The platform's delivery log contains all attempts.
 type Alarm struct {
 	config AlarmConfig
 
@@ -119,13 +118,13 @@ type Alarm struct {
 	rejecting rejections
 	asked     time.Time // of the last call of Confirm
 	pending   []notice
-	notifying bool // a goroutine in Observe works on pending
+	notifying bool // a goroutine in Observe processes pending
 }
 
-// series is an outage in the making.
+// series is a series of failures, which may become an outage.
 type series struct {
 	outage   Outage
-	passed   int // ages of AlarmConfig.After that Notify was called for
+	passed   int // number of ages in AlarmConfig.After with a call of Notify
 	notified bool
 }
 
@@ -133,7 +132,7 @@ type series struct {
 type rejections struct {
 	series
 	confirmed bool
-	asked     int  // ages of AlarmConfig.After that Confirm was called for
+	asked     int  // number of ages in AlarmConfig.After with a call of Confirm
 	decides   bool // Confirm is nil or failed, so the requests decide
 
 	signed      int // requests with a well-formed signature header
@@ -161,7 +160,7 @@ func NewAlarm(c AlarmConfig) (*Alarm, error) {
 	}
 	c.After = slices.Sorted(slices.Values(c.After))
 	if len(c.After) == 0 || c.After[0] < 0 {
-		return nil, argumentError("AlarmConfig.After", "is empty or holds a negative time")
+		return nil, argumentError("AlarmConfig.After", "is empty or contains a negative duration")
 	}
 	c.MinFailures = cmp.Or(c.MinFailures, 3)
 	if c.Now == nil {
@@ -170,9 +169,9 @@ func NewAlarm(c AlarmConfig) (*Alarm, error) {
 	return &Alarm{config: c}, nil
 }
 
-// Observe counts a request. It is the RequestEnd of an [Observer]. It calls Confirm and
-// Notify before it returns. While another call of Observe does so, it leaves the calls to
-// the other one.
+// Observe counts a request. Use it as the RequestEnd of an [Observer]. It calls Confirm and
+// Notify before it returns. If another call of Observe is already doing so, that call makes these
+// calls too.
 func (a *Alarm) Observe(ctx context.Context, o Observation) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -194,9 +193,9 @@ func (a *Alarm) Observe(ctx context.Context, o Observation) {
 	}
 }
 
-// Outage returns the current outage for a health check. The bool is false if there is
-// none, or if it does not count yet: see [Alarm]. An outage of kind [OutageKindRejecting]
-// that does not count may consist of requests of strangers.
+// Outage returns the current outage for a health check. The bool is false if there is no outage,
+// or if it does not count yet: see [Alarm]. An outage of kind [OutageKindRejecting] may consist of
+// requests of strangers until it counts.
 func (a *Alarm) Outage() (Outage, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -211,7 +210,7 @@ func (a *Alarm) Outage() (Outage, bool) {
 	return failing, counts
 }
 
-// over adds the end of an outage to pending.
+// over adds the end of an outage to pending, if Notify was called for the outage.
 func (a *Alarm) over(s *series) {
 	if s.notified {
 		over := s.outage
@@ -228,7 +227,7 @@ func (a *Alarm) failed(reason error) {
 	}
 }
 
-// rejected counts a request that may be the platform's.
+// rejected counts a rejected request, possibly of the platform.
 func (a *Alarm) rejected(e evidence, reason error) {
 	r := &a.rejecting
 	if r.outage.Failures == 0 {
@@ -289,7 +288,7 @@ func (r *rejections) sustained(e evidence) bool {
 		r.signed >= sustainedSigned && now.Sub(r.signedSince) >= sustainedAge
 }
 
-// notify works on pending in order, so that the end of an outage never comes before its
+// notify processes pending in order, so that the end of an outage is never reported before its
 // warning. Observe does not wait for a Notify of another request.
 func (a *Alarm) notify(ctx context.Context) {
 	a.notifying = true
@@ -304,7 +303,7 @@ func (a *Alarm) notify(ctx context.Context) {
 	}
 }
 
-// confirm calls Confirm. It reports whether the outage is confirmed and goes on.
+// confirm calls Confirm. It reports whether the outage is confirmed and still continues.
 func (a *Alarm) confirm(ctx context.Context, o Outage) bool {
 	var confirmed bool
 	var err error
@@ -335,7 +334,7 @@ func (a *Alarm) unlocked(f func()) {
 	f()
 }
 
-// evidence is what a request shows about the platform's deliveries.
+// evidence is the evidence of one request about the platform's deliveries.
 type evidence int
 
 const (
@@ -344,7 +343,7 @@ const (
 	failed                   // an event could not be accepted
 	unproven                 // rejected, with a well-formed signature header
 	unsigned                 // rejected, without a signature header
-	malformedHeader          // rejected, with a malformed one
+	malformedHeader          // rejected, with a malformed signature header
 )
 
 // unprovenErrors are the errors of rejected requests with a well-formed signature header.
@@ -362,7 +361,7 @@ func evidenceOf(o Observation) evidence {
 		return failed
 	case o.Outcome != OutcomeRefused || is(ErrMethod) || is(errUnsignedProbe):
 		return unrelated
-	case is(events.ErrMalformed) || is(events.ErrNoEvent): // they follow the signature
+	case is(events.ErrMalformed) || is(events.ErrNoEvent): // only a body with a valid signature is parsed
 		return failed
 	case is(ErrSignatureMissing):
 		return unsigned

@@ -2,7 +2,7 @@ package webhook
 
 import "time"
 
-// Result is the result of an attempt to handle an event, which an engine records.
+// Result is the recorded result of an attempt to handle an event.
 type Result string
 
 // The results of an attempt.
@@ -21,7 +21,7 @@ const (
 	ResultDead Result = "dead"
 
 	// ResultReturned: the handler stopped because its context ended, or the program has not
-	// started yet. The event is due at once, and the attempt does not count.
+	// started yet. The event is due immediately, and the attempt does not count.
 	ResultReturned Result = "returned"
 
 	// ResultLost: the outcome could not be recorded, so the event is usually handled again. Only
@@ -52,6 +52,6 @@ type Attempt struct {
 	// RetryIn is the wait until the next attempt of a failed event.
 	RetryIn time.Duration
 
-	// Duration is the duration of the handler.
+	// Duration is the run time of the handler.
 	Duration time.Duration
 }

@@ -25,7 +25,9 @@ type HandlerConfig struct {
 	// one challenge token.
 	Environment api.Environment
 
-	// Secrets are the webhook secret keys: one, or the new and the old one during a rotation.
+	// Secrets are the webhook secret keys: one, or the new and the old key during a rotation. To
+	// rotate the key, set both until the change of the dashboard has taken effect everywhere. A
+	// request is accepted if any signature in its header matches any of the secrets.
 	Secrets []api.Secret
 
 	// Challenge is the challenge token that acknowledges an event. The developer dashboard
@@ -37,9 +39,9 @@ type HandlerConfig struct {
 	// well-formed, fresh signature header, and for unsigned probes. Environment, Secrets
 	// and Challenge must be empty.
 	//
-	// A nil tenant is unknown: the response is 401, after as much work as for a wrong
-	// signature. With an error, whose text is logged, the response is 503, so the platform
-	// sends the event again.
+	// If it returns nil, the tenant is unknown: the response is 401, after as much work as for a
+	// wrong signature. If it returns an error, the response is 503, so the platform sends the
+	// event again. The text of the error is logged.
 	Tenant func(*http.Request) (*Tenant, error)
 
 	// Inbox stores events before they are acknowledged. With Tenant, it is the default of
@@ -55,7 +57,7 @@ type HandlerConfig struct {
 	MaxBody int64
 
 	// BodyTimeout limits the time for the body. 0 means 2 seconds. Assumption: the platform
-	// waits for so long. A shorter http.Server.ReadTimeout takes precedence.
+	// waits 2 seconds for a response. A shorter http.Server.ReadTimeout takes precedence.
 	BodyTimeout time.Duration
 
 	// AcceptTimeout limits the time of the inbox. 0 means 800 ms, which leaves room below the
@@ -64,23 +66,23 @@ type HandlerConfig struct {
 
 	// AnswerUnsignedProbe sends the challenge token to any caller with an empty body and no
 	// signature. Assumption: the platform sends an empty body when an endpoint is registered,
-	// and perhaps before every event, and expects the challenge. It is unknown if the body is
-	// signed. Enable this if the registration fails, and disable it afterwards: with the token
-	// others can respond in your name.
+	// and perhaps before every event, and expects the challenge. The API does not state if the
+	// body is signed. Enable this if the registration fails, and disable it afterwards: with the
+	// token, others can respond in your name.
 	AnswerUnsignedProbe bool
 
-	// Logger logs the outcome, status, event ID, type and reason of every request, and nothing
-	// of a body. Nil logs nothing.
+	// Logger logs the outcome, status, event ID, type and reason of every request, but no part
+	// of a body. Nil disables logging.
 	Logger *slog.Logger
 
-	// Observer is called with every request: its RequestStart and RequestEnd.
+	// Observer watches every request with its RequestStart and RequestEnd.
 	Observer Observer
 
-	// Now is the clock; nil means [time.Now].
+	// Now is the clock. Nil means [time.Now].
 	Now func() time.Time
 }
 
-// withDefaults checks c and fills in what was left out.
+// withDefaults checks c and sets the defaults of empty fields.
 func (c HandlerConfig) withDefaults() (HandlerConfig, error) {
 	switch {
 	case c.Inbox == nil && c.Tenant == nil:

@@ -10,16 +10,16 @@ import (
 	"github.com/dispensary-go/dispensary/events"
 )
 
-// Delivery is an event on its way into an [Inbox], and out of it. No printed or logged form shows
-// its body.
+// Delivery is an event that an [Inbox] accepts and returns to a worker. No printed or logged form
+// shows its body.
 type Delivery struct {
 	Key Key
 
-	// Type and ClinicID are the event's; ClinicID may be empty.
+	// Type and ClinicID are the type and the clinic of the event. ClinicID may be empty.
 	Type     events.Type
 	ClinicID string
 
-	// CreatedAt is the time of the event by the platform's clock. Zero if unknown.
+	// CreatedAt is the time of the event by the platform's clock. It is zero if unknown.
 	CreatedAt time.Time
 
 	// ReceivedAt is the time of the arrival.
@@ -32,8 +32,9 @@ type Delivery struct {
 	event *events.Event // parsed from Body, during the request
 }
 
-// Event parses Body, and sets a missing integration ID from Key. It is free in [Inbox].Accept,
-// because the handler has parsed the event. Its Data is part of Body.
+// Event parses Body and sets a missing integration ID from Key. In [Inbox].Accept it returns the
+// event that the handler has parsed, so it costs nothing. Data of the event shares memory with
+// Body.
 func (d Delivery) Event() (events.Event, error) {
 	e := events.Event{}
 	if d.event != nil {
@@ -50,8 +51,8 @@ func (d Delivery) Event() (events.Event, error) {
 }
 
 // OrderTime returns the time that orders the events of one [OrderingKey]: CreatedAt, or ReceivedAt
-// if that is unknown. An event such as "patient.created" is a microsecond earlier, so that it
-// comes first of the events of one time. The others have no order.
+// if CreatedAt is unknown. For an event such as "patient.created" it is one microsecond earlier,
+// so that this event is first among events with the same time. Those have no other order.
 func (d Delivery) OrderTime() time.Time {
 	switch {
 	case d.CreatedAt.IsZero():

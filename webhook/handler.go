@@ -13,35 +13,35 @@ import (
 )
 
 // Handler receives the platform's webhooks: it verifies a request, stores its event in the
-// [Inbox], and acknowledges it. It is an [http.Handler], safe for concurrent use. Mount it where
-// nothing reads the body before it. A program can mount one for each environment and application,
-// or one for all of them: see [HandlerConfig].Tenant.
+// [Inbox], and acknowledges it. It is an [http.Handler] and safe for concurrent use. Mount it in
+// front of all middleware that reads the body. You can mount one handler for each environment and
+// application, or one for all of them: see [HandlerConfig].Tenant.
 //
 // Responses:
 //
-//	200  {"challenge": …}: stored, or stored before, or a signed empty probe
-//	400  the body broke off, or is signed but holds no event with an id and a type
+//	200  {"challenge": …}: stored now or before, or a signed empty probe
+//	400  the body is incomplete, or it is signed but contains no event with an id and a type
 //	401  the signature is missing, malformed, wrong, too old or too new, or
 //	     the tenant is unknown
 //	405  not a POST
 //	413  the body is too large
-//	503  the inbox failed or took too long, or the tenant could not be looked
-//	     up: the platform sends the event again
+//	503  the inbox failed or took too long, or the tenant lookup failed: the
+//	     platform sends the event again
 //
-// It never responds with 410, which would disable the endpoint at once. It rejects a signed body
-// without an ID or a type, because acknowledging it without storing it would lose it. The
-// error names the missing member. The platform keeps the rejected body in its delivery log, and
-// the event in its lists for 30 days.
+// It never responds with 410, because the platform would disable the endpoint immediately. It
+// rejects a signed body without an ID or a type, because acknowledging it without storing it would
+// lose the event. The error names the missing member. The platform keeps the rejected body in its
+// delivery log, and the event in its lists for 30 days.
 //
 // API section: "Webhooks", "Signature header".
 type Handler struct {
 	config  HandlerConfig
-	own     *Tenant // nil if config.Tenant is asked
-	unknown *Tenant // whose requests are refused
+	own     *Tenant // nil if config.Tenant is set
+	unknown *Tenant // rejects every request
 }
 
 // NewHandler returns a handler. It fails with an [*api.ArgumentError] if a required field is
-// missing, or if the challenge token is one of the secrets.
+// missing, a limit is negative, or the challenge token is one of the secrets.
 func NewHandler(c HandlerConfig) (*Handler, error) {
 	c, err := c.withDefaults()
 	if err != nil {
@@ -58,7 +58,7 @@ func NewHandler(c HandlerConfig) (*Handler, error) {
 	return &Handler{config: c, own: own, unknown: unknown}, nil
 }
 
-// Format prints the environment only: the handler holds secrets.
+// Format prints only the environment, because the handler contains secrets.
 func (h *Handler) Format(f fmt.State, _ rune) {
 	name := "tenants"
 	if h.own != nil {
@@ -80,8 +80,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	report(r, o, h.config.Logger, h.config.Observer)
 }
 
-// receive handles a request. It makes cheap checks first, and reads no body from a caller without a
-// valid header. It sets the tenant once it is known.
+// receive handles a request. It makes cheap checks first, and does not read the body without a
+// well-formed, fresh header. It sets the tenant once it is known.
 func (h *Handler) receive(w http.ResponseWriter, r *http.Request, now time.Time, tenant **Tenant) Observation {
 	if r.Method != http.MethodPost {
 		return refused(http.StatusMethodNotAllowed, ErrMethod)
@@ -173,7 +173,7 @@ func (h *Handler) accept(ctx context.Context, t *Tenant, d Delivery) Observation
 		}
 	case <-ctx.Done():
 		select {
-		case err := <-done: // at the very last moment
+		case err := <-done: // both were ready, so the result counts
 			if err != nil {
 				return o.unavailable(inboxError(ctx, err))
 			}
@@ -187,7 +187,7 @@ func (h *Handler) accept(ctx context.Context, t *Tenant, d Delivery) Observation
 	return o
 }
 
-// inboxError tells an error of the inbox from the deadline.
+// inboxError returns [ErrInboxTimeout] for the deadline of ctx, and otherwise wraps err in [ErrInbox].
 func inboxError(ctx context.Context, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return ErrInboxTimeout

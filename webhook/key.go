@@ -9,19 +9,19 @@ import (
 )
 
 // Key identifies an event. An [Inbox] recognizes duplicates by it. It contains the integration,
-// because a clinic gets each event once per integration with one event ID, and the environment,
-// because IDs of environments are separate. Keys are comparable.
+// because the platform sends each event of a clinic once per integration, with the same event ID.
+// It contains the environment, because each environment has its own IDs. Keys are comparable.
 // API section: "Webhooks" 6.
 type Key struct {
 	Environment api.Environment
 	EventID     string
 
-	// IntegrationID is empty if the platform names none.
+	// IntegrationID is empty if the event of the platform contains no integration.
 	IntegrationID string
 }
 
-// String returns the key as "us/sandbox/evt_1/in_1", each part escaped as in a URL, so different
-// keys have different texts. [Key.UnmarshalText] reads it.
+// String returns the key as text, such as "us/sandbox/evt_1/in_1". Each part is escaped as in a
+// URL, so different keys have different texts. [Key.UnmarshalText] parses it.
 func (k Key) String() string {
 	region, stage, _ := strings.Cut(string(k.Environment), "/")
 	parts := []string{region, stage, k.EventID, k.IntegrationID}
@@ -31,10 +31,10 @@ func (k Key) String() string {
 	return strings.Join(parts, "/")
 }
 
-// MarshalText returns what [Key.String] does. It never fails.
+// MarshalText returns the text of [Key.String]. It never fails.
 func (k Key) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
-// UnmarshalText reads the text of [Key.String]. It rejects any other text, a key without an event
+// UnmarshalText parses the text of [Key.String]. It rejects any other text, a key without an event
 // ID, and an unknown environment.
 func (k *Key) UnmarshalText(text []byte) error {
 	parts := strings.Split(string(text), "/")
@@ -60,5 +60,5 @@ func (k *Key) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// errBadKey does not quote the text, which could be anything.
+// errBadKey does not quote the text, because it may contain patient data or a secret.
 var errBadKey = errors.New("webhook: text is not a key: want region/stage/event/integration")

@@ -14,24 +14,23 @@ import (
 // AttemptStart and AttemptEnd delay the handling, so they must be quick. Nil functions are not
 // called. Each call has its own goroutine. A panic is logged and has no other effect.
 type Observer struct {
-	// RequestStart is called before a request is checked. It must not read the body. It
-	// returns the context for Tenant, the inbox and RequestEnd, which must be derived from its
-	// argument. Nil means the argument itself.
+	// RequestStart is called before a request is checked. It must not read the body. It returns
+	// the context for Tenant, the inbox and RequestEnd, derived from its argument. If it returns
+	// nil, the argument is used.
 	RequestStart func(context.Context, *http.Request) context.Context
 
-	// RequestEnd is called after the response was sent, with a context that does not end
-	// with the request. It may take long: after 100 ms the connection no longer waits
-	// for it. If 256 calls take longer in the process, connections wait.
+	// RequestEnd is called after the response was sent, with a context that does not end with
+	// the request. It may be slow: after 100 ms the connection no longer waits for it. If 256
+	// slow calls are running in the process, connections wait.
 	RequestEnd func(context.Context, Observation)
 
-	// AttemptStart is called before an attempt, which has no Result yet. It returns the context
-	// of the handler and of AttemptEnd, which must be derived from its argument. Nil means the
-	// argument itself.
+	// AttemptStart is called before an attempt, without a Result. It returns the context for the
+	// handler and AttemptEnd, derived from its argument. If it returns nil, the argument is used.
 	AttemptStart func(context.Context, Attempt) context.Context
 
 	// AttemptOverdue is called once if the handler still runs 5 seconds after
 	// [Work].HandlerTimeout. Duration is the time since its start, and Result is empty. The
-	// context is the handler's, which has ended.
+	// context is the context of the handler and has ended.
 	AttemptOverdue func(context.Context, Attempt)
 
 	// AttemptEnd is called after an attempt, once its outcome has been recorded.
@@ -56,12 +55,12 @@ type Outcome string
 const (
 	OutcomeAccepted    Outcome = "accepted"    // stored and acknowledged
 	OutcomeDuplicate   Outcome = "duplicate"   // stored before, acknowledged again
-	OutcomeProbe       Outcome = "probe"       // an empty body, answered with the challenge
+	OutcomeProbe       Outcome = "probe"       // an empty body; the response is the challenge
 	OutcomeRefused     Outcome = "refused"     // not from the platform, or not readable: 4xx
 	OutcomeUnavailable Outcome = "unavailable" // from the platform, but not stored: 503
 )
 
-// Observation is the result of a request to a [Handler]. It contains nothing of the body. See
+// Observation is the result of a request to a [Handler]. It contains no part of the body. See
 // [Alarm].
 type Observation struct {
 	Outcome Outcome
@@ -72,7 +71,7 @@ type Observation struct {
 	// Tenant is the name of the tenant, if known.
 	Tenant string
 
-	// Key and Type identify the event. Both are zero without one.
+	// Key and Type identify the event. Both are zero if the request contains no event.
 	Key  Key
 	Type events.Type
 
@@ -88,7 +87,7 @@ func refused(status int, err error) Observation {
 	return Observation{Outcome: OutcomeRefused, Status: status, Err: err}
 }
 
-// unavailable returns o as that of an event that could not be stored.
+// unavailable returns o with the outcome of an event that could not be stored.
 func (o Observation) unavailable(err error) Observation {
 	o.Outcome, o.Status, o.Err = OutcomeUnavailable, http.StatusServiceUnavailable, err
 	return o

@@ -10,21 +10,22 @@ import (
 	"github.com/dispensary-go/dispensary/events"
 )
 
-// OrderingKey is the key of events that engines handle one after another, such as "patient-" and
-// 32 hex digits. The digits are a digest of environment, integration, kind and ID, so a key can
-// be stored and logged: it identifies no patient. The empty key is none.
+// OrderingKey is the key of events that engines handle in order, one at a time. It is a text such
+// as "patient-" and 32 hex digits. The digits are a digest of environment, integration, kind and
+// ID. You can store and log a key, because it identifies no patient. An event with an empty key
+// has no order.
 type OrderingKey string
 
 // NewOrderingKey returns the key of a kind and an ID, in the environment and for the integration
-// of d. It is empty if id is. The integrations of a clinic have different keys, because the
-// platform sends all events to each.
+// of d. It is empty if id is empty. The integrations of a clinic have different keys, because the
+// platform sends all events to each integration.
 func NewOrderingKey(d Delivery, kind, id string) OrderingKey {
 	if id == "" {
 		return ""
 	}
 	digest := sha256.New()
 	for _, part := range []string{d.Key.Environment.String(), d.Key.IntegrationID, kind, id} {
-		var length [8]byte // so that no part can end in the next
+		var length [8]byte // so that different parts never give the same bytes
 		binary.BigEndian.PutUint64(length[:], uint64(len(part)))
 		digest.Write(length[:])
 		digest.Write([]byte(part))
@@ -42,8 +43,8 @@ func ByObject(d Delivery, e events.Event) OrderingKey {
 	return byClinicID(d, e)
 }
 
-// ByPatient orders the events of each patient, with those of the patient's treatment plans and
-// orders. Events without a patient are ordered by object.
+// ByPatient orders the events of each patient together with the events of the patient's treatment
+// plans and orders. Events without a patient are ordered by object.
 func ByPatient(d Delivery, e events.Event) OrderingKey {
 	kind := kindOf(e)
 	o := readObject(e, kind)
@@ -58,8 +59,8 @@ func ByPatient(d Delivery, e events.Event) OrderingKey {
 	return ByObject(d, e)
 }
 
-// ByClinic orders the events of each clinic. Events of products, which belong to no clinic, are
-// ordered by object. An event that fails blocks its clinic until it is a dead letter.
+// ByClinic orders the events of each clinic. Products belong to no clinic, so their events are
+// ordered by object. A failing event blocks its clinic until it is handled or a dead letter.
 func ByClinic(d Delivery, e events.Event) OrderingKey {
 	if s := byClinicID(d, e); s != "" {
 		return s
@@ -77,7 +78,7 @@ func kindOf(e events.Event) string {
 	return kind
 }
 
-// object holds the ids that an ordering key is made of.
+// object contains the IDs for an ordering key.
 type object struct {
 	ID        opaque `json:"id"`
 	PatientID opaque `json:"patient_id"`
@@ -86,8 +87,8 @@ type object struct {
 	} `json:"patient"`
 }
 
-// opaque is an ID: a string, or the digits of a number. It ignores other forms, which are no
-// reason to reject an event.
+// opaque is an ID: a string, or the digits of a number. It ignores other forms, because they are
+// no reason to reject an event.
 type opaque string
 
 func (o *opaque) UnmarshalJSON(data []byte) error {
@@ -114,6 +115,6 @@ func readObject(e events.Event, kind string) object {
 	if inner, ok := members[kind]; ok && len(inner) > 0 && inner[0] == '{' {
 		raw = inner
 	}
-	_ = json.Unmarshal(raw, &o) // a patient that is no object leaves the rest readable
+	_ = json.Unmarshal(raw, &o) // the other IDs are valid even if patient is not an object
 	return o
 }

@@ -29,8 +29,7 @@ const unnamed = "unnamed error: see webhook.WithReason"
 // event. WithReason returns err unchanged if code has another form, and nil if err is nil.
 // With several codes, the outermost counts.
 //
-// The error matches the same errors as err. It can be combined with [Permanent] in both
-// orders.
+// The result matches the same errors as err. You can combine it with [Permanent] in both orders.
 func WithReason(code string, err error) error {
 	if err == nil || !reasonCode.MatchString(code) {
 		return err
@@ -57,9 +56,9 @@ type reasonError struct {
 func (e *reasonError) Error() string { return e.err.Error() }
 func (e *reasonError) Unwrap() error { return e.err }
 
-// Reason describes Err without its text, so it is safe to log and store: the text may
-// repeat patient data. Errors with the same cause have the same reason for all events,
-// users and clinics, so events can be counted by it. It is empty if Err is nil.
+// Reason describes Err without its text, which may repeat patient data, so a reason is safe to log
+// and store. Errors with the same cause have the same reason for all events, users and clinics, so
+// you can count events by it. It is empty if Err is nil.
 //
 // It is the first match in this list, after "permanent: " if Err is [Permanent]:
 //
@@ -125,12 +124,11 @@ func describe(err error) string {
 	return fmt.Sprintf("error of type %T: %s", named, strings.TrimPrefix(sentinel, "dispensary: "))
 }
 
-// digits are indexes and lengths in the text of a runtime error. They differ from event
-// to event.
+// digits matches indexes and lengths in the text of a runtime error. They differ between events.
 var digits = regexp.MustCompile(`\d+`)
 
-// describeCall returns the text of an [*api.Error] without request ID and with the reason
-// of its cause in place of its text.
+// describeCall returns the text of an [*api.Error], but without the request ID and with the reason
+// of its cause instead of the text of its cause.
 func describeCall(call *api.Error) string {
 	alike := api.Error{
 		Operation: call.Operation, Method: call.Method, Route: call.Route,
@@ -215,7 +213,7 @@ func hasName(err error) bool {
 	return t.Name() != ""
 }
 
-// find returns the first error in the tree of err, depth first, for which accept is true.
+// find returns the first error in the tree of err that accept accepts, depth first, or nil.
 func find(err error, accept func(error) bool) error {
 	for err != nil {
 		if accept(err) {

@@ -13,17 +13,17 @@ import (
 	"github.com/dispensary-go/dispensary/internal/safecall"
 )
 
-// endPatience is how long a connection waits for RequestEnd, so that the shutdown of a
-// server usually waits for it, too.
+// endPatience is the longest wait of a connection for RequestEnd. Because of this wait, the
+// shutdown of a server usually waits for RequestEnd too.
 const endPatience = 100 * time.Millisecond
 
 // detached limits the number of RequestEnd calls in the background, for the process.
 var detached = make(chan struct{}, 256)
 
-// report logs and observes a request whose response has been sent. net/http takes no further
-// request from a connection until the handler returns. So a slow RequestEnd continues in
-// the background. Without an http.Server, as in a test or in a function of a cloud, report
-// waits for RequestEnd.
+// report logs and observes a request after its response was sent. net/http reads no further
+// request from a connection until the handler returns, so a slow RequestEnd continues in the
+// background. Without an http.Server, as in a test or in a cloud function, report waits for
+// RequestEnd.
 func report(r *http.Request, o Observation, logger *slog.Logger, observer Observer) {
 	ctx, level := context.WithoutCancel(r.Context()), o.level()
 	done := make(chan struct{})
@@ -72,15 +72,15 @@ func respond(w http.ResponseWriter, o Observation, answer api.Secret) {
 	}
 	header.Set("Content-Length", strconv.Itoa(len(text)))
 	w.WriteHeader(o.Status)
-	_, _ = io.WriteString(w, text)            // a caller who is gone sends the event again
-	_ = http.NewResponseController(w).Flush() // a writer that cannot flush sends it later
+	_, _ = io.WriteString(w, text)            // if the caller is gone, the platform sends the event again
+	_ = http.NewResponseController(w).Flush() // a writer without Flush sends it later
 }
 
-// NotFoundHandler returns a handler for paths without a [Handler]. It responds with
-// 404, and reports the request to logger and observer. Its error matches [ErrUnknownPath],
-// and [ErrMethod], [ErrSignatureMissing] or [ErrSignatureMalformed] if the request cannot
-// be the platform's. An [Alarm] needs these requests: after a path was renamed, the
-// platform still sends its events to the old path. A nil logger logs nothing.
+// NotFoundHandler returns a handler for paths without a [Handler]. It responds with 404 and
+// reports the request to logger and observer. Its error matches [ErrUnknownPath]. If the request
+// cannot be from the platform, it also matches [ErrMethod], [ErrSignatureMissing] or
+// [ErrSignatureMalformed]. An [Alarm] needs these requests: if you rename a path, the platform
+// still sends its events to the old path. A nil logger disables logging.
 func NotFoundHandler(logger *slog.Logger, observer Observer) http.Handler {
 	logger = safecall.Logger(logger)
 	observer = observer.safe(logger)

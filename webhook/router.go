@@ -8,8 +8,8 @@ import (
 	"github.com/dispensary-go/dispensary/events"
 )
 
-// HandlerFunc handles an event. After an error the event is retried. Events may come twice and
-// out of order, so it must be idempotent.
+// HandlerFunc handles an event. If it returns an error, the event is retried. It must be idempotent,
+// because events may be repeated and out of order.
 type HandlerFunc func(ctx context.Context, event events.Event) error
 
 // Router decodes the data of events and calls the handler of their type. The zero value is ready
@@ -17,8 +17,8 @@ type HandlerFunc func(ctx context.Context, event events.Event) error
 // concurrent use. All methods except Dispatch panic after the first event, for a nil handler,
 // and for a second handler of a type.
 //
-// An event without a handler goes to the default handler. Without one it counts as handled,
-// because the platform may add types at any time.
+// An event without a handler of its type is passed to the default handler. If there is none, the
+// event counts as handled, because the platform may add types at any time.
 type Router struct {
 	handlers   map[events.Type]HandlerFunc
 	fallback   HandlerFunc
@@ -26,12 +26,12 @@ type Router struct {
 
 	seal   sync.Once
 	sealed atomic.Bool
-	entry  HandlerFunc // handlers behind the middleware, once sealed
+	entry  HandlerFunc // the middleware around route, set once sealed
 }
 
 // Dispatch calls the handler of the event and returns its error. If the data cannot be decoded,
-// it returns an [*events.DataError] and does not call the handler. A single field that cannot be
-// decoded is no error: see [events.Typed].
+// it returns an [*events.DataError] and does not call the handler. An undecodable field alone is
+// not an error: see [events.Typed].
 func (r *Router) Dispatch(ctx context.Context, event events.Event) error {
 	r.seal.Do(func() {
 		r.sealed.Store(true)
@@ -53,7 +53,7 @@ func (r *Router) route(ctx context.Context, event events.Event) error {
 	return nil
 }
 
-// Default registers the handler of events without another handler.
+// Default registers the handler of all events without a handler of their type.
 func (r *Router) Default(handler HandlerFunc) {
 	r.mayRegister("default", handler != nil, r.fallback != nil)
 	r.fallback = handler

@@ -30,7 +30,9 @@ import (
 //     a newer one was handled is out of order: see [webhook.Work].Stale.
 //   - Encryption: bodies and error texts are stored only encrypted, bound to their key, in
 //     tables, queues and jobs alike. Keys, types, clinic IDs, times, reasons, request IDs and
-//     digests are stored in clear. An in-memory engine has no data at rest.
+//     digests are stored in clear. A body stays encrypted with the key of its arrival. To retire
+//     a key, call Reseal, a method of every engine that encrypts. An in-memory engine has no data
+//     at rest.
 //   - Retention: the key of a handled event stays for at least 30 days. Its body is deleted
 //     immediately, or after a time that the engine documents.
 //
