@@ -14,7 +14,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// alarmed is an alarm with what it reported, on a fake clock.
+// alarmed is an alarm on a fake clock. It records the reported outages.
 type alarmed struct {
 	*webhook.Alarm
 	now  time.Time
@@ -32,7 +32,7 @@ func newAlarmed(t *testing.T, c webhook.AlarmConfig) *alarmed {
 	return a
 }
 
-// after lets time pass and something happen.
+// after advances the clock by d and observes o.
 func (a *alarmed) after(d time.Duration, o webhook.Observation) {
 	a.now = a.now.Add(d)
 	a.Observe(context.Background(), o)
@@ -48,7 +48,7 @@ func rejected(err error) webhook.Observation {
 	return webhook.Observation{Outcome: webhook.OutcomeRefused, Err: err}
 }
 
-func TestAlarmReportsOutagesAsTheyAge(t *testing.T) {
+func TestAlarmReportsEachAge(t *testing.T) {
 	t.Parallel()
 	a := newAlarmed(t, webhook.AlarmConfig{})
 	for range 23 * 12 {
@@ -71,7 +71,7 @@ func TestAlarmReportsOutagesAsTheyAge(t *testing.T) {
 	_, ok = a.Outage()
 	assert.False(t, ok)
 	a.after(time.Minute, accepted)
-	assert.Len(t, a.told, 6, "it is over once")
+	assert.Len(t, a.told, 6, "the end must be reported once")
 }
 
 func TestAlarmReportsSkippedAgesOnce(t *testing.T) {
@@ -87,7 +87,7 @@ func TestAlarmReportsSkippedAgesOnce(t *testing.T) {
 	assert.Len(t, a.told, 2)
 }
 
-func TestAlarmKnowsWhatCounts(t *testing.T) {
+func TestAlarmCountsFailures(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		o      webhook.Observation
@@ -110,8 +110,8 @@ func TestAlarmKnowsWhatCounts(t *testing.T) {
 	}
 }
 
-// An outage that is over while its warning is being sent is reported after the warning, and
-// no request waits for that of another one.
+// If an outage ends while its warning is being sent, the end is reported after the warning. No
+// request waits for the Notify of another request.
 func TestAlarmReportsInOrder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -136,8 +136,8 @@ func TestAlarmReportsInOrder(t *testing.T) {
 	})
 }
 
-// A Notify that panics costs its own report, and no other.
-func TestAlarmSurvivesItsNotify(t *testing.T) {
+// A panic of Notify loses only its own report.
+func TestAlarmSurvivesNotifyPanic(t *testing.T) {
 	t.Parallel()
 	var over []bool
 	alarm, err := webhook.NewAlarm(webhook.AlarmConfig{
@@ -155,7 +155,7 @@ func TestAlarmSurvivesItsNotify(t *testing.T) {
 	assert.Equal(t, []bool{true}, over)
 }
 
-func TestAlarmNeedsSeveralFailuresInARow(t *testing.T) {
+func TestAlarmNeedsConsecutiveFailures(t *testing.T) {
 	t.Parallel()
 	a := newAlarmed(t, webhook.AlarmConfig{})
 	for range 20 {
@@ -166,7 +166,7 @@ func TestAlarmNeedsSeveralFailuresInARow(t *testing.T) {
 	assert.Empty(t, a.told)
 }
 
-// Anybody can send a request that is rejected, so a few of them are not an outage.
+// Anybody can send rejected requests, so a few of them are not an outage.
 func TestAlarmIgnoresStrangers(t *testing.T) {
 	t.Parallel()
 	for name, o := range map[string]webhook.Observation{
@@ -238,7 +238,7 @@ func TestAlarmReportsSustainedRejections(t *testing.T) {
 	}
 }
 
-// A platform that could not deliver confirms that the rejected requests were its own.
+// Confirm decides if rejected requests came from the platform.
 func TestAlarmConfirmsRejections(t *testing.T) {
 	t.Parallel()
 	var asked []webhook.Outage
@@ -256,14 +256,14 @@ func TestAlarmConfirmsRejections(t *testing.T) {
 	for range 16 {
 		a.after(time.Minute, malformed)
 	}
-	require.Len(t, asked, 1, "at the age of 15 minutes")
+	require.Len(t, asked, 1, "Confirm must be called at the age of 15 minutes")
 	assert.Equal(t, webhook.OutageKindRejecting, asked[0].Kind)
 	assert.Equal(t, 15*time.Minute, asked[0].Age())
 	assert.Empty(t, a.told)
 	_, ok := a.Outage()
 	assert.False(t, ok)
 
-	// The requests were forged, so a new series begins, and the next age is asked about.
+	// The requests were forged, so a new series begins, and Confirm is called for it.
 	answers = []bool{true}
 	for range 16 {
 		a.after(time.Minute, mismatch)
@@ -272,12 +272,12 @@ func TestAlarmConfirmsRejections(t *testing.T) {
 	require.Len(t, a.told, 1)
 	outage, ok := a.Outage()
 	assert.True(t, ok)
-	assert.Equal(t, now.Add(17*time.Minute), outage.Since, "not the time of the forged requests")
+	assert.Equal(t, now.Add(17*time.Minute), outage.Since, "the forged requests must not count")
 	for range 5 * 60 {
 		a.after(time.Minute, mismatch)
 	}
-	assert.Len(t, asked, 2, "it is confirmed already")
-	assert.Len(t, a.told, 3, "after 1 and 4 hours, too")
+	assert.Len(t, asked, 2, "a confirmed outage needs no further call")
+	assert.Len(t, a.told, 3, "also after 1 and 4 hours")
 	a.after(time.Minute, accepted)
 	require.Len(t, a.told, 4)
 	assert.True(t, a.told[3].Over)
@@ -292,8 +292,8 @@ func TestAlarmConfirmsRejections(t *testing.T) {
 	assert.GreaterOrEqual(t, a.told[4].Age(), 12*time.Hour)
 }
 
-// Confirm never blocks the count of another request, and its answer does not count if an
-// event was accepted meanwhile.
+// Confirm must not block the count of other requests. Its result is ignored if an event was
+// accepted meanwhile.
 func TestAlarmCountsWhileConfirming(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -316,9 +316,9 @@ func TestAlarmCountsWhileConfirming(t *testing.T) {
 	})
 }
 
-// A stranger who forges requests all the time cannot hide a real outage behind ages that
-// have passed, and cannot cause many calls of the delivery log.
-func TestAlarmAsksAgainAfterForgedRequests(t *testing.T) {
+// Constantly forged requests must not hide a real outage, and must not cause many calls of
+// Confirm.
+func TestAlarmConfirmsAgainAfterForgedRequests(t *testing.T) {
 	t.Parallel()
 	asked, failing := 0, false
 	a := newAlarmed(t, webhook.AlarmConfig{
@@ -352,7 +352,7 @@ func TestAlarmEndsRejectionsOnSignedRequest(t *testing.T) {
 	}
 }
 
-func TestNewAlarmRefuses(t *testing.T) {
+func TestNewAlarmRejectsInvalidConfig(t *testing.T) {
 	t.Parallel()
 	notify := func(context.Context, webhook.Outage) {}
 	for _, c := range []webhook.AlarmConfig{

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// isEmpty reports that a request has no body at all.
+// isEmpty reports whether the body of a request has no bytes.
 func isEmpty(r *http.Request) bool {
 	if r.ContentLength > 0 {
 		return false
@@ -21,9 +21,9 @@ func isEmpty(r *http.Request) bool {
 	return n == 0 && err == io.EOF
 }
 
-// limitBody limits the time that a caller has to send the body. The limit also holds for a
-// body that the handler does not read, because net/http reads the rest of it before and
-// after it sends the response. The server removes the limit before the next request.
+// limitBody limits the time for the caller to send the body. The limit also applies if the handler
+// does not read the body, because net/http reads the rest of it before and after it sends the
+// response. The server removes the limit before the next request.
 func limitBody(w http.ResponseWriter, r *http.Request, limit time.Duration) {
 	if limitsBody(r, limit) { // a writer without deadlines has no limit
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(limit))
@@ -44,8 +44,8 @@ func limitsBody(r *http.Request, limit time.Duration) bool {
 	return r.ContentLength != 0 && (server == nil || server.ReadTimeout <= 0 || server.ReadTimeout > limit)
 }
 
-// trustedLength is the largest buffer for an announced body. The caller is not verified yet, so a
-// larger buffer has to wait for the bytes.
+// trustedLength is the largest buffer for an announced body in bytes. The caller is not verified
+// yet, so the buffer grows beyond it only as bytes arrive.
 const trustedLength = 64 << 10
 
 // readBody reads the raw body of a request into new memory.
@@ -57,7 +57,7 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 		return nil, ErrBodyTooLarge
 	}
 	source := http.MaxBytesReader(w, r.Body, limit)
-	// One byte more than announced, so that the end is seen without growing.
+	// One byte more than announced, so that Read reaches the end before the buffer is full.
 	body := make([]byte, 0, 1+max(511, min(r.ContentLength, trustedLength)))
 	for {
 		n, err := source.Read(body[len(body):cap(body)])
@@ -81,7 +81,7 @@ func bodyError(err error) error {
 	case errors.Is(err, http.ErrBodyReadAfterClose):
 		return ErrBodyConsumed
 	}
-	return ErrBodyUnreadable // the cause names addresses at best
+	return ErrBodyUnreadable // the cause contains only network addresses
 }
 
 func statusOfBody(err error) int {
@@ -94,14 +94,15 @@ func statusOfBody(err error) int {
 	return http.StatusBadRequest
 }
 
-// explainMismatch tells a body that a middleware has read from a wrong signature.
+// explainMismatch returns [ErrBodyConsumed] if a middleware has read or changed the body, and
+// otherwise err.
 func explainMismatch(r *http.Request, read int, err error) error {
 	announced := r.ContentLength
 	switch {
 	case announced >= 0 && announced != int64(read):
 		return fmt.Errorf("%w: %d bytes announced, %d found", ErrBodyConsumed, announced, read)
 	case announced < 0 && read == 0:
-		return fmt.Errorf("%w: none of it is left", ErrBodyConsumed)
+		return fmt.Errorf("%w: no bytes are left", ErrBodyConsumed)
 	}
 	return err
 }

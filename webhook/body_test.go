@@ -19,10 +19,10 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// bodyless hides the length of a body, so that it is sent in chunks.
+// bodyless hides the length of a body, so the client sends it in chunks.
 type bodyless struct{ io.Reader }
 
-func TestHandlerNamesMiddlewareThatTookTheBody(t *testing.T) {
+func TestHandlerDetectsConsumedBody(t *testing.T) {
 	t.Parallel()
 	swallow := func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }
 	for name, c := range map[string]struct {
@@ -33,17 +33,17 @@ func TestHandlerNamesMiddlewareThatTookTheBody(t *testing.T) {
 		text       string
 	}{
 		"read":          {middleware: swallow, want: webhook.ErrBodyConsumed, text: fmt.Sprintf("%d bytes announced, 0 found", len(orderBody))},
-		"read, chunked": {middleware: swallow, chunked: true, want: webhook.ErrBodyConsumed, text: "none of it is left"},
+		"read, chunked": {middleware: swallow, chunked: true, want: webhook.ErrBodyConsumed, text: "no bytes are left"},
 		"closed":        {middleware: func(_ http.ResponseWriter, r *http.Request) { _ = r.Body.Close() }, want: webhook.ErrBodyConsumed},
 		"replaced":      {middleware: func(_ http.ResponseWriter, r *http.Request) { r.Body = http.NoBody }, want: webhook.ErrBodyConsumed},
-		"gone":          {middleware: func(_ http.ResponseWriter, r *http.Request) { r.Body = nil }, want: webhook.ErrBodyConsumed},
+		"nil":           {middleware: func(_ http.ResponseWriter, r *http.Request) { r.Body = nil }, want: webhook.ErrBodyConsumed},
 		"read in part":  {middleware: func(_ http.ResponseWriter, r *http.Request) { _, _ = io.ReadFull(r.Body, make([]byte, 10)) }, want: webhook.ErrBodyConsumed, text: fmt.Sprintf("%d bytes announced, %d found", len(orderBody), len(orderBody)-10)},
 		"encoded again": {middleware: encodeAgain, body: strings.ReplaceAll(orderBody, ",", ", "), want: webhook.ErrBodyConsumed},
-		"put back": {middleware: func(_ http.ResponseWriter, r *http.Request) {
+		"restored": {middleware: func(_ http.ResponseWriter, r *http.Request) {
 			b, _ := io.ReadAll(r.Body)
 			r.Body = io.NopCloser(bytes.NewReader(b))
 		}},
-		"left alone":     {middleware: func(http.ResponseWriter, *http.Request) {}},
+		"untouched":      {middleware: func(http.ResponseWriter, *http.Request) {}},
 		"chunked":        {middleware: func(http.ResponseWriter, *http.Request) {}, chunked: true},
 		"chunked, empty": {middleware: func(http.ResponseWriter, *http.Request) {}, chunked: true, body: " "},
 	} {
@@ -84,8 +84,7 @@ func TestHandlerNamesMiddlewareThatTookTheBody(t *testing.T) {
 	}
 }
 
-// encodeAgain is a middleware that decodes the body and puts it back as it
-// encodes it itself.
+// encodeAgain is middleware that decodes the body and replaces it with its own encoding.
 func encodeAgain(_ http.ResponseWriter, r *http.Request) {
 	var v any
 	_ = json.NewDecoder(r.Body).Decode(&v)
@@ -93,20 +92,20 @@ func encodeAgain(_ http.ResponseWriter, r *http.Request) {
 	r.Body = io.NopCloser(bytes.NewReader(body))
 }
 
-func TestHandlerReadsNoMoreThanTheCap(t *testing.T) {
+func TestHandlerLimitsBodySize(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, func(c *webhook.HandlerConfig) { c.MaxBody = 100_000 })
-	for _, length := range []int64{-1, 90_000} { // not announced, and announced falsely
+	for _, length := range []int64{-1, 90_000} { // no announced length, and a wrong one
 		body := &counting{}
 		req := request(http.MethodPost, sign(secret, now, ""), "")
 		req.Body, req.ContentLength = io.NopCloser(body), length
 		assert.Equal(t, http.StatusRequestEntityTooLarge, r.serve(t, req).Code)
 		require.ErrorIs(t, r.last().Err, webhook.ErrBodyTooLarge)
-		assert.LessOrEqual(t, body.n, 200_000, "of an endless body")
+		assert.LessOrEqual(t, body.n, 200_000, "the handler must not read an endless body")
 	}
 }
 
-// counting is a body without end.
+// counting is an endless body that counts the bytes read.
 type counting struct{ n int }
 
 func (c *counting) Read(p []byte) (int, error) { c.n += len(p); return len(p), nil }
@@ -123,7 +122,7 @@ func TestHandlerReadsLargeBodies(t *testing.T) {
 	assert.Equal(t, body, string(r.accepted[0].Body))
 }
 
-func TestHandlerRefusesABodyThatBreaksOff(t *testing.T) {
+func TestHandlerRejectsIncompleteBody(t *testing.T) {
 	t.Parallel()
 	done := make(chan webhook.Observation, 1)
 	r := newFixture(t, func(config *webhook.HandlerConfig) {
@@ -144,8 +143,8 @@ func TestHandlerRefusesABodyThatBreaksOff(t *testing.T) {
 	require.ErrorIs(t, o.Err, webhook.ErrBodyUnreadable)
 }
 
-// A caller who sends the body slowly, or never, does not keep the handler. net/http reads
-// the body of a rejected request, too, before it sends the response.
+// A slow or missing body must not block the handler. net/http also reads the body of a rejected
+// request before it sends the response.
 func TestHandlerLimitsTimeForBody(t *testing.T) {
 	t.Parallel()
 	for name, header := range map[string]string{"signed": sign(secret, now, orderBody), "unsigned": ""} {
@@ -170,8 +169,8 @@ func TestHandlerLimitsTimeForBody(t *testing.T) {
 	}
 }
 
-// The limit ends with the body. It stays for a body that is not read, because net/http
-// reads it. A shorter limit of the server stays, and a request without a body has none.
+// The limit ends after the body was read. It stays for an unread body, because net/http reads it.
+// A shorter limit of the server stays, and a request without a body has no limit.
 func TestHandlerRestoresReadDeadline(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

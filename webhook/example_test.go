@@ -19,9 +19,9 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
 )
 
-// A complete receiver: functions for the events of interest, an inbox that works
-// them off, and a handler mounted in the program's own server. The second half
-// plays the platform, which signs and sends an event.
+// A complete receiver has functions for its events, an inbox that stores and handles them, and a
+// handler in the program's server. The second half acts as the platform: it signs and sends an
+// event.
 func ExampleHandler() {
 	var router webhook.Router
 	router.OnOrderPlaced(func(_ context.Context, order events.OrderEvent) error {
@@ -76,8 +76,8 @@ func ExampleHandler() {
 	// handled order R100 of clinic cl_1
 }
 
-// Functions by type of event, a default for all others, and middleware around
-// everything.
+// A router with functions for two event types, a default for all others, and middleware around all
+// of them.
 func ExampleRouter() {
 	var router webhook.Router
 	router.Use(func(next webhook.HandlerFunc) webhook.HandlerFunc {
@@ -118,8 +118,8 @@ func ExampleRouter() {
 	// invoice.paid "evt_4" → <nil>
 }
 
-// Events that a handler could not handle are kept: look at them, put right what
-// stood in their way, and replay them.
+// The inbox keeps events whose handler failed. List these dead letters, fix the cause, and replay
+// them.
 func Example_deadLetters() {
 	repaired := false
 	died := make(chan webhook.Key, 1)
@@ -165,11 +165,11 @@ func Example_deadLetters() {
 	fmt.Println(letter.Err)
 
 	repaired = true
-	counts, err := inbox.Count(context.Background(), dead, 1000) // the first thousand at most
+	counts, err := inbox.Count(context.Background(), dead, 1000) // up to the first 1,000
 	if err != nil {
 		log.Fatal(err)
 	}
-	dead.Until = counts.Until // and not what dies from now on
+	dead.Until = counts.Until // excludes events that die later
 	if _, err := inbox.Replay(context.Background(), dead); err != nil {
 		log.Fatal(err)
 	}
@@ -182,9 +182,9 @@ func Example_deadLetters() {
 	// handled evt_1
 }
 
-// An alarm reports failing deliveries while there is still time to act: its Observe
-// method is given to the handler's configuration. Here a day of failures is played on a
-// fake clock.
+// An alarm reports failing deliveries while there is still time to act. Set its Observe method as
+// RequestEnd of the handler's Observer. This example simulates 14 hours of failures on a fake
+// clock.
 func ExampleAlarm() {
 	now := time.Date(2026, 11, 21, 22, 0, 0, 0, time.UTC)
 	alarm, err := webhook.NewAlarm(webhook.AlarmConfig{

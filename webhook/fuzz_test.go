@@ -19,14 +19,14 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// The oracle of the fuzz tests reads headers by pattern and not by parsing.
+// The oracle of the fuzz tests matches headers with patterns instead of parsing them.
 var (
 	stampPattern = regexp.MustCompile(`(?:^|,)[ \t]*t=([^,]*?)[ \t]*(?:,|$)`)
 	valuePattern = regexp.MustCompile(`v1=([0-9a-fA-F]{64})[ \t]*(?:,|$)`)
 )
 
-// signed reports whether header holds a signature of body that was made with
-// secret at the time now, give or take five minutes.
+// signed reports whether header contains a signature of body with secret, at most 5 minutes from
+// now.
 func signed(header, body string) bool {
 	stamp := stampPattern.FindStringSubmatch(header)
 	if stamp == nil {
@@ -58,8 +58,8 @@ func headers(f *testing.F) []string {
 	}
 }
 
-// FuzzSignatureHeader: no header makes the verifier panic, and it accepts none
-// that the oracle does not.
+// FuzzSignatureHeader checks that the verifier never panics, and that it accepts a header only if
+// the oracle does.
 func FuzzSignatureHeader(f *testing.F) {
 	for _, header := range headers(f) {
 		f.Add(header)
@@ -69,8 +69,8 @@ func FuzzSignatureHeader(f *testing.F) {
 	}
 	v := newVerifier(f, now, api.NewSecret(secret))
 	stamp := strconv.FormatInt(now.Unix(), 10)
-	// T and S stand for a right timestamp and signature: the fuzzer varies the
-	// form of headers that are otherwise valid.
+	// T and S are placeholders for a valid timestamp and signature, so that the fuzzer varies the
+	// form of otherwise valid headers.
 	right := strings.NewReplacer("T", stamp, "S", mac(secret, stamp, orderBody))
 	f.Fuzz(func(t *testing.T, header string) {
 		if len(header) < 1024 {
@@ -83,9 +83,9 @@ func FuzzSignatureHeader(f *testing.F) {
 	})
 }
 
-// FuzzHandler: no request makes the handler panic or answer 410, or 5xx with an
-// inbox that works; 200 and the challenge are for signed requests only, and
-// nothing else is stored.
+// FuzzHandler checks that the handler never panics, and with a working inbox never responds with
+// 410 or 5xx. It must respond with 200 and the challenge only to signed requests, and store only
+// their events.
 func FuzzHandler(f *testing.F) {
 	for _, header := range headers(f) {
 		f.Add("POST", header, []byte(orderBody), int64(len(orderBody)), false)
@@ -104,7 +104,7 @@ func FuzzHandler(f *testing.F) {
 		if header != "" {
 			req.Header.Set(webhook.SignatureHeader, header)
 		}
-		w := r.serve(t, req) // checks what holds for every answer
+		w := r.serve(t, req) // checks the common properties of responses
 		assert.Contains(t, []int{200, 400, 401, 405, 413}, w.Code)
 		if w.Code == http.StatusOK {
 			require.True(t, signed(header, string(body)))

@@ -18,7 +18,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-func TestHandlerAsksAgainWhenTheInboxFails(t *testing.T) {
+func TestInboxFailureCausesRedelivery(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("disk is full")
 	for name, c := range map[string]struct {
@@ -26,11 +26,11 @@ func TestHandlerAsksAgainWhenTheInboxFails(t *testing.T) {
 		err   []error
 		text  string
 	}{
-		"error": {func(context.Context, webhook.Delivery) (webhook.Receipt, error) { return webhook.Receipt{}, broken }, []error{webhook.ErrInbox, broken}, "webhook: inbox did not accept: disk is full"},
-		"own time": {func(context.Context, webhook.Delivery) (webhook.Receipt, error) {
+		"error": {func(context.Context, webhook.Delivery) (webhook.Receipt, error) { return webhook.Receipt{}, broken }, []error{webhook.ErrInbox, broken}, "webhook: inbox did not accept the event: disk is full"},
+		"own timeout": {func(context.Context, webhook.Delivery) (webhook.Receipt, error) {
 			return webhook.Receipt{}, context.DeadlineExceeded
-		}, []error{webhook.ErrInbox}, "webhook: inbox did not accept: context deadline exceeded"},
-		"panic": {func(context.Context, webhook.Delivery) (webhook.Receipt, error) { panic(broken) }, []error{webhook.ErrInbox, safecall.ErrPanic}, "webhook: inbox did not accept: webhook: panic with a value of type *errors.errorString"},
+		}, []error{webhook.ErrInbox}, "webhook: inbox did not accept the event: context deadline exceeded"},
+		"panic": {func(context.Context, webhook.Delivery) (webhook.Receipt, error) { panic(broken) }, []error{webhook.ErrInbox, safecall.ErrPanic}, "webhook: inbox did not accept the event: webhook: panic with a value of type *errors.errorString"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -47,14 +47,14 @@ func TestHandlerAsksAgainWhenTheInboxFails(t *testing.T) {
 	}
 }
 
-func TestHandlerDoesNotWaitLongForTheInbox(t *testing.T) {
+func TestHandlerLimitsTimeOfInbox(t *testing.T) {
 	t.Parallel()
 	for name, inbox := range map[string]inboxFunc{
-		"gives up": func(ctx context.Context, _ webhook.Delivery) (webhook.Receipt, error) {
+		"returns at deadline": func(ctx context.Context, _ webhook.Delivery) (webhook.Receipt, error) {
 			<-ctx.Done()
 			return webhook.Receipt{}, ctx.Err()
 		},
-		"ignores time": func(context.Context, webhook.Delivery) (webhook.Receipt, error) {
+		"ignores deadline": func(context.Context, webhook.Delivery) (webhook.Receipt, error) {
 			time.Sleep(time.Hour)
 			return webhook.Receipt{}, nil
 		},
@@ -69,13 +69,13 @@ func TestHandlerDoesNotWaitLongForTheInbox(t *testing.T) {
 				assert.Equal(t, 800*time.Millisecond, time.Since(start))
 				assert.Equal(t, 800*time.Millisecond, r.last().Duration)
 				require.ErrorIs(t, r.last().Err, webhook.ErrInboxTimeout)
-				time.Sleep(time.Hour) // the bubble's: the inbox comes to its end
+				time.Sleep(time.Hour) // on the fake clock, until the inbox returns
 			})
 		})
 	}
 }
 
-func TestHandlerGivesTheInboxItsOwnContext(t *testing.T) {
+func TestInboxOutlivesRequestContext(t *testing.T) {
 	t.Parallel()
 	type key struct{}
 	synctest.Test(t, func(t *testing.T) {
@@ -90,14 +90,14 @@ func TestHandlerGivesTheInboxItsOwnContext(t *testing.T) {
 			})
 		})
 		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "trace"))
-		cancel() // the sender is gone: what it sent is stored all the same
+		cancel() // the sender is gone, but its event must be stored
 		w := r.serve(t, request(http.MethodPost, sign(secret, time.Now(), orderBody), orderBody).WithContext(ctx))
 		assert.Equal(t, http.StatusOK, w.Code)
 	})
 }
 
-// Neither an observer nor a log that panics takes an answer along.
-func TestHandlerSurvivesItsObserver(t *testing.T) {
+// A panic of the observer or the logger must not change the response.
+func TestHandlerSurvivesObserverPanic(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	r := newFixture(t, func(config *webhook.HandlerConfig) {
@@ -117,7 +117,7 @@ type brokenLog struct{ slog.Handler }
 
 func (brokenLog) Handle(context.Context, slog.Record) error { panic("no disk") }
 
-func TestHandlerLogs(t *testing.T) {
+func TestHandlerLogsRequests(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	drop := func(_ []string, a slog.Attr) slog.Attr {
@@ -136,9 +136,8 @@ level=WARN msg="webhook refused" outcome=refused status=401 duration=0s reason="
 `, log.String())
 }
 
-// The whole event is stored. Its body is read once on its way into the inbox: the delivery
-// carries the event.
-func TestDeliveryCarriesTheEvent(t *testing.T) {
+// The inbox receives the whole event, already parsed, so that the body is parsed only once.
+func TestDeliveryContainsParsedEvent(t *testing.T) {
 	t.Parallel()
 	var event events.Event
 	var got webhook.Delivery
@@ -158,7 +157,7 @@ func TestDeliveryCarriesTheEvent(t *testing.T) {
 	assert.Equal(t, want, event)
 	assert.Equal(t, "evt_1", event.ID)
 	_, err = webhook.Delivery{Key: orderKey}.Event()
-	require.ErrorIs(t, err, events.ErrMalformed, "what was stored is read again")
+	require.ErrorIs(t, err, events.ErrMalformed, "a stored delivery must be parsed again")
 }
 
 type begunKey struct{}
@@ -167,8 +166,8 @@ func begun(ctx context.Context) context.Context { return context.WithValue(ctx, 
 
 func hasBegun(ctx context.Context) bool { return ctx.Value(begunKey{}) == true }
 
-// The context of RequestStart reaches everything that is done for a request.
-func TestHandlerUsesTheContextOfRequestStart(t *testing.T) {
+// The inbox and RequestEnd must receive the context of RequestStart.
+func TestHandlerPropagatesRequestStartContext(t *testing.T) {
 	t.Parallel()
 	var inbox, observer bool
 	r := newFixture(t, func(c *webhook.HandlerConfig) {

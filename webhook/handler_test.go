@@ -18,7 +18,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-func TestHandlerAnswers(t *testing.T) {
+func TestHandlerVerifiesRequests(t *testing.T) {
 	t.Parallel()
 	stamp := strconv.FormatInt(now.Unix(), 10)
 	good := mac(secret, stamp, orderBody)
@@ -28,16 +28,16 @@ func TestHandlerAnswers(t *testing.T) {
 		header  string
 		body    string
 		config  func(*webhook.HandlerConfig)
-		status  int             // 401 if empty, where there is an err
-		outcome webhook.Outcome // accepted if empty, where there is none
+		status  int             // 401 if empty and err is set
+		outcome webhook.Outcome // accepted if empty and err is nil
 		err     error
-		text    string // of the error, if it says more than err
+		text    string // part of the error text
 	}{
 		{name: "valid", header: sign(secret, now, orderBody), body: orderBody},
 		{name: "rotated secret", header: sign(oldSecret, now, orderBody), body: orderBody},
 		{name: "two v1, second matches", header: "t=" + stamp + ",v1=" + strings.Repeat("0", 64) + ",v1=" + good, body: orderBody},
-		{name: "as old as allowed", header: sign(secret, now.Add(-5*time.Minute), orderBody), body: orderBody},
-		{name: "as new as allowed", header: sign(secret, now.Add(5*time.Minute), orderBody), body: orderBody},
+		{name: "oldest allowed", header: sign(secret, now.Add(-5*time.Minute), orderBody), body: orderBody},
+		{name: "newest allowed", header: sign(secret, now.Add(5*time.Minute), orderBody), body: orderBody},
 		{name: "unknown type", header: sign(secret, now, `{"event":{"id":"e","type":"galaxy.born"}}`), body: `{"event":{"id":"e","type":"galaxy.born"}}`},
 		{name: "event_payload", header: sign(secret, now, `{"event_payload":`+orderBody+`}`), body: `{"event_payload":` + orderBody + `}`},
 		{name: "bare event", header: sign(secret, now, `{"id":"e","type":"order.placed"}`), body: `{"id":"e","type":"order.placed"}`},
@@ -58,9 +58,9 @@ func TestHandlerAnswers(t *testing.T) {
 			config: func(c *webhook.HandlerConfig) { c.Tolerance = time.Hour }},
 		{name: "wrong method", method: http.MethodGet, header: sign(secret, now, ""), status: 405, err: webhook.ErrMethod},
 		{name: "PUT", method: http.MethodPut, header: sign(secret, now, orderBody), body: orderBody, status: 405, err: webhook.ErrMethod},
-		{name: "body over the cap", header: sign(secret, now, orderBody), body: orderBody,
+		{name: "body over the limit", header: sign(secret, now, orderBody), body: orderBody,
 			config: func(c *webhook.HandlerConfig) { c.MaxBody = 100 }, status: 413, err: webhook.ErrBodyTooLarge},
-		{name: "body as large as the cap", header: sign(secret, now, orderBody), body: orderBody,
+		{name: "body at the limit", header: sign(secret, now, orderBody), body: orderBody,
 			config: func(c *webhook.HandlerConfig) { c.MaxBody = int64(len(orderBody)) }},
 		{name: "signed, not JSON", header: sign(secret, now, "event=1"), body: "event=1", status: 400, err: events.ErrMalformed},
 		{name: "signed, no event", header: sign(secret, now, `{"event":{"id":"e"}}`), body: `{"event":{"id":"e"}}`, status: 400, err: events.ErrNoEvent},
@@ -108,7 +108,7 @@ func TestHandlerAcknowledgesDuplicates(t *testing.T) {
 	}
 }
 
-func TestHandlerRefusesASecondHeader(t *testing.T) {
+func TestHandlerRejectsSecondHeader(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
 	req := request(http.MethodPost, sign(secret, now, orderBody), orderBody)
@@ -118,7 +118,7 @@ func TestHandlerRefusesASecondHeader(t *testing.T) {
 	assert.ErrorContains(t, r.last().Err, "more than once")
 }
 
-func TestHandlerRefusesBeforeItReads(t *testing.T) {
+func TestHandlerRejectsWithoutReadingBody(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*http.Request){
 		"method":    func(r *http.Request) { r.Method = http.MethodDelete },
@@ -142,13 +142,13 @@ func TestHandlerRefusesBeforeItReads(t *testing.T) {
 type unreadable struct{ t *testing.T }
 
 func (u unreadable) Read([]byte) (int, error) {
-	u.t.Error("the body was read")
+	u.t.Error("the handler must not read the body")
 	return 0, errors.New("unreadable")
 }
 
 func (unreadable) Close() error { return nil }
 
-func TestNewHandlerRefuses(t *testing.T) {
+func TestNewHandlerRejectsInvalidConfig(t *testing.T) {
 	t.Parallel()
 	for text, change := range map[string]func(*webhook.HandlerConfig){
 		"Environment":                 func(c *webhook.HandlerConfig) { c.Environment = "us/" },
@@ -177,7 +177,7 @@ func TestNewHandlerRefuses(t *testing.T) {
 	}
 }
 
-func TestHandlerEncodesTheChallenge(t *testing.T) {
+func TestHandlerEncodesChallenge(t *testing.T) {
 	t.Parallel()
 	handler, err := webhook.NewHandler(webhook.HandlerConfig{
 		Environment: sandbox, Secrets: []api.Secret{api.NewSecret(secret)}, Challenge: api.NewSecret(`a"b\c`), Inbox: inboxFunc(nil),

@@ -16,7 +16,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-func TestKeyTravelsAsText(t *testing.T) {
+func TestKeyRoundTripsText(t *testing.T) {
 	t.Parallel()
 	seen := map[string]webhook.Key{}
 	for _, environment := range []api.Environment{api.USSandbox, api.USProduction, api.CanadaSandbox, api.CanadaProduction} {
@@ -26,7 +26,7 @@ func TestKeyTravelsAsText(t *testing.T) {
 				text, err := key.MarshalText()
 				require.NoError(t, err)
 				assert.Equal(t, string(text), key.String())
-				assert.NotContains(t, seen, string(text), "%q has the text of %q", key, seen[string(text)])
+				assert.NotContains(t, seen, string(text), "%q and %q have the same text", key, seen[string(text)])
 				seen[string(text)] = key
 				var again webhook.Key
 				require.NoError(t, again.UnmarshalText(text))
@@ -41,16 +41,16 @@ func TestKeyTravelsAsText(t *testing.T) {
 	page := template.Must(template.New("").Parse("{{.Key}}"))
 	odd := webhook.Key{Environment: sandbox, EventID: "a b/ü%"}
 	require.NoError(t, page.Execute(&shown, engine.Event{Delivery: webhook.Delivery{Key: odd}}))
-	assert.Equal(t, odd.String(), shown.String(), "what a page shows can be read back")
+	assert.Equal(t, odd.String(), shown.String(), "a page must show the text of the key")
 	assert.Equal(t, "order.placed us/sandbox/evt_1/in_1", fmt.Sprint(webhook.Delivery{Key: orderKey, Type: "order.placed"}))
 }
 
-func TestKeyRefusesOtherTexts(t *testing.T) {
+func TestKeyRejectsOtherTexts(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"", "us/sandbox", "us/sandbox/evt_1", "us/sandbox//in_1", "us/moon/evt_1/", "//evt_1/", "us/sandbox/evt_1/in_1/x", "us/sandbox/%zz/in_1"} {
 		key := orderKey
 		require.Error(t, key.UnmarshalText([]byte(text)), text)
-		assert.Equal(t, orderKey, key, "nothing is changed")
+		assert.Equal(t, orderKey, key, "a failed parse must not change the key")
 	}
 }
 
@@ -69,7 +69,7 @@ func FuzzKey(f *testing.F) {
 	})
 }
 
-func TestSubjects(t *testing.T) {
+func TestOrderingKeysGroupEvents(t *testing.T) {
 	t.Parallel()
 	d := webhook.Delivery{Key: orderKey}
 	of := func(kind, id string) webhook.OrderingKey { return webhook.NewOrderingKey(d, kind, id) }
@@ -102,7 +102,7 @@ func TestSubjects(t *testing.T) {
 	assert.Empty(t, webhook.ByObject(d, events.Event{Type: events.TypeProductCreated}))
 }
 
-func TestOrderingKeysDifferAndHideTheirObjects(t *testing.T) {
+func TestOrderingKeysHideObjects(t *testing.T) {
 	t.Parallel()
 	d := webhook.Delivery{Key: orderKey}
 	abroad, other := d, d
@@ -119,5 +119,5 @@ func TestOrderingKeysDifferAndHideTheirObjects(t *testing.T) {
 		assert.Regexp(t, `^[a-z]+-[0-9a-f]{32}$`, string(s))
 	}
 	assert.Equal(t, webhook.OrderingKey("patient-8c024728fb14d22b6d3ca271e91c7b45"), webhook.NewOrderingKey(d, "patient", "pa_1"),
-		"engines have stored it: it must not change")
+		"stored keys must stay valid")
 }

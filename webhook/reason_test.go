@@ -28,7 +28,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// A handler's addition to a known error is not shown.
+// A reason must not contain the text that a handler adds to a known error.
 func TestReasonQuotesOnlySentinels(t *testing.T) {
 	t.Parallel()
 	for _, err := range []error{context.DeadlineExceeded, webhook.ErrAbandoned, webhook.ErrBodyLost, events.ErrMalformed} {
@@ -37,8 +37,8 @@ func TestReasonQuotesOnlySentinels(t *testing.T) {
 	}
 }
 
-// Events are counted by their reasons, so one cause has one reason.
-func TestReasonIsThatOfTheCause(t *testing.T) {
+// Events are counted by reason, so errors with one cause must have one reason.
+func TestReasonIdentifiesCause(t *testing.T) {
 	t.Parallel()
 	call := func(requestID string) error {
 		return &api.Error{Operation: "orders.get", Method: "GET", Route: "/orders/{id}", StatusCode: 503, RequestID: requestID}
@@ -136,7 +136,7 @@ func TestReasonOfCallHidesCause(t *testing.T) {
 	assert.Equal(t, "no_token", webhook.Attempt{Err: call(webhook.WithReason("no_token", errDown))}.Reason())
 }
 
-func TestWithReason(t *testing.T) {
+func TestWithReasonSetsCode(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, webhook.WithReason("no_chart", nil))
 	err := webhook.WithReason("no_chart", webhook.Permanent(&chartError{marked, errDown}))
@@ -165,7 +165,7 @@ func TestReasonOfPanicHasNoNumbers(t *testing.T) {
 	assert.Equal(t, map[string]bool{"webhook: panic: runtime error: index out of range [N] with length N": true}, texts)
 }
 
-// Each wait is half of what it may be at least; all of them outlast a night.
+// Each wait is between half and all of its bound. Together the waits outlast a night.
 func TestRetryPolicyWaits(t *testing.T) {
 	t.Parallel()
 	w, err := webhook.Work{Handle: succeed}.WithDefaults()
@@ -181,7 +181,7 @@ func TestRetryPolicyWaits(t *testing.T) {
 	assert.Less(t, total, 14*time.Hour)
 }
 
-func TestPermanent(t *testing.T) {
+func TestPermanentMarksError(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, webhook.Permanent(nil))
 	assert.False(t, webhook.IsPermanent(nil))

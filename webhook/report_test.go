@@ -17,8 +17,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// An observer that hangs delays neither the response nor the next request of the
-// connection.
+// A hanging observer must delay neither the response nor the next request of the connection.
 func TestSlowObserverDelaysNoResponse(t *testing.T) {
 	t.Parallel()
 	hang := make(chan struct{})
@@ -49,12 +48,12 @@ func TestSlowObserverDelaysNoResponse(t *testing.T) {
 	}
 	close(hang)
 	for range 3 {
-		require.NoError(t, <-ended, "the context does not end with the request")
+		require.NoError(t, <-ended, "the context must outlive the request")
 	}
 }
 
-// A path that no handler serves is reported, because the platform may still use it.
-func TestNotFoundHandler(t *testing.T) {
+// Requests for an unknown path are reported, because the platform may still use the path.
+func TestNotFoundHandlerReportsRequests(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		method string

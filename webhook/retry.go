@@ -21,15 +21,15 @@ type RetryPolicy struct {
 	// MaxAttempts is the number of attempts until an event becomes a dead letter. 0 means 25.
 	MaxAttempts int
 
-	// BackOff is the wait after the first failed attempt. It doubles with every failure up to
-	// MaxBackOff. 0 means 1 second and 1 hour. Each wait is shortened at
-	// random by up to a half, so that events that failed together are spread.
+	// BackOff is the wait after the first failed attempt. It doubles after each failure up to
+	// MaxBackOff. 0 means 1 second for BackOff and 1 hour for MaxBackOff. Each wait is shortened
+	// at random by up to a half, so that events do not retry together.
 	BackOff, MaxBackOff time.Duration
 }
 
 func (p RetryPolicy) withDefaults() (RetryPolicy, error) {
 	if p.MaxAttempts < 0 || p.BackOff < 0 || p.MaxBackOff < 0 {
-		return p, argumentError("RetryPolicy", "holds a negative number")
+		return p, argumentError("RetryPolicy", "contains a negative value")
 	}
 	p.MaxAttempts = cmp.Or(p.MaxAttempts, defaultMaxAttempts)
 	p.BackOff = cmp.Or(p.BackOff, defaultBackOff)
@@ -37,8 +37,8 @@ func (p RetryPolicy) withDefaults() (RetryPolicy, error) {
 	return p, nil
 }
 
-// Wait returns the wait after an attempt, which counts from 1. It does not apply the defaults: see
-// [Work.WithDefaults].
+// Wait returns the wait after an attempt. Attempts count from 1. Wait does not apply the defaults:
+// see [Work.WithDefaults].
 func (p RetryPolicy) Wait(attempt int) time.Duration {
 	d := p.BackOff
 	for i := 1; i < attempt && d < p.MaxBackOff; i++ {
@@ -48,15 +48,15 @@ func (p RetryPolicy) Wait(attempt int) time.Duration {
 	return d - jitter.N(d/2+1)
 }
 
-// Permanent marks an error that no retry can help: the event becomes a dead letter at once. A nil
-// error stays nil.
+// Permanent marks an error that no retry can fix, so the event becomes a dead letter immediately.
+// A nil error stays nil.
 //
 // Logs and dead letters show the reason of the error, not its text: see [Attempt.Reason].
 // Set it with [WithReason], or use an error type with a telling name:
 //
 //	return webhook.Permanent(webhook.WithReason("no_chart", err))
 //
-// Errors of a body or data that cannot be decoded are permanent without it.
+// Decoding errors of a body or its data are permanent without this mark.
 func Permanent(err error) error {
 	if err == nil {
 		return nil
@@ -64,7 +64,7 @@ func Permanent(err error) error {
 	return &permanentError{err}
 }
 
-// IsPermanent reports whether no retry can help. See [Permanent].
+// IsPermanent reports whether err is permanent, so that no retry can fix it. See [Permanent].
 func IsPermanent(err error) bool {
 	var marked *permanentError
 	var data *events.DataError

@@ -15,7 +15,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// note returns a handler that notes the id of the object it was given.
+// note returns a handler that appends the type of the event and the ID of its object to seen.
 func note[T events.Payload](seen *[]string, id func(T) string) func(context.Context, events.Typed[T]) error {
 	return func(_ context.Context, e events.Typed[T]) error {
 		*seen = append(*seen, string(e.Type)+" "+id(e.Object))
@@ -23,7 +23,7 @@ func note[T events.Payload](seen *[]string, id func(T) string) func(context.Cont
 	}
 }
 
-func TestRouterHandsEveryTypeToItsHandler(t *testing.T) {
+func TestRouterDispatchesEveryType(t *testing.T) {
 	t.Parallel()
 	var seen []string
 	key := note(&seen, func(k events.ClinicKey) string { return k.ID })
@@ -59,7 +59,7 @@ func TestRouterHandsEveryTypeToItsHandler(t *testing.T) {
 	assert.Equal(t, []string{"default"}, seen)
 }
 
-func TestRouterWithoutHandlersHandlesEverything(t *testing.T) {
+func TestRouterIgnoresUnhandledTypes(t *testing.T) {
 	t.Parallel()
 	var r webhook.Router
 	require.NoError(t, r.Dispatch(t.Context(), events.Event{ID: "e", Type: "galaxy.born"}))
@@ -79,7 +79,7 @@ func TestRouterReturnsErrors(t *testing.T) {
 	require.EqualError(t, err, `events: data cannot be decoded: order.placed "e"`)
 }
 
-func TestRouterWrapsEverythingInMiddleware(t *testing.T) {
+func TestRouterAppliesMiddleware(t *testing.T) {
 	t.Parallel()
 	var trace []string
 	layer := func(name string) func(webhook.HandlerFunc) webhook.HandlerFunc {
@@ -99,7 +99,7 @@ func TestRouterWrapsEverythingInMiddleware(t *testing.T) {
 	assert.Equal(t, []string{"outer", "middle", "inner", "order.placed or_1", "outer", "middle", "inner"}, trace)
 }
 
-func TestRouterPanicsOnMistakes(t *testing.T) {
+func TestRouterPanicsOnMisuse(t *testing.T) {
 	t.Parallel()
 	order := func(context.Context, events.OrderEvent) error { return nil }
 	for want, mistake := range map[string]func(*webhook.Router){

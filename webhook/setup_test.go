@@ -46,20 +46,20 @@ func mac(secret, timestamp, body string) string {
 	return hex.EncodeToString(m.Sum(nil))
 }
 
-// sign returns the header of a body that was signed at the given time.
+// sign returns the signature header of a body at the given time.
 func sign(secret string, at time.Time, body string) string {
 	t := strconv.FormatInt(at.Unix(), 10)
 	return "t=" + t + ",v1=" + mac(secret, t, body)
 }
 
-// inboxFunc is an inbox made of a function.
+// inboxFunc is a function that implements Inbox.
 type inboxFunc func(context.Context, webhook.Delivery) (webhook.Receipt, error)
 
 func (f inboxFunc) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
 	return f(ctx, d)
 }
 
-// fixture is a handler with an inbox that keeps what it accepts.
+// fixture is a handler with an inbox. It records accepted deliveries and observations.
 type fixture struct {
 	*webhook.Handler
 	mu       sync.Mutex
@@ -67,7 +67,8 @@ type fixture struct {
 	observed []webhook.Observation
 }
 
-// newFixture makes one at the time now; change may be nil.
+// newFixture returns a fixture with the clock at now. If change is not nil, newFixture calls it with
+// the configuration first.
 func newFixture(t testing.TB, change func(*webhook.HandlerConfig)) *fixture {
 	t.Helper()
 	r := &fixture{}
@@ -100,7 +101,7 @@ func (r *fixture) accept(_ context.Context, d webhook.Delivery) (webhook.Receipt
 	return webhook.Receipt{}, nil
 }
 
-// request makes a request with a signature header, none if it is empty.
+// request returns a request. If header is empty, it has no signature header.
 func request(method, header, body string) *http.Request {
 	r := httptest.NewRequest(method, "/webhooks", strings.NewReader(body))
 	if header != "" {
@@ -109,18 +110,17 @@ func request(method, header, body string) *http.Request {
 	return r
 }
 
-// serve sends a request through the handler and checks what holds for every
-// answer there is.
+// serve sends a request to the handler and checks the common properties of all responses.
 func (r *fixture) serve(t testing.TB, req *http.Request) *httptest.ResponseRecorder {
 	t.Helper()
 	w := httptest.NewRecorder()
 	r.ServeHTTP(w, req)
-	assert.NotEqual(t, http.StatusGone, w.Code, "410 switches the address off")
+	assert.NotEqual(t, http.StatusGone, w.Code, "the platform disables an endpoint after a 410")
 	if w.Code == http.StatusOK {
 		assert.JSONEq(t, `{"challenge":"`+challenge+`"}`, w.Body.String())
 		assert.Equal(t, "application/json", w.Header().Get("Content-Type"))
 	} else {
-		assert.Equal(t, http.StatusText(w.Code)+"\n", w.Body.String(), "the body has only the status")
+		assert.Equal(t, http.StatusText(w.Code)+"\n", w.Body.String(), "the body must contain only the status")
 	}
 	if len(r.observed) > 0 {
 		o := r.observed[len(r.observed)-1]
@@ -130,10 +130,10 @@ func (r *fixture) serve(t testing.TB, req *http.Request) *httptest.ResponseRecor
 	return w
 }
 
-// last returns what was observed of the last request.
+// last returns the observation of the last request.
 func (r *fixture) last() webhook.Observation { return r.observed[len(r.observed)-1] }
 
-// delivery makes an accepted event with the given id.
+// errDown is the error of a failing handler.
 var errDown = errors.New("the database is down")
 
 func succeed(context.Context, events.Event) error { return nil }
@@ -142,14 +142,14 @@ func fail(context.Context, events.Event) error    { return errDown }
 // marked stands for patient data.
 const marked = "Zaphod-Marked"
 
-// silent fails if patient data, or a secret, can be read in what was printed.
+// silent fails the test if printed contains patient data or a secret.
 func silent(t *testing.T, printed string) {
 	t.Helper()
 	require.NotEmpty(t, printed)
 	for _, word := range []string{marked, secret, challenge} {
 		for _, form := range []string{word, fmt.Sprintf("%x", word), strings.Trim(fmt.Sprint([]byte(word)), "[]")} {
 			if i := strings.Index(printed, form); i >= 0 {
-				t.Errorf("%q is printed after %q", form, printed[max(0, i-200):i])
+				t.Errorf("%q was printed after %q", form, printed[max(0, i-200):i])
 			}
 		}
 	}

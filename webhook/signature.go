@@ -13,50 +13,51 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 )
 
-// SignatureHeader is the name of the header that carries the signature.
+// SignatureHeader is the name of the request header with the signature.
 // API section: "Signature header" 1.
 const SignatureHeader = "SVC-Signature"
 
-// Bounds of the header. The platform is assumed to send one v1, or two while a secret
-// is rotated; everything beyond the bounds is refused before anything is computed.
+// Bounds of the header. A header beyond them is rejected before any computation.
+// Assumption: the platform sends one v1, or two during the rotation of a secret.
 const (
 	maxHeader     = 1024 // bytes
 	maxSignatures = 8    // v1 values
 )
 
-// maxTimestamp is how many digits a time in unix seconds has, until 2286.
-// Assumption: the timestamp is in unix seconds; the API does not say.
+// maxTimestamp is the number of digits of a time in unix seconds, until the year 2286.
+// Assumption: the timestamp is in unix seconds. The API does not state the unit.
 const maxTimestamp = 10
 
 var (
 	errHeaderTooLong     = malformed("header is longer than %d bytes", maxHeader)
 	errHeaderRepeated    = malformed("header is sent more than once")
 	errNotAPair          = malformed("an element is not name=value")
-	errTwoTimestamps     = malformed("t is given more than once")
+	errTwoTimestamps     = malformed("t is repeated")
 	errNoTimestamp       = malformed("t is missing")
 	errTimestampDigits   = malformed("t is not a whole number")
-	errTimestampMillis   = malformed("t has 13 digits, which are milliseconds: unix seconds are expected")
+	errTimestampMillis   = malformed("t has 13 digits, as in milliseconds: unix seconds are expected")
 	errTimestampLength   = malformed("t has more than the %d digits of unix seconds", maxTimestamp)
 	errNoSignature       = malformed("v1 is missing")
 	errTooManySignatures = malformed("more than %d v1 values", maxSignatures)
 	errSignatureHex      = malformed("v1 is not 64 hex digits")
 )
 
-// malformed makes the errors above: once, so that refusing costs nothing.
+// malformed returns an error that matches [ErrSignatureMalformed]. The errors above are created
+// once, so that rejecting a request allocates no memory.
 func malformed(reason string, args ...any) error {
 	return fmt.Errorf("%w: "+reason, append([]any{ErrSignatureMalformed}, args...)...)
 }
 
-// signature is what a header says.
+// signature is the content of a signature header.
 type signature struct {
-	timestamp string // as received: this text is what was signed
+	timestamp string // as received, because this text was signed
 	at        time.Time
 	values    [maxSignatures][sha256.Size]byte
 	count     int
 }
 
-// parseHeader reads the signature header of a request. A request that has
-// several is refused: which of them was verified would be undefined.
+// parseHeader parses the signature header of a request. It rejects several headers, because it
+// would be undefined which one was verified.
 func (s *signature) parseHeader(h http.Header) error {
 	switch values := h.Values(SignatureHeader); len(values) {
 	case 0:
@@ -67,11 +68,10 @@ func (s *signature) parseHeader(h http.Header) error {
 	return errHeaderRepeated
 }
 
-// parse reads a header of the form t=<unix seconds>,v1=<hex>. It is strict about
-// everything that is signed or compared. Three liberties are safe, because they
-// touch neither: white space around an element and empty elements, both of which HTTP
-// allows in lists, and upper-case hex digits. Elements of other schemes are ignored, as
-// the format is made to be extended.
+// parse parses a header of the form t=<unix seconds>,v1=<hex>. It is strict about all signed or
+// compared bytes. It allows three deviations that change none of these: white space around an
+// element, empty elements (HTTP allows both in lists), and upper-case hex digits. It ignores
+// elements of other schemes, because the format is meant to be extended.
 func (s *signature) parse(header string) error {
 	if header == "" {
 		return ErrSignatureMissing
@@ -131,7 +131,7 @@ func (s *signature) setTimestamp(value string) error {
 		if c < '0' || c > '9' {
 			return errTimestampDigits
 		}
-		seconds = seconds*10 + int64(c-'0') // wraps only where the length is refused below
+		seconds = seconds*10 + int64(c-'0') // overflows only for lengths that are rejected below
 	}
 	switch n := len(value); {
 	case n == 0:
@@ -157,8 +157,8 @@ func (s *signature) fresh(now time.Time, tolerance time.Duration) error {
 	return nil
 }
 
-// Sign returns the value of the signature header that the platform sends with a body at a
-// moment. It is for tests, and for programs that hand events on to a receiver of webhooks.
+// Sign returns the value of the signature header that the platform would send with body at the
+// time at. Use it in tests, and in programs that forward events to a webhook endpoint.
 // API section: "Signature header" 1, 2.
 func Sign(secret api.Secret, at time.Time, body []byte) string {
 	timestamp := strconv.FormatInt(at.Unix(), 10)

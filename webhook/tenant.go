@@ -23,17 +23,23 @@ type TenantConfig struct {
 	Challenge   api.Secret
 
 	// Inbox stores the tenant's events. Nil means [HandlerConfig].Inbox. Two applications in
-	// one environment need an inbox each, because the platform may send both an event with
-	// the same ID, and one inbox would report the second as a duplicate.
+	// one environment need separate inboxes: the platform may send an event with the same ID to
+	// both, and a shared inbox would report the second as a duplicate.
 	Inbox Inbox
 }
 
-// Tenant is one application in one environment, for a [Handler] of several. Create it once: it
-// prepares the keys. It is safe for concurrent use.
+// Tenant is one application in one environment, for a [Handler] that serves several at one path.
+// [HandlerConfig].Tenant returns the tenant of a request. Alternatively, mount one handler for each
+// application or environment, at different paths.
+//
+// Environments can share an inbox, because [Key] contains the environment. Two applications in one
+// environment need separate inboxes.
+//
+// Create each tenant once, because it prepares the keys. It is safe for concurrent use.
 type Tenant struct {
 	config   TenantConfig
 	verifier *Verifier
-	answer   api.Secret // to an acknowledged event: it contains the challenge
+	answer   api.Secret // the response to an acknowledged event, with the challenge
 }
 
 // NewTenant returns a tenant. It fails with an [*api.ArgumentError] for each missing field, and if
@@ -42,7 +48,7 @@ func NewTenant(c TenantConfig) (*Tenant, error) {
 	return newTenant("TenantConfig", c)
 }
 
-// newTenant names the fields of the given type in its errors.
+// newTenant implements [NewTenant]. Its errors name the fields of config.
 func newTenant(config string, c TenantConfig) (*Tenant, error) {
 	var problems []error
 	if err := c.Environment.Validate(); err != nil {
@@ -54,7 +60,7 @@ func newTenant(config string, c TenantConfig) (*Tenant, error) {
 	for i, secret := range c.Secrets {
 		if secret == c.Challenge && !secret.IsZero() {
 			problems = append(problems, argumentError(fmt.Sprintf("%s.Secrets[%d]", config, i),
-				"equals Challenge: the dashboard shows a secret key and a challenge token, which differ"))
+				"equals Challenge: the secret key and the challenge token are two different values in the dashboard"))
 		}
 	}
 	verifier, err := newVerifier(config, VerifierConfig{Secrets: c.Secrets})
@@ -68,19 +74,19 @@ func newTenant(config string, c TenantConfig) (*Tenant, error) {
 	return &Tenant{config: c, verifier: verifier, answer: api.NewSecret(string(answer))}, nil
 }
 
-// Format prints name and environment only: the tenant holds secrets.
+// Format prints only name and environment, because the tenant contains secrets.
 func (t *Tenant) Format(f fmt.State, _ rune) {
 	_, _ = io.WriteString(f, "webhook.Tenant("+t.config.Name+" "+t.config.Environment.String()+")")
 }
 
-// newUnknownTenant returns a tenant with a random secret. A request for an unknown tenant takes as
-// long as a forged one for a known tenant, so the time does not reveal tenants.
+// newUnknownTenant returns a tenant with a random secret. With it, a request for an unknown tenant
+// takes as long as a forged request for a known tenant, so the time does not reveal tenants.
 func newUnknownTenant() (*Tenant, error) {
 	verifier, err := NewVerifier(VerifierConfig{Secrets: []api.Secret{api.NewSecret(rand.Text())}})
 	return &Tenant{verifier: verifier}, err
 }
 
-// tenantOf returns the tenant of a request, which is never nil without an error.
+// tenantOf returns the tenant of a request. It returns h.unknown instead of a nil tenant.
 func (h *Handler) tenantOf(r *http.Request) (*Tenant, error) {
 	if h.config.Tenant == nil {
 		return h.own, nil
@@ -100,7 +106,7 @@ func (c HandlerConfig) tenants() (own *Tenant, err error) {
 	single := c.Environment != "" || len(c.Secrets) > 0 || !c.Challenge.IsZero()
 	switch {
 	case c.Tenant != nil && single:
-		return nil, argumentError("HandlerConfig.Tenant", "is given together with Environment, Secrets or Challenge: a handler serves one tenant or asks which")
+		return nil, argumentError("HandlerConfig.Tenant", "cannot be combined with Environment, Secrets or Challenge: set those for a single tenant only")
 	case c.Tenant != nil:
 		return nil, nil
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// tenants is a receiver for a tenant in each country, known by their paths.
+// tenants returns a handler for one tenant in each country. The path selects the tenant.
 func tenants(t *testing.T, change func(*webhook.HandlerConfig)) *fixture {
 	t.Helper()
 	known := map[string]*webhook.Tenant{}
@@ -66,12 +66,12 @@ func TestHandlerServesSeveralTenants(t *testing.T) {
 		assert.Equal(t, "clinic "+region, r.last().Tenant)
 	}
 	w := r.post(t, "/us", sign(secret+"ca", now, orderBody), orderBody)
-	assert.Equal(t, http.StatusUnauthorized, w.Code, "another tenant's secret")
+	assert.Equal(t, http.StatusUnauthorized, w.Code, "the secret of another tenant must fail")
 	require.ErrorIs(t, r.last().Err, webhook.ErrSignatureMismatch)
 	assert.Len(t, r.accepted, 2)
 }
 
-func TestHandlerRefusesUnknownTenants(t *testing.T) {
+func TestHandlerRejectsUnknownTenants(t *testing.T) {
 	t.Parallel()
 	r := tenants(t, func(c *webhook.HandlerConfig) { c.AnswerUnsignedProbe = true })
 	for _, c := range []struct{ header, body string }{
@@ -84,13 +84,13 @@ func TestHandlerRefusesUnknownTenants(t *testing.T) {
 		assert.Empty(t, r.last().Tenant)
 	}
 	w := r.post(t, "/ca", "", "")
-	assert.JSONEq(t, `{"challenge":"`+challenge+`ca"}`, w.Body.String(), "the probe of a known one")
+	assert.JSONEq(t, `{"challenge":"`+challenge+`ca"}`, w.Body.String(), "a probe of a known tenant gets its challenge")
 	w = r.post(t, "/mars", "t=1,v1=2", orderBody)
 	assert.Equal(t, http.StatusUnauthorized, w.Code)
-	require.ErrorIs(t, r.last().Err, webhook.ErrSignatureMalformed, "not asked about")
+	require.ErrorIs(t, r.last().Err, webhook.ErrSignatureMalformed, "the tenant must not be looked up")
 }
 
-func TestHandlerAsksAgainWhenTheTenantCannotBeLookedUp(t *testing.T) {
+func TestTenantLookupFailureCausesRedelivery(t *testing.T) {
 	t.Parallel()
 	r := tenants(t, nil)
 	for _, path := range []string{"/broken", "/panics"} {
@@ -108,7 +108,7 @@ func TestHandlerAsksAgainWhenTheTenantCannotBeLookedUp(t *testing.T) {
 	require.ErrorIs(t, r.last().Err, webhook.ErrTenant)
 }
 
-func TestTenantHasItsOwnInbox(t *testing.T) {
+func TestTenantUsesOwnInbox(t *testing.T) {
 	t.Parallel()
 	own := &fixture{}
 	tenant, err := webhook.NewTenant(webhook.TenantConfig{
@@ -124,20 +124,20 @@ func TestTenantHasItsOwnInbox(t *testing.T) {
 	assert.Empty(t, r.accepted)
 }
 
-// What is wrong with a tenant is what is wrong with a handler for one: see
-// TestNewHandlerRefuses.
-func TestTenantsAreChecked(t *testing.T) {
+// TestNewHandlerRejectsInvalidConfig has the other cases, because both constructors share their
+// checks.
+func TestNewTenantRejectsInvalidConfig(t *testing.T) {
 	t.Parallel()
 	good := webhook.TenantConfig{Environment: sandbox, Secrets: []api.Secret{api.NewSecret(secret)}, Challenge: api.NewSecret(challenge)}
 	_, err := webhook.NewTenant(webhook.TenantConfig{Secrets: []api.Secret{api.Secret{}, api.NewSecret(" ")}})
 	for _, field := range []string{"TenantConfig.Environment", "TenantConfig.Challenge", "TenantConfig.Secrets[0]", "TenantConfig.Secrets[1]"} {
-		require.ErrorContains(t, err, field, "all at once")
+		require.ErrorContains(t, err, field, "the error must list all problems")
 	}
 	_, err = webhook.NewHandler(webhook.HandlerConfig{
 		Environment: sandbox, Inbox: inboxFunc((&fixture{}).accept),
 		Tenant: func(*http.Request) (*webhook.Tenant, error) { return nil, nil },
 	})
-	require.ErrorContains(t, err, "HandlerConfig.Tenant is given together")
+	require.ErrorContains(t, err, "HandlerConfig.Tenant cannot be combined")
 	tenant, err := webhook.NewTenant(good)
 	require.NoError(t, err)
 	var out bytes.Buffer

@@ -19,14 +19,14 @@ import (
 
 // VerifierConfig configures a [Verifier]. Secrets is required.
 type VerifierConfig struct {
-	// Secrets are the webhook secret keys: one, or the new and the old one during a rotation.
+	// Secrets are the webhook secret keys: one, or the new and the old key during a rotation.
 	Secrets []api.Secret
 
 	// Tolerance is the largest difference between the timestamp and now, in either direction.
 	// 0 means 5 minutes.
 	Tolerance time.Duration
 
-	// Now is the clock; nil means [time.Now].
+	// Now is the clock. Nil means [time.Now].
 	Now func() time.Time
 }
 
@@ -39,11 +39,12 @@ type Verifier struct {
 	now       func() time.Time
 }
 
-// NewVerifier returns a verifier. It fails with an [*api.ArgumentError] for each problem: no secret,
-// an empty one, white space at an end, such as a line break from a file, or a negative tolerance.
+// NewVerifier returns a verifier. It fails with an [*api.ArgumentError] for each problem: no
+// secret, an empty secret, a secret that begins or ends with white space (such as a line break from
+// a file), or a negative tolerance.
 func NewVerifier(c VerifierConfig) (*Verifier, error) { return newVerifier("VerifierConfig", c) }
 
-// newVerifier names the fields of the given type in its errors.
+// newVerifier implements [NewVerifier]. Its errors name the fields of config.
 func newVerifier(config string, c VerifierConfig) (*Verifier, error) {
 	v := &Verifier{tolerance: cmp.Or(c.Tolerance, defaults.SignatureTolerance), now: c.Now}
 	var problems []error
@@ -80,8 +81,8 @@ func problemOf(secret api.Secret) string {
 	return ""
 }
 
-// Verify checks the SVC-Signature header against the body as it was received. Do not encode the
-// body again.
+// Verify checks the value of the SVC-Signature header against the body. Pass the exact bytes of the
+// request, and do not encode the body again.
 //
 // The error matches [ErrSignatureMissing], [ErrSignatureMalformed], [ErrTimestampTooOld],
 // [ErrTimestampTooNew] or [ErrSignatureMismatch]. Do not show it to the caller.
@@ -96,10 +97,10 @@ func (v *Verifier) Verify(header string, body []byte) error {
 	return v.match(&s, body)
 }
 
-// Format prints the type only: the verifier holds secrets.
+// Format prints only the type, because the verifier contains secrets.
 func (v *Verifier) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "webhook.Verifier") }
 
-// match compares every signature of the header with that of every secret, in constant time.
+// match compares each signature in the header with the signature of each secret, in constant time.
 func (v *Verifier) match(s *signature, body []byte) error {
 	matches := 0
 	for _, k := range v.keys {
@@ -116,8 +117,8 @@ func (v *Verifier) match(s *signature, body []byte) error {
 	return nil
 }
 
-// key signs with one secret. The pool keeps prepared HMACs, because preparing one costs about as
-// much as hashing 128 bytes, and several allocations.
+// key signs with one secret. The pool keeps prepared HMACs, because preparing an HMAC costs several
+// allocations and about as much as hashing 128 bytes.
 type key struct{ pool sync.Pool }
 
 func newKey(secret api.Secret) *key {

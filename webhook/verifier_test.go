@@ -23,8 +23,7 @@ func newVerifier(t testing.TB, at time.Time, secrets ...api.Secret) *webhook.Ver
 	return v
 }
 
-// TestVerifierAgreesWithOpenSSL checks signatures that this repository's code
-// had no part in; see testdata/signatures.
+// TestVerifierAgreesWithOpenSSL checks signatures made by other programs. See testdata/signatures.
 func TestVerifierAgreesWithOpenSSL(t *testing.T) {
 	t.Parallel()
 	file, err := os.ReadFile("../testdata/signatures/vectors.json")
@@ -56,7 +55,7 @@ func TestVerifierAgreesWithOpenSSL(t *testing.T) {
 	}
 }
 
-func TestVerifierReadsHeadersStrictly(t *testing.T) {
+func TestVerifierParsesHeaderStrictly(t *testing.T) {
 	t.Parallel()
 	stamp := strconv.FormatInt(now.Unix(), 10)
 	good := mac(secret, stamp, orderBody)
@@ -79,9 +78,9 @@ func TestVerifierReadsHeadersStrictly(t *testing.T) {
 		"t= " + stamp + ",v1=" + good:                "t is not a whole number",
 		"T=" + stamp + ",v1=" + good:                 "t is missing",
 		"t=+" + stamp[1:] + ",v1=" + good:            "t is not a whole number",
-		"t=" + stamp + "000,v1=" + good:              "13 digits, which are milliseconds",
+		"t=" + stamp + "000,v1=" + good:              "13 digits, as in milliseconds",
 		"t=0" + stamp + ",v1=" + good:                "more than the 10 digits",
-		"t=" + stamp + ",t=" + stamp + ",v1=" + good: "t is given more than once",
+		"t=" + stamp + ",t=" + stamp + ",v1=" + good: "t is repeated",
 		"t=" + stamp + ",v1=" + good[:62]:            "v1 is not 64 hex digits",
 		"t=" + stamp + ",v1=" + good + "00":          "v1 is not 64 hex digits",
 		"t=" + stamp + ",v1=" + good[:63] + "g":      "v1 is not 64 hex digits",
@@ -106,14 +105,14 @@ func TestVerifierReadsHeadersStrictly(t *testing.T) {
 	require.ErrorIs(t, v.Verify("", []byte(orderBody)), webhook.ErrSignatureMissing)
 }
 
-func TestVerifierSignsTheTimestampAsReceived(t *testing.T) {
+func TestVerifierUsesTimestampAsReceived(t *testing.T) {
 	t.Parallel()
 	v := newVerifier(t, time.Unix(946684800, 0), api.NewSecret(secret))
 	require.NoError(t, v.Verify("t=0946684800,v1="+mac(secret, "0946684800", orderBody), []byte(orderBody)))
 	require.ErrorIs(t, v.Verify("t=0946684800,v1="+mac(secret, "946684800", orderBody), []byte(orderBody)), webhook.ErrSignatureMismatch)
 }
 
-func TestVerifierRefusesBadSettings(t *testing.T) {
+func TestNewVerifierRejectsInvalidConfig(t *testing.T) {
 	t.Parallel()
 	for _, c := range []webhook.VerifierConfig{
 		{}, {Secrets: []api.Secret{api.Secret{}}}, {Secrets: []api.Secret{api.NewSecret(secret), api.NewSecret(" ")}},
@@ -126,7 +125,7 @@ func TestVerifierRefusesBadSettings(t *testing.T) {
 	}
 }
 
-func TestVerifierIsSafeForConcurrentUse(t *testing.T) {
+func TestVerifierSupportsConcurrentUse(t *testing.T) {
 	t.Parallel()
 	v := newVerifier(t, now, api.NewSecret(oldSecret), api.NewSecret(secret))
 	var group sync.WaitGroup

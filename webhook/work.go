@@ -33,9 +33,9 @@ type Work struct {
 	// Observer.AttemptOverdue.
 	HandlerTimeout time.Duration
 
-	// Order returns the [OrderingKey] of an event: [ByObject], [ByPatient], [ByClinic], or a
-	// function that depends on its arguments only. Events of one key are handled in order. An
-	// event with an empty key waits for no other. Nil means no order.
+	// Order returns the [OrderingKey] of an event. Use [ByObject], [ByPatient], [ByClinic], or a
+	// function that depends only on its arguments. Events of one key are handled in order. An
+	// event with an empty key waits for no other event. Nil means no order.
 	//
 	// To order events over all integrations of a clinic:
 	//
@@ -48,26 +48,26 @@ type Work struct {
 	// Stale handles an event that arrives after a newer event of its object was handled.
 	// Policies other than [StalePolicyIgnore] need Order.
 	//
-	// Two events of an object can have the same time, because the API does not state how fine
-	// its times are. The event that created the object is the oldest. Two other events have no
-	// order: neither is stale, and the last to arrive is handled last. If that matters, as for
-	// a plan that is changed and canceled at once, read the object by its ID in the handler.
+	// Two events of an object can have the same time, because the API does not state the
+	// resolution of its times. The event that created the object is the oldest. Two other events
+	// have no order: neither is stale, and the last to arrive is handled last. If that matters, as
+	// for a plan that is changed and immediately canceled, read the object by its ID in the handler.
 	Stale StalePolicy
 
 	// Logger logs the event ID and type, the attempt, the outcome and the kind of error of every
 	// attempt. It does not log the text of a handler's error, which may repeat patient data:
-	// Observer gets it. Nil logs nothing.
+	// Observer gets it. Nil disables logging.
 	Logger *slog.Logger
 
-	// Observer is called with every attempt: its AttemptStart, AttemptOverdue and AttemptEnd.
+	// Observer watches every attempt with its AttemptStart, AttemptOverdue and AttemptEnd.
 	Observer Observer
 }
 
-// StalePolicy is the policy for an event that arrives after a newer event of its object (patient,
-// treatment plan, order, product) was handled, by the time of the platform. An event whose first
-// delivery failed arrives after the next one.
+// StalePolicy is the policy for a stale event. An event is stale if a newer event of its object
+// (patient, treatment plan, order, product) was handled before, by the time of the platform. For
+// example, an event is late if its first delivery failed.
 //
-// An event without a time is never stale, and neither is an event of the same time as the newest.
+// An event without a time, or with the time of the newest event, is never stale.
 type StalePolicy int
 
 // The stale policies.
@@ -78,7 +78,7 @@ const (
 	// StalePolicyReport handles the event, and sets Handling.Stale.
 	StalePolicyReport
 
-	// StalePolicySkip skips the event. It is for handlers that only need the latest state of an
+	// StalePolicySkip skips the event. Use it for handlers that only need the latest state of an
 	// object.
 	StalePolicySkip
 )
@@ -94,9 +94,9 @@ func (w Work) WithDefaults() (Work, error) {
 	case w.HandlerTimeout < 0:
 		return w, argumentError("Work.HandlerTimeout", "is negative")
 	case w.Stale < StalePolicyIgnore || w.Stale > StalePolicySkip:
-		return w, argumentError("Work.Stale", "is none of the stale policies")
+		return w, argumentError("Work.Stale", "is not a stale policy")
 	case w.Stale != StalePolicyIgnore && w.Order == nil:
-		return w, argumentError("Work.Stale", "needs Work.Order: two events of one object that are handled at the same time have no order")
+		return w, argumentError("Work.Stale", "needs Work.Order: without it, two events of one object can be handled at the same time")
 	}
 	retry, err := w.Retry.withDefaults()
 	if err != nil {
@@ -112,7 +112,7 @@ func (w Work) WithDefaults() (Work, error) {
 
 // Handling describes the attempt of a handler.
 type Handling struct {
-	// Key names the event.
+	// Key identifies the event.
 	Key Key
 
 	// Attempt counts from 1, and from 1 again after a replay.
@@ -129,7 +129,8 @@ func (h Handling) Context(parent context.Context) context.Context {
 	return context.WithValue(parent, handlingKey{}, h)
 }
 
-// HandlingFrom returns the Handling of a handler's context, or the zero Handling.
+// HandlingFrom returns the Handling in a handler's context. It returns the zero Handling for any
+// other context.
 func HandlingFrom(ctx context.Context) Handling {
 	h, _ := ctx.Value(handlingKey{}).(Handling)
 	return h
