@@ -14,8 +14,8 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// Defaults of [ConsumerConfig].Work. The retries are shorter than those of
-// [webhook.RetryPolicy], because a broker waits for its acknowledgement meanwhile.
+// Defaults of [ConsumerConfig].Work. The retries are shorter than in [webhook.RetryPolicy], because
+// the broker waits for the acknowledgement meanwhile.
 const (
 	defaultMaxAttempts    = 5
 	defaultBackOff        = time.Second
@@ -23,34 +23,33 @@ const (
 	defaultHandlerTimeout = time.Minute // of webhook.Work
 )
 
-// ackMargin is the part of [MaxHandling] for the acknowledgement.
+// ackMargin is the time for the acknowledgement in [MaxHandling].
 const ackMargin = 10 * time.Second
 
-// ConsumerConfig is what [Consume] needs. Subscriber, Topic, DeadLetters,
-// DeadLetterTopic, Seal and Work.Handle are required.
+// ConsumerConfig configures [Consume]. Subscriber, Topic, DeadLetters, DeadLetterTopic, Seal and
+// Work.Handle are required.
 type ConsumerConfig struct {
-	// Subscriber receives from the broker. It must acknowledge a message only after
-	// Watermill has, and with each broker needs the settings that the package comment
-	// names. It stays the caller's to close.
+	// Subscriber receives messages from the broker. It must acknowledge a message only after
+	// Watermill has acknowledged it. The package comment lists the settings for each broker. You
+	// close the subscriber yourself.
 	Subscriber message.Subscriber
 
 	// Topic is the [Config.Topic] of the inbox.
 	Topic string
 
-	// DeadLetters publishes dead letters to DeadLetterTopic: see [Replay]. If it fails,
-	// the message returns to the broker after a backoff as of Work.Retry. The event then
-	// stays a dead letter, and this process publishes it again without calling the
-	// handler.
+	// DeadLetters publishes dead letters to DeadLetterTopic: see [Replay]. If it fails, the
+	// message returns to the broker after a backoff as in Work.Retry. The event then stays a dead
+	// letter, and this process publishes it again without calling the handler.
 	DeadLetters     message.Publisher
 	DeadLetterTopic string
 
-	// Seal opens the bodies. It has the keys of [Config.Seal].
+	// Seal decrypts the bodies. It must have the keys of [Config.Seal].
 	Seal seal.AEAD
 
-	// Work says how events are handled. Workers is how many subscriptions are made, of
-	// which each hands out as many events at a time as the driver says, mostly one.
-	// The zero values of Retry are 5 attempts, and waits of 1 second up to 10 seconds. Order
-	// and Stale must not be set: order is the broker's, by [Config.Order].
+	// Work configures the handling of events. Workers is the number of subscriptions. The driver
+	// decides how many events each subscription delivers at a time, usually one. The zero value
+	// of Retry means 5 attempts, and waits of 1 second up to 10 seconds. Order and Stale must not
+	// be set, because the broker orders events by [Config.Order].
 	Work webhook.Work
 
 	// Name is the name of the handlers in Watermill's router. Empty means Topic.
@@ -73,7 +72,7 @@ func (c ConsumerConfig) withDefaults() (ConsumerConfig, error) {
 	case c.Seal == nil:
 		return missing("Seal")
 	case c.Work.Order != nil || c.Work.Stale != webhook.StalePolicyIgnore:
-		return c, &api.ArgumentError{Field: "publish.ConsumerConfig.Work", Reason: "has Order or Stale: the order is the broker's, by publish.Config.Order"}
+		return c, &api.ArgumentError{Field: "publish.ConsumerConfig.Work", Reason: "must not set Order or Stale: the broker orders events by publish.Config.Order"}
 	}
 	c.Name = cmp.Or(c.Name, c.Topic)
 	c.Work.Retry = withRetryDefaults(c.Work.Retry)
@@ -87,10 +86,10 @@ func withRetryDefaults(p webhook.RetryPolicy) webhook.RetryPolicy {
 	return p
 }
 
-// MaxHandling returns how long all attempts to handle an event and the waits between
-// them may take. The broker has to wait at least as long for an acknowledgement before
-// it hands the event to another consumer. It includes 10 seconds for the
-// acknowledgement, but not the time to publish a dead letter.
+// MaxHandling returns the longest time for all attempts to handle an event and the waits between
+// them. The broker must wait at least that long for an acknowledgement before it delivers the
+// event to another consumer. It includes 10 seconds for the acknowledgement, but not the time to
+// publish a dead letter.
 func MaxHandling(w webhook.Work) time.Duration {
 	retry := withRetryDefaults(w.Retry)
 	total := time.Duration(retry.MaxAttempts)*cmp.Or(w.HandlerTimeout, defaultHandlerTimeout) + ackMargin
@@ -141,16 +140,16 @@ type Consumer struct {
 	unrecorded    unrecorded
 }
 
-// handle makes the attempts to handle a message. Without an error Watermill acknowledges
-// the message. With one the broker delivers it again.
+// handle runs the attempts to handle a message. If it returns nil, Watermill acknowledges the
+// message. After an error the broker redelivers it.
 func (c *Consumer) handle(msg *message.Message) error {
 	ctx := msg.Context()
 	if err := ctx.Err(); err != nil {
-		return err // a broker in memory delivers until it is closed
+		return err // an in-memory broker delivers until it is closed
 	}
 	task := inboxkit.Task{}
 	task.Delivery, task.Err = readMessage(c.config.Seal, msg)
-	if known, ok := c.unrecorded.find(msg.UUID); ok { // the worker takes the error in place of calling the handler
+	if known, ok := c.unrecorded.find(msg.UUID); ok { // with task.Err the worker does not call the handler
 		task.Err, task.Attempt = known.Err, known.Number-1
 	}
 	for {
@@ -169,8 +168,8 @@ func (c *Consumer) handle(msg *message.Message) error {
 	}
 }
 
-// record publishes a dead letter, even if the context of msg has ended. The acknowledgement of msg
-// records any other outcome.
+// record publishes a dead letter, even if the context of msg has ended. All other outcomes are
+// recorded by the acknowledgement of msg.
 func (c *Consumer) record(msg *message.Message, a webhook.Attempt) error {
 	if a.Result != webhook.ResultDead {
 		return nil
@@ -178,9 +177,9 @@ func (c *Consumer) record(msg *message.Message, a webhook.Attempt) error {
 	return c.publishDeadLetter(context.WithoutCancel(msg.Context()), msg, a)
 }
 
-// finish ends the handling of a message. If the outcome could not be recorded, it
-// remembers the outcome and returns err after a backoff: a broker delivers again at
-// once, but a topic needs time to recover.
+// finish ends the handling of a message. If recording failed, it remembers the outcome and returns
+// err after a backoff: brokers redeliver immediately, but the dead letter topic needs time to
+// recover.
 func (c *Consumer) finish(ctx context.Context, msg *message.Message, a webhook.Attempt, err error) error {
 	if err == nil {
 		c.unrecorded.forget(msg.UUID)
@@ -190,7 +189,7 @@ func (c *Consumer) finish(ctx context.Context, msg *message.Message, a webhook.A
 	return err
 }
 
-// pause reports false if ctx ended before d had passed.
+// pause waits for d. It reports whether d passed before ctx ended.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

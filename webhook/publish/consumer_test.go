@@ -25,8 +25,8 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/publish"
 )
 
-// fixture is a consumer behind an inbox, on a broker in memory that delivers again
-// what is not acknowledged.
+// fixture is an inbox and its consumer, on an in-memory broker that redelivers unacknowledged
+// messages.
 type fixture struct {
 	inbox       *publish.Inbox
 	consumer    *publish.Consumer
@@ -111,7 +111,7 @@ func (f *fixture) last() webhook.Attempt {
 	return f.attempts[len(f.attempts)-1]
 }
 
-// later is when what happens within a time has happened.
+// later advances the clock by d and waits until all goroutines are blocked.
 func later(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -119,7 +119,7 @@ func later(d time.Duration) {
 
 var errHandler = errors.New("failed for " + receivertest.Canary)
 
-func TestAttempts(t *testing.T) {
+func TestConsumerRetriesFailedEvents(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var begun []time.Duration
@@ -143,12 +143,12 @@ func TestAttempts(t *testing.T) {
 		assert.Equal(t, []webhook.Result{"failed", "failed", "failed", "failed", "handled"}, f.results())
 		assert.Empty(t, f.deadLetters.published())
 		f.stop()
-		synctest.Wait() // the router's goroutines log their end
+		synctest.Wait() // the goroutines of the router log when they end
 		assert.NotContains(t, f.log.String(), receivertest.Canary)
 	})
 }
 
-func TestDeadLetters(t *testing.T) {
+func TestConsumerPublishesDeadLetters(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		handle  webhook.HandlerFunc
@@ -183,12 +183,12 @@ func TestDeadLetters(t *testing.T) {
 				assert.Equal(t, "dead", f.deadLetters.topic)
 				dead := f.deadLetters.published()[0]
 				assert.Equal(t, d.Key.String(), dead.Metadata.Get(publish.MetadataKey))
-				assert.NotEqual(t, d.Key.String(), dead.UUID, "JetStream drops a known ID")
+				assert.NotEqual(t, d.Key.String(), dead.UUID, "JetStream would drop a known ID")
 				assert.Equal(t, c.reason, dead.Metadata.Get(middleware.ReasonForPoisonedKey))
 				assert.Equal(t, "events", dead.Metadata.Get(middleware.PoisonedTopicKey))
 
 				again := publish.Replay(dead)
-				assert.NotEqual(t, dead.UUID, again.UUID, "JetStream drops a known ID")
+				assert.NotEqual(t, dead.UUID, again.UUID, "JetStream would drop a known ID")
 				assert.Empty(t, again.Metadata.Get(middleware.ReasonForPoisonedKey))
 				require.NoError(t, f.broker.Publish("events", again))
 				later(time.Hour)
@@ -196,16 +196,16 @@ func TestDeadLetters(t *testing.T) {
 				require.Len(t, f.deadLetters.published(), 2)
 				assert.NotEqual(t, dead.UUID, f.deadLetters.published()[1].UUID)
 				f.stop()
-				synctest.Wait() // the router's goroutines log their end
+				synctest.Wait() // the goroutines of the router log when they end
 				assert.NotContains(t, f.log.String(), receivertest.Canary)
 			})
 		})
 	}
 }
 
-// What cannot be read becomes a dead letter: a message of others at once, and one
-// whose key is missing after all attempts.
-func TestUnreadableMessages(t *testing.T) {
+// A foreign message becomes a dead letter immediately, and a message without a matching encryption
+// key after all attempts.
+func TestUnreadableMessagesBecomeDeadLetters(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, receivertest.Succeed, func(c *publish.ConsumerConfig) { c.Seal = receivertest.KeyRing(t) })
@@ -224,7 +224,7 @@ func TestUnreadableMessages(t *testing.T) {
 // While the topic of dead letters is unavailable, the broker delivers the event again. The
 // consumer then publishes the dead letter again after a growing backoff. It does not call
 // the handler again.
-func TestDeadLetterTopicUnavailable(t *testing.T) {
+func TestConsumerRepublishesDeadLetter(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		err   error
@@ -244,7 +244,7 @@ func TestDeadLetterTopicUnavailable(t *testing.T) {
 				assert.Equal(t, c.calls, calls)
 				assert.Equal(t, 1, f.consumer.Stats().Unrecorded)
 				lost := f.count(webhook.ResultLost)
-				assert.Less(t, lost, 800, "the backoff grows to 5 to 10 seconds")
+				assert.Less(t, lost, 800, "the backoff must grow to 5 to 10 seconds")
 				assert.Greater(t, lost, 300)
 
 				f.deadLetters.fail(nil)
@@ -256,15 +256,15 @@ func TestDeadLetterTopicUnavailable(t *testing.T) {
 				require.ErrorIs(t, f.last().Err, errHandler)
 				assert.Zero(t, f.consumer.Stats().Unrecorded)
 				f.stop()
-				synctest.Wait() // the router's goroutines log their end
+				synctest.Wait() // the goroutines of the router log when they end
 				assert.NotContains(t, f.log.String(), receivertest.Canary)
 			})
 		})
 	}
 }
 
-// A publisher that panics fails like any other.
-func TestDeadLetterPublisherPanics(t *testing.T) {
+// A panic of the publisher counts as a failure.
+func TestConsumerSurvivesPublisherPanic(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		calls := 0
@@ -277,8 +277,8 @@ func TestDeadLetterPublisherPanics(t *testing.T) {
 	})
 }
 
-// A subscription that closes by itself is reported. One that the program closes is not.
-func TestSubscriptionCloses(t *testing.T) {
+// Err reports a subscription that closes by itself, but logs no failure if the program closes it.
+func TestConsumerReportsClosedSubscription(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		two := func(c *publish.ConsumerConfig) { c.Work.Workers = 2 }
@@ -299,7 +299,7 @@ func TestSubscriptionCloses(t *testing.T) {
 	})
 }
 
-// A router that is closed closes the subscriber, which can be that of other handlers.
+// If the router closes, it closes the subscriber that several consumers share.
 func TestRouterClosesSharedSubscriber(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -329,8 +329,8 @@ func TestRouterClosesSharedSubscriber(t *testing.T) {
 	})
 }
 
-// A subscriber that fails is reported by the router and by the consumer.
-func TestSubscribeFails(t *testing.T) {
+// Both the router and the consumer report a failing subscriber.
+func TestConsumerReportsFailedSubscribe(t *testing.T) {
 	t.Parallel()
 	router, err := message.NewRouter(message.RouterConfig{}, nil)
 	require.NoError(t, err)
@@ -349,30 +349,30 @@ func (unavailable) Subscribe(context.Context, string) (<-chan *message.Message, 
 	return nil, assert.AnError
 }
 
-// Stopping is no failure: an event whose handler was told to stop, and one that waits
-// for its next attempt, go back to the broker.
-func TestStop(t *testing.T) {
+// A stop is not a failure. An event in a handler and an event that waits for a retry both return to
+// the broker.
+func TestStopReturnsEventsToBroker(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, receivertest.Hold)
 		f.accept(t, delivery(1, "in_1"))
 		later(time.Second)
 		f.stop()
-		assert.Equal(t, []webhook.Result{"returned"}, slices.Compact(f.results()), "this broker delivers until it is closed")
+		assert.Equal(t, []webhook.Result{"returned"}, slices.Compact(f.results()), "the in-memory broker delivers until it is closed")
 		assert.Empty(t, f.deadLetters.published())
 
 		f = newFixture(t, func(context.Context, events.Event) error { return errHandler })
 		f.accept(t, delivery(1, "in_1"))
 		later(time.Second / 10)
 		f.stop()
-		synctest.Wait() // the router's goroutines log their end
+		synctest.Wait() // the goroutines of the router log when they end
 		assert.NotContains(t, f.results(), webhook.ResultDead)
 		assert.Empty(t, f.deadLetters.published())
 		assert.NotContains(t, f.log.String(), receivertest.Canary)
 	})
 }
 
-func TestConsumerConfig(t *testing.T) {
+func TestConsumeChecksConfig(t *testing.T) {
 	t.Parallel()
 	router, err := message.NewRouter(message.RouterConfig{}, nil)
 	require.NoError(t, err)
@@ -412,7 +412,7 @@ func TestConsumerConfig(t *testing.T) {
 	assert.ElementsMatch(t, []string{"billing", "billing-2", "billing-3"}, names)
 }
 
-func TestMaxHandling(t *testing.T) {
+func TestMaxHandlingIncludesRetries(t *testing.T) {
 	t.Parallel()
 	work, err := webhook.Work{Handle: receivertest.Succeed}.WithDefaults()
 	require.NoError(t, err)

@@ -12,7 +12,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// poisoned are the additional metadata of a dead letter. They have the names of Watermill's
+// poisoned are the additional metadata keys of a dead letter. They equal the keys of Watermill's
 // poison queue, so its tools show them.
 var poisoned = []string{
 	middleware.ReasonForPoisonedKey, middleware.PoisonedTopicKey, middleware.PoisonedHandlerKey, middleware.PoisonedSubscriberKey,
@@ -30,9 +30,10 @@ func Replay(dead *message.Message) *message.Message {
 	return again
 }
 
-// publishDeadLetter publishes a dead letter: the message as received, with the reason in its metadata.
-// Its ID is new. JetStream would drop one with the ID of the event if both topics are in
-// one stream, and the second dead letter of an event after a replay within Duplicates.
+// publishDeadLetter publishes a dead letter: the message as received, with the reason in its
+// metadata and a new ID. JetStream would drop a dead letter with the ID of the event if both topics
+// are in one stream. It would also drop the second dead letter of an event replayed within
+// Duplicates.
 func (c *Consumer) publishDeadLetter(ctx context.Context, msg *message.Message, a webhook.Attempt) error {
 	dead := message.NewMessageWithContext(ctx, watermill.NewUUID(), msg.Payload)
 	for name, value := range msg.Metadata {

@@ -19,8 +19,8 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/publish"
 )
 
-// Webhooks go through a broker, which is one in memory here. In a real program its
-// place is taken by Watermill's driver of another one.
+// Webhooks go through a broker. The example uses an in-memory broker. A real program uses one of
+// Watermill's drivers.
 func Example() {
 	platform, err := dispensarytest.Start(dispensarytest.WithBehavior(behavior.DeliveryConditionsOff))
 	if err != nil {
@@ -30,7 +30,7 @@ func Example() {
 	if _, err := platform.Clinics.ActivateKey(platform.ClinicKey()); err != nil {
 		log.Fatal(err)
 	}
-	key, err := seal.GenerateKey("2026") // a real program reads its keys
+	key, err := seal.GenerateKey("2026") // a real program loads its keys
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func Example() {
 	defer stop()
 	go func() { _ = router.Run(ctx) }()
 	<-router.Running()
-	if err := consumer.Err(); err != nil { // a health check asks this, too
+	if err := consumer.Err(); err != nil { // use Err in a health check too
 		log.Fatal(err)
 	}
 

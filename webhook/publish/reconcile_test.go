@@ -22,7 +22,7 @@ func keys(n int) (all []webhook.Key) {
 	return all
 }
 
-// missedFixture is a platform whose webhooks are not received.
+// missedFixture is a platform without a webhook endpoint.
 type missedFixture struct {
 	platform *dispensarytest.Server
 	broker   *recorder
@@ -37,8 +37,7 @@ func newMissedFixture(t *testing.T) *missedFixture {
 	}
 }
 
-// happen has n orders placed, a minute apart, and returns the ids of the messages of
-// their events.
+// happen places n orders, one minute apart, and returns the message IDs of their events.
 func (f *missedFixture) happen(t *testing.T, n int) (ids []string) {
 	t.Helper()
 	for range n {
@@ -51,7 +50,7 @@ func (f *missedFixture) happen(t *testing.T, n int) (ids []string) {
 	return ids
 }
 
-// reconcile makes a run, and returns the ids of what it published.
+// reconcile runs once and returns the IDs of the messages that it published.
 func (f *missedFixture) reconcile(t *testing.T, inbox *publish.Inbox) (reconcile.Report, []string) {
 	t.Helper()
 	before := len(f.broker.ids())
@@ -67,9 +66,9 @@ func (f *missedFixture) reconcile(t *testing.T, inbox *publish.Inbox) (reconcile
 	return report, f.broker.ids()[before:]
 }
 
-// A run publishes again all events of its window, which is the overlap once it has a
-// checkpoint, and reports that.
-func TestReconcilePublishesAgain(t *testing.T) {
+// A run publishes all events of its window again and reports them. With a checkpoint, the window
+// is the overlap.
+func TestReconcileRepublishesEvents(t *testing.T) {
 	t.Parallel()
 	f := newMissedFixture(t)
 	inbox := newInbox(t, f.broker)
@@ -81,11 +80,11 @@ func TestReconcilePublishesAgain(t *testing.T) {
 	f.platform.Clock.Advance(2 * time.Hour)
 	late := f.happen(t, 2)
 	report, got = f.reconcile(t, inbox)
-	assert.Equal(t, append(early, late...), got, "from an hour before the newest event of the last run")
+	assert.Equal(t, append(early, late...), got, "the window must begin an hour before the newest event of the last run")
 	assert.Equal(t, 4, report.Unchecked)
 	_, got = f.reconcile(t, inbox)
 	assert.Equal(t, late, got)
 
 	_, got = f.reconcile(t, newInbox(t, f.broker))
-	assert.Equal(t, append(early, late...), got, "after a start, everything")
+	assert.Equal(t, append(early, late...), got, "the first run must publish all events")
 }

@@ -14,33 +14,32 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// Why a [Consumer] does not handle events: see [Consumer.Err].
+// Errors of a [Consumer] that does not handle events. See [Consumer.Err].
 var (
-	// ErrNotSubscribed means: the router does not run, or has been closed.
-	ErrNotSubscribed = errors.New("publish: consumer is not subscribed, because its router does not run")
+	// ErrNotSubscribed: the router is not running, or has been closed.
+	ErrNotSubscribed = errors.New("publish: consumer is not subscribed, because its router is not running")
 
-	// ErrSubscriptionClosed means: a subscription has closed, but the program closed
-	// neither the router nor its subscriber. Watermill does not subscribe again:
-	// restart the process.
+	// ErrSubscriptionClosed: a subscription has closed, but the program closed neither the router
+	// nor its subscriber. Watermill does not subscribe again, so restart the process.
 	ErrSubscriptionClosed = errors.New("publish: subscription closed by itself")
 )
 
-// Stats are the numbers of a [Consumer].
+// Stats counts the subscriptions and messages of a [Consumer].
 type Stats struct {
-	// Subscriptions is the number of subscriptions of the consumer, and Open the number of
-	// open ones.
+	// Subscriptions is the number of subscriptions of the consumer. Open is the number of open
+	// subscriptions.
 	Subscriptions, Open int
 
-	// Unrecorded is the number of messages whose dead letter could not be published. The
-	// broker delivers these messages again.
+	// Unrecorded is the number of messages whose dead letter could not be published. The broker
+	// redelivers these messages.
 	Unrecorded int
 
-	// Overdue is the number of handlers in this process that ignore the end of their
-	// time, and each keep a subscription: see [webhook.Observer].AttemptOverdue.
+	// Overdue is the number of handlers in this process that ignore their timeout. Each of them
+	// blocks a subscription: see [webhook.Observer].AttemptOverdue.
 	Overdue int
 }
 
-// Stats returns the numbers of the consumer.
+// Stats returns the current counts of the consumer.
 func (c *Consumer) Stats() Stats {
 	c.subscriptions.mu.Lock()
 	defer c.subscriptions.mu.Unlock()
@@ -50,8 +49,8 @@ func (c *Consumer) Stats() Stats {
 	}
 }
 
-// Err returns nil while all subscriptions are open, for a health check. The error matches [ErrNotSubscribed], [ErrSubscriptionClosed] or the error of the
-// subscriber.
+// Err returns nil while all subscriptions are open. Use it in a health check. The error matches
+// [ErrNotSubscribed], [ErrSubscriptionClosed] or the error of the subscriber.
 func (c *Consumer) Err() error { return c.subscriptions.err() }
 
 // subscriptions counts the open subscriptions of a consumer.
@@ -60,7 +59,7 @@ type subscriptions struct {
 	logger     *slog.Logger
 	want       int
 
-	closing atomic.Bool // the router closes its subscribers
+	closing atomic.Bool // set once the router closes its subscribers
 
 	mu     sync.Mutex
 	open   int
@@ -113,8 +112,8 @@ func (s *subscriptions) watch(handler string) message.Subscriber {
 	return &watched{Subscriber: s.subscriber, subscriptions: s, handler: handler}
 }
 
-// noteClose is a decorator of all subscribers of the router. The router closes them only
-// when it closes itself. Other handlers can share the consumer's subscriber.
+// noteClose decorates all subscribers of the router, because other handlers can share the
+// consumer's subscriber. The router closes subscribers only when it closes itself.
 func (s *subscriptions) noteClose(subscriber message.Subscriber) (message.Subscriber, error) {
 	return closeNoted{subscriber, &s.closing}, nil
 }
@@ -158,7 +157,7 @@ func (w *watched) Subscribe(ctx context.Context, topic string) (<-chan *message.
 	return forwarded, nil
 }
 
-// String returns Watermill's name of the subscriber. Dead letters contain it.
+// String returns the name of the subscriber in Watermill. Dead letters contain it.
 func (w *watched) String() string {
 	if named, ok := w.Subscriber.(fmt.Stringer); ok {
 		return named.String()

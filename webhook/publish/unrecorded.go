@@ -15,9 +15,9 @@ const (
 	keepUnrecorded = time.Hour // since the message was last delivered
 )
 
-// unrecorded remembers dead letters that could not be published. The message returns to the
-// broker and comes again, but the consumer does not call the handler again. The zero value
-// is ready to use.
+// unrecorded stores the outcomes of dead letters that could not be published. The broker
+// redelivers such a message, but the consumer must not call its handler again. The zero value is
+// ready to use.
 type unrecorded struct {
 	mu       sync.Mutex
 	outcomes map[string]outcome // by the IDs of the messages
@@ -40,7 +40,7 @@ func (u *unrecorded) find(id string) (webhook.Attempt, bool) {
 	return found.attempt, ok
 }
 
-// failed remembers a message and returns how often its outcome could not be recorded.
+// failed stores the outcome of a message and returns the number of failures to record it.
 func (u *unrecorded) failed(id string, a webhook.Attempt) int {
 	a.Body = nil
 	u.mu.Lock()
@@ -63,7 +63,7 @@ func (u *unrecorded) failed(id string, a webhook.Attempt) int {
 	return found.failures
 }
 
-// expire forgets an old outcome.
+// expire deletes the outcome of a message if it is older than keepUnrecorded.
 func (u *unrecorded) expire(id string, now time.Time) {
 	if one, ok := u.outcomes[id]; ok && now.Sub(one.last) > keepUnrecorded {
 		delete(u.outcomes, id)
