@@ -187,7 +187,8 @@ func (h *Handler) accept(ctx context.Context, t *Tenant, d Delivery) Observation
 	return o
 }
 
-// inboxError returns [ErrInboxTimeout] for the deadline of ctx, and otherwise wraps err in [ErrInbox].
+// inboxError returns [ErrInboxTimeout] for the deadline of ctx. It wraps any other error in
+// [ErrInbox].
 func inboxError(ctx context.Context, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return ErrInboxTimeout

@@ -55,7 +55,7 @@ type Outcome string
 const (
 	OutcomeAccepted    Outcome = "accepted"    // stored and acknowledged
 	OutcomeDuplicate   Outcome = "duplicate"   // stored before, acknowledged again
-	OutcomeProbe       Outcome = "probe"       // an empty body; the response is the challenge
+	OutcomeProbe       Outcome = "probe"       // an empty body, acknowledged with the challenge
 	OutcomeRefused     Outcome = "refused"     // not from the platform, or not readable: 4xx
 	OutcomeUnavailable Outcome = "unavailable" // from the platform, but not stored: 503
 )

@@ -8,8 +8,8 @@ import (
 	"github.com/dispensary-go/dispensary/events"
 )
 
-// HandlerFunc handles an event. If it returns an error, the event is retried. It must be idempotent,
-// because events may be repeated and out of order.
+// HandlerFunc handles an event. If it returns an error, the event is retried. It must be
+// idempotent, because events may be repeated and out of order.
 type HandlerFunc func(ctx context.Context, event events.Event) error
 
 // Router decodes the data of events and calls the handler of their type. The zero value is ready

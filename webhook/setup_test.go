@@ -67,8 +67,8 @@ type fixture struct {
 	observed []webhook.Observation
 }
 
-// newFixture returns a fixture with the clock at now. If change is not nil, newFixture calls it with
-// the configuration first.
+// newFixture returns a fixture with the clock at now. If change is not nil, newFixture calls it
+// with the configuration first.
 func newFixture(t testing.TB, change func(*webhook.HandlerConfig)) *fixture {
 	t.Helper()
 	r := &fixture{}

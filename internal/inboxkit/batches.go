@@ -39,7 +39,7 @@ func InBatches(
 ) (total int, err error) {
 	switch {
 	case f.Keys == nil && f.Until.IsZero():
-		return 0, &api.ArgumentError{Field: "engine.Filter.Until", Reason: "is missing, and so are Keys: Engine.Count says what a filter matches, and until where"}
+		return 0, &api.ArgumentError{Field: "engine.Filter.Until", Reason: "is missing, and so are Keys: set it to Counts.Until, which Engine.Count returns"}
 	case f.States != nil && !slices.Contains(f.States, state):
 		return 0, nil
 	}

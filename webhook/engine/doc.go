@@ -1,6 +1,6 @@
 // Package engine describes inboxes that store the events they accept and also handle them.
-// Packages memoryinbox, sqlinbox and riverinbox implement [Engine], so a program that receives
-// webhooks opens one of those.
+// Packages memoryinbox, sqlinbox and riverinbox implement [Engine]. Open one of them to receive
+// webhooks.
 //
 //	dead := engine.Filter{States: []engine.State{engine.StateDead}}
 //	for event, err := range engine.All(ctx, inbox, dead) {

@@ -36,8 +36,8 @@ import (
 //   - Retention: the key of a handled event stays for at least 30 days. Its body is deleted
 //     immediately, or after a time that the engine documents.
 //
-// The documentation of each engine states where it guarantees less: the failures that it
-// survives, and whether several processes can share it and it keeps order.
+// The documentation of each engine states its limits: the failures that it survives, whether
+// several processes can share it, and whether it keeps order.
 type Engine interface {
 	webhook.Inbox
 
@@ -81,11 +81,11 @@ type Engine interface {
 	Discard(ctx context.Context, filter Filter) (int, error)
 
 	// HandleNow makes events due immediately if they match filter and wait for a retry, and
-	// returns their number. They keep their attempt counts. It ignores running events, events already due, dead letters
-	// and events that wait only for an older event of their ordering key. With
-	// [webhook.Work].Order, the event that blocks its key becomes due. Otherwise HandleNow works
-	// like Replay, but an event that fails again waits for another retry. The same call changes
-	// that event again if the retry is not beyond Until.
+	// returns their number. They keep their attempt counts. It ignores running events, events
+	// already due, dead letters and events that wait only for an older event of their ordering
+	// key. With [webhook.Work].Order, the event that blocks its key becomes due. Otherwise
+	// HandleNow works like Replay, but an event that fails again waits for another retry. The same
+	// call changes that event again if the retry is not beyond Until.
 	HandleNow(ctx context.Context, filter Filter) (int, error)
 
 	// CheckWrite reports whether the engine would store an event now. It commits a real write
