@@ -12,7 +12,7 @@
 //
 //	var router webhook.Router
 //	router.OnOrderPlaced(func(ctx context.Context, order events.OrderEvent) error {
-//		return fulfil(ctx, order.Data)
+//		return ship(ctx, order.Object)
 //	})
 //
 //	inbox, err := sqlinbox.Open("inbox.db", sqlinbox.Config{
