@@ -15,54 +15,55 @@ import (
 	"github.com/dispensary-go/dispensary/catalog"
 )
 
-// Presence says whether the platform's list still has a product.
+// Presence is the state of a product in the platform's list.
 type Presence string
 
-// A product that a complete walk did not see is missing: it is still found, as a list that
-// shifts while it is read may hide it. It is gone once the next complete walk does not see it
-// either and the platform does not have it by its id.
+// A present product was in the list when it was last read. A missing product was not seen by
+// the last complete walk. Searches still find it, because a changing list may hide it from a
+// walk. A product is gone if the next complete walk does not see it either and the platform
+// does not have its id.
 const (
 	PresencePresent Presence = "present"
 	PresenceMissing Presence = "missing"
 	PresenceGone    Presence = "gone"
 )
 
-// Attributes are what a product can be filtered by. No product of the API has them: they are
-// learned by searching for each ingredient and each allergen.
+// Attributes are the ingredients and allergens of a product, for filters. The API does not
+// return them with a product. Package catalogsync learns them by searching for each one.
 type Attributes struct {
 	IngredientIDs []string `json:"ingredient_ids,omitempty"`
 	AllergenIDs   []string `json:"allergen_ids,omitempty"`
 }
 
-// Record is a product as a [Store] keeps it.
+// Record is a product in a [Store].
 type Record struct {
-	// Product has what lists show, and what only a single product has (variants,
-	// description, dosage) from the first time that was read on.
+	// Product contains the fields that lists show. The fields of a single product (variants,
+	// description, dosage) are empty until the details are first read.
 	Product catalog.Product
 
-	// Attributes are what the product can be filtered by.
+	// Attributes are the ingredients and allergens of the product.
 	Attributes
 
-	// Hash is SHA-256 of the JSON forms of Product and Attributes, one after the other, in
-	// hexadecimal digits. Two records with one Hash have the same content.
+	// Hash is the SHA-256 digest of the JSON forms of Product and Attributes, one after the
+	// other, in hexadecimal. Two records with the same Hash have the same content.
 	Hash string
 
 	Presence Presence
 
-	// ReadAt is when the request for the newest content began, and DetailsAt that of the
-	// newest single product; zero if none was read yet.
+	// ReadAt is the time at which the request for the newest content began. DetailsAt is the
+	// same for the newest single product, and zero if none was read yet.
 	ReadAt    time.Time
 	DetailsAt time.Time
 
-	// Revision counts the changes of a store: each change of Product, Attributes or Presence
-	// gives the record the next number. See [Store.Changes].
+	// Revision is the number of the last change of the record. A store gives the next number
+	// to each record whose Product, Attributes or Presence changes. See [Store.Changes].
 	Revision int64
 }
 
-// Listed returns the record as it is once a list has shown its product, and whether that
-// changed it, other than in ReadAt: the store then gives it a new Revision. The zero Record
-// is one that is new. What a list does not show stays, and content that was read earlier than
-// that of the record changes nothing but Presence.
+// Listed returns the record after a list has shown its product, and reports whether anything
+// other than ReadAt changed. If so, the store gives it a new Revision. Use the zero Record for
+// a new product. Fields missing from lists stay. If readAt is before the ReadAt of the record,
+// only Presence can change.
 func (r Record) Listed(p catalog.Product, readAt time.Time) (Record, bool) {
 	if readAt.Before(r.ReadAt) {
 		p = r.Product
@@ -74,13 +75,17 @@ func (r Record) Listed(p catalog.Product, readAt time.Time) (Record, bool) {
 	return r.with(p, PresencePresent)
 }
 
-// Detailed is Listed for a single product that was read: one that was read earlier than the
-// details of the record changes nothing, and one that was read earlier than its list only
-// what lists do not show. It says nothing of a list, so that
-// Presence stays, but for a product that was gone: the platform has it by its id, so that it
-// is missing. A new product is present. A single product has no primary variant: it is
-// that of its variants which says so, with the images of the one of the list where it has
-// none, else the one of the list.
+// Detailed returns the record after a single product was read, and reports whether it changed.
+// If readAt is before DetailsAt, nothing changes. If it is before ReadAt, only the fields
+// missing from lists change.
+//
+// A single product is no evidence about the list, so Presence stays. There are two exceptions:
+// a new product becomes present, and a gone product becomes missing, because the platform has
+// it by its id.
+//
+// A single product has no primary variant of its own. Detailed uses the variant marked as
+// primary, with the images from the list if it has none, and otherwise the primary variant of
+// the list.
 func (r Record) Detailed(p catalog.Product, readAt time.Time) (Record, bool) {
 	switch {
 	case readAt.Before(r.DetailsAt):
@@ -106,8 +111,9 @@ func (r Record) Detailed(p catalog.Product, readAt time.Time) (Record, bool) {
 	return r.with(p, presence)
 }
 
-// primary returns the primary one of the variants of a single product. The API promises images
-// in lists only: without them a list would seem to change every product that was read.
+// primary returns the primary variant of a single product. The API promises images in lists
+// only. Without the images of the list, each list would seem to change every product with
+// details.
 func primary(variants []catalog.Variant, listed *catalog.Variant) *catalog.Variant {
 	at := slices.IndexFunc(variants, func(v catalog.Variant) bool { return v.Primary })
 	if at < 0 {
@@ -122,14 +128,14 @@ func primary(variants []catalog.Variant, listed *catalog.Variant) *catalog.Varia
 	return &v
 }
 
-// Attributed returns the record with other attributes, and whether that changed it.
+// Attributed returns the record with the attributes a, and reports whether it changed.
 func (r Record) Attributed(a Attributes) (Record, bool) {
 	r.Attributes = a
 	return r.with(r.Product, r.Presence)
 }
 
-// Unlisted returns the record as it is once a complete walk has not seen its product, and
-// whether that changed it.
+// Unlisted returns the record after a complete walk did not see its product, and reports
+// whether it changed. A present record becomes missing, and a missing record becomes gone.
 func (r Record) Unlisted() (Record, bool) {
 	before := r.Presence
 	switch before {
@@ -143,18 +149,18 @@ func (r Record) Unlisted() (Record, bool) {
 
 func (r Record) with(p catalog.Product, presence Presence) (Record, bool) {
 	hash, presenceBefore := r.Hash, r.Presence
-	document, _ := json.Marshal(p) // see NewListed
+	document, _ := json.Marshal(p) // cannot fail: see NewListed
 	r.Product, r.Hash, r.Presence = p, hashOf(document, r.Attributes), presence
 	return r, r.Hash != hash || presence != presenceBefore
 }
 
-// Listed is a product as a page of the list shows it.
+// Listed is a product on a page of the list.
 type Listed struct {
-	// Record is what [Record.Listed] makes of the zero Record.
+	// Record is the result of [Record.Listed] on the zero Record.
 	Record
 
-	// Document is the JSON form of Product. Hash needs it anyway, so that a store of documents
-	// need not make it again.
+	// Document is the JSON form of Product. It is computed for Hash, so a store of documents
+	// need not encode the product again.
 	Document []byte
 }
 
@@ -191,7 +197,7 @@ func NewListed(readAt time.Time, p catalog.Product) (Listed, error) {
 
 // hashOf returns the Hash of a product with this JSON form.
 func hashOf(document []byte, a Attributes) string {
-	attributes, _ := json.Marshal(a) // has nothing that cannot be encoded
+	attributes, _ := json.Marshal(a) // cannot fail: a has only strings
 	sum := sha256.Sum256(append(document, attributes...))
 	return hex.EncodeToString(sum[:])
 }

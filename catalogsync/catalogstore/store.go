@@ -1,7 +1,8 @@
-// Package catalogstore is the contract between package catalogsync and the stores that keep its
-// copy of the catalog. Package catalogsync/sqlstore has a [Store] on SQLite and PostgreSQL.
+// Package catalogstore defines the contract for the stores of package catalogsync, which
+// contain its copy of the catalog. Package catalogsync/sqlstore implements [Store] for SQLite
+// and PostgreSQL.
 //
-// A program reads the copy with [Store].Get and [Store].Changes:
+// Your program reads the copy with [Store].Get and [Store].Changes:
 //
 //	records, err := store.Changes(ctx, revision, 1000)
 //	for _, r := range records {
@@ -9,9 +10,11 @@
 //		revision = r.Revision
 //	}
 //
-// A Store decides nothing about a product by itself. The methods of [Record] return what it is
-// after a list, a single read, or a walk that did not see it. [NewListed] and [CheckID] are for
-// stores that encode products or test them.
+// # Implement a store
+//
+// A Store makes no decision about a product. The methods of [Record] return the new state of a
+// record after a list, a single read or a walk without the product. [NewListed] and [CheckID]
+// are for encoding products in a store, and for its tests.
 package catalogstore
 
 import (
@@ -22,136 +25,142 @@ import (
 	"github.com/dispensary-go/dispensary/catalog"
 )
 
-// Errors of a [Store]. Others are those of its database, and name what was tried.
+// Errors of a [Store]. Any other error comes from its database and names the operation.
 var (
 	// ErrSyncing: another process, or another part of this one, is syncing the store.
-	ErrSyncing = errors.New("catalogstore: another sync of this store is under way")
+	ErrSyncing = errors.New("catalogstore: another sync of this store is in progress")
 
-	// ErrSuperseded: a later walk has begun, so that this one stores nothing any more.
+	// ErrSuperseded: a later walk has begun, so this one can store nothing more.
 	ErrSuperseded = errors.New("catalogstore: a later walk has begun")
 
 	// ErrNotStored: the store does not have the product.
 	ErrNotStored = errors.New("catalogstore: the store does not have the product")
 )
 
-// Store keeps a copy of the catalog, and how far it was read. It is safe for concurrent use,
-// also by several processes if its database is.
+// Store contains a copy of the catalog and the progress of reading it. It is safe for
+// concurrent use, also by several processes if its database is.
 //
-// Each method that writes does all of it or nothing. Times are kept to the microsecond, in UTC.
-// SaveDetails and Request reject a product id with the error of [CheckID]. The other methods
-// treat such an id as that of an unknown product.
+// Each writing method stores either all of its changes or none. Times are stored in UTC, to
+// the microsecond. SaveDetails and Request reject a product id with the error of [CheckID].
+// The other methods treat such an id as unknown.
 type Store interface {
-	// Lock makes the caller the only one who reads the platform for the store, until it calls
-	// unlock or its process ends, however that ends. The error is [ErrSyncing] while another
-	// one holds the lock. The other methods work with and without it.
+	// Lock reserves the sync of the store for the caller, until it calls unlock or its process
+	// ends in any way. It fails with [ErrSyncing] while another caller has the lock. The other
+	// methods work with and without the lock.
 	Lock(ctx context.Context) (unlock func() error, err error)
 
-	// State returns how far the catalog was read.
+	// State returns the progress of reading the catalog.
 	State(ctx context.Context) (State, error)
 
-	// Begin stores the beginning of a walk whose generation is one more than that of the
-	// newest walk; [ErrSuperseded] if it is not.
+	// Begin stores a new walk. It fails with [ErrSuperseded] unless the generation of w is one
+	// more than the generation of the newest walk.
 	Begin(ctx context.Context, w Walk) error
 
-	// SavePage stores the products of a page, which have one ReadAt and different ids, as
-	// [Record.Listed] says, as seen by the walk, and how far the walk is with them. The walk has
-	// to be the newest, and not complete: [ErrSuperseded]. A record that had details and gets another Hash is requested, at the time of
-	// its page: its variants may have changed too.
+	// SavePage stores the products of a page, as [Record.Listed] returns them, marks them as
+	// seen by the walk, and stores w as its progress. The products must have the same ReadAt
+	// and different ids. A record with details whose Hash changes is also requested, at the
+	// time of its page, because its variants may have changed too. SavePage fails with
+	// [ErrSuperseded] if w is not the newest walk or is complete.
 	SavePage(ctx context.Context, w Walk, products []Listed) (Counts, error)
 
-	// Unlisted returns the ids of at most limit missing records that were last seen by a walk
-	// before w and last read before w began. The oldest ReadAt is first, then the smallest id.
+	// Unlisted returns the ids of up to limit missing records that were last seen by a walk
+	// before w and last read before w began. The oldest ReadAt comes first, then the smallest
+	// id.
 	Unlisted(ctx context.Context, w Walk, limit int) (ids []string, err error)
 
-	// Complete ends the newest walk, and stores w with the numbers of the records that became
-	// missing and gone, and returns it. A present record that the walk has not seen, and whose
-	// ReadAt is before its beginning, becomes missing; of those that were missing and that it
-	// has not seen, those in gone become gone. [ErrSuperseded] if w is not the newest, or
-	// complete.
+	// Complete ends the newest walk. It stores and returns w with the numbers of newly missing
+	// and gone records. A present record becomes missing if the walk has not seen it and its
+	// ReadAt is before the start of the walk. A missing record becomes gone if the walk has
+	// not seen it and gone contains its id. A record that becomes missing now does not become
+	// gone. Complete fails with [ErrSuperseded] if w is not the newest walk or is complete.
 	Complete(ctx context.Context, w Walk, gone []string) (Walk, error)
 
-	// SaveAttributes replaces the attributes of all products, by the product's id. Those
-	// that are not named have none; those that are not stored are left out.
+	// SaveAttributes replaces the attributes of all products. The keys are product ids. A
+	// stored product without a key loses its attributes. SaveAttributes ignores ids of
+	// products that are not stored.
 	SaveAttributes(ctx context.Context, attributes map[string]Attributes) error
 
-	// SaveDetails stores a single product as [Record.Detailed] says, says whether that
-	// changed the record, and removes the request for it, unless it is younger than readAt.
+	// SaveDetails stores a single product, as [Record.Detailed] returns it, and reports
+	// whether the record changed. It also removes the request for the product, unless the
+	// request is younger than readAt.
 	SaveDetails(ctx context.Context, readAt time.Time, product catalog.Product) (changed bool, err error)
 
-	// Request asks that products are read one by one, those of which nothing is stored too.
-	// A product is requested once, at the latest of the times; one that is requested again at
-	// that time or before it is so a microsecond later, so that no one takes it for answered.
+	// Request adds requests to read single products. The products need not be stored. A
+	// product has at most one request, with the latest time. If at is not after the time of an
+	// existing request, the request moves one microsecond later, so that a read in progress
+	// does not answer it.
 	Request(ctx context.Context, at time.Time, ids ...string) error
 
-	// Requested returns at most limit requests, the oldest first.
+	// Requested returns up to limit requests, oldest first.
 	Requested(ctx context.Context, limit int) ([]Request, error)
 
-	// Drop removes a request, unless a younger one is there instead of it.
+	// Drop removes a request, unless a younger request has replaced it.
 	Drop(ctx context.Context, r Request) error
 
-	// Undetailed returns the ids of at most limit products that are not gone and whose
-	// details were never read, in the order of the bytes of ids, from the first that is
-	// greater than after.
+	// Undetailed returns the ids of up to limit products that are not gone and whose details
+	// were never read. It returns ids greater than after, in byte order.
 	Undetailed(ctx context.Context, after string, limit int) (ids []string, err error)
 
-	// Get returns the record of a product: [ErrNotStored] if there is none.
+	// Get returns the record of a product. It fails with [ErrNotStored] if there is none.
 	Get(ctx context.Context, id string) (Record, error)
 
-	// Changes returns at most limit records with a revision greater than after, in the
-	// order of revisions. A record is there once, as it is now; those that are gone are
-	// there too. After 0 comes the whole catalog. A caller that has seen a revision sees
-	// no smaller one later.
+	// Changes returns up to limit records with a revision greater than after, in the order of
+	// revisions. It returns each record once, in its current state, including gone records. If
+	// after is 0, Changes begins with the whole catalog. If a caller has seen a revision, no
+	// smaller one appears later.
 	Changes(ctx context.Context, after int64, limit int) ([]Record, error)
 }
 
-// State says how far a store is.
+// State is the progress of a store.
 type State struct {
-	// Newest is the newest walk, Complete the newest that came to its end, zero before there
-	// is one. They are the same walk after its end.
+	// Newest is the newest walk, and Complete is the newest complete walk. Both are zero
+	// before there is one. They are equal after the newest walk is complete.
 	Newest   Walk
 	Complete Walk
 
-	// Records counts the records by presence; Detailed is how many of those that are not
-	// gone have details.
+	// Records counts the records by presence. Detailed counts those with details, except gone
+	// records.
 	Records  map[Presence]int
 	Detailed int
 
-	// Requested is how many products are to be read one by one.
+	// Requested is the number of requests to read single products.
 	Requested int
 
-	// Revision is the greatest of all records.
+	// Revision is the greatest revision of all records.
 	Revision int64
 }
 
-// Walk is one reading of the platform's whole list of products.
+// Walk is one read of the platform's whole list of products.
 type Walk struct {
 	Generation int64 // from 1
 	StartedAt  time.Time
 
-	// Page is the last page that is stored, of so many products at most; 0 before the
-	// first. Total is the number of products that it said there are.
+	// Page is the number of the last stored page, and 0 before the first one. PageSize is the
+	// maximum number of products on a page. Total is the length of the list, as stated on that
+	// page.
 	Page     int
 	PageSize int
 	Total    int
 
-	// Requests is how many requests the walk has made.
+	// Requests is the number of requests made by the walk.
 	Requests int
 
 	// Skipped is the number of products that the walk could not store, for example because
 	// they have no id. If a page is read again, its products count again.
 	Skipped int
 
-	// CompletedAt is zero while the walk is under way. Missing and Gone are the numbers
-	// of records that became so at its end.
+	// CompletedAt is zero while the walk is in progress. Missing and Gone are the numbers of
+	// records that became missing and gone at its end.
 	CompletedAt time.Time
 	Missing     int
 	Gone        int
 }
 
-// Counts says what a page changed. Repeated are products that the walk had seen already.
+// Counts is the number of products created, updated and left unchanged by a page. Repeated is
+// the number of products already seen by the walk.
 type Counts struct{ Created, Updated, Unchanged, Repeated int }
 
-// Request is a product that is to be read by itself.
+// Request is a request to read a single product.
 type Request struct {
 	ProductID string
 	At        time.Time
