@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// changes plays the feed of what has changed.
+// changes are the tests of Changes.
 var changes = map[string]func(*testing.T, opener){
 	"Changes":         changesInOrder,
 	"ChangesAreSmall": changesAreSmall,
@@ -28,8 +28,8 @@ func changesInOrder(t *testing.T, open opener) {
 	saved(t, store, &w, 3, listed("b", "New"))
 	saved(t, store, &w, 4, listed("a", "Newer"))
 	news := feed(t, store, last, 10)
-	assert.Equal(t, []string{"b", "a"}, idsOf(news), "each once, where its last change is")
-	assert.Equal(t, "Newer", news[1].Product.Name, "as it is now")
+	assert.Equal(t, []string{"b", "a"}, idsOf(news), "each record once, at its last change")
+	assert.Equal(t, "Newer", news[1].Product.Name, "the current record")
 	assert.Equal(t, []string{"c", "b", "a"}, idsOf(feed(t, store, 0, 10)))
 	assert.Equal(t, news[1].Revision, state(t, store).Revision)
 
@@ -39,7 +39,7 @@ func changesInOrder(t *testing.T, open opener) {
 	completed(t, store, w, "c")
 	gone := feed(t, store, 0, 10)
 	assert.Len(t, gone, 3)
-	assert.Equal(t, "c", gone[2].Product.ID, "what is gone is there too")
+	assert.Equal(t, "c", gone[2].Product.ID, "Changes returns gone records")
 	assert.Empty(t, feed(t, store, state(t, store).Revision+100, 10))
 }
 
@@ -47,7 +47,7 @@ func changesAreSmall(t *testing.T, open opener) {
 	store := open()
 	w := began(t, store, 0)
 	saved(t, store, &w, 1, listedAll("a", "b", "c", "d", "e")...)
-	for round := range 60 { // so many that a store may tidy up
+	for round := range 60 { // enough rounds for a store to remove old entries
 		saved(t, store, &w, 2+round, listed("c", "New "+string(rune('A'+round))), listed("a", "New "+string(rune('A'+round))))
 	}
 	all := feed(t, store, 0, 100)

@@ -15,16 +15,16 @@ import (
 // opener opens a handle on the storage of one test.
 type opener func() catalogstore.Store
 
-// t0 has what a store does not keep: nanoseconds, and a place.
+// t0 has nanoseconds and a time zone, because stores keep neither.
 var t0 = time.Date(2026, 11, 22, 10, 20, 30, 123_456_789, time.FixedZone("", -5*3600))
 
-// at is a time some seconds after t0.
+// at returns the time the given number of seconds after t0.
 func at(seconds int) time.Time { return t0.Add(time.Duration(seconds) * time.Second) }
 
-// kept is a time as stores keep it.
+// kept returns t in UTC and to the microsecond, as stores keep it.
 func kept(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }
 
-// listed is a product as lists show it.
+// listed returns a product as on a page of the list.
 func listed(id, name string) catalog.Product {
 	return catalog.Product{
 		ID: id, Name: name, Status: catalog.StatusAvailable, VariantCount: 2, Brand: catalog.BrandSummary{ID: "b-1", Name: "Kelp & Co", Prefix: "KLP"},
@@ -35,7 +35,7 @@ func listed(id, name string) catalog.Product {
 	}
 }
 
-// single is a product as it is read by itself.
+// single returns a product as read by its id, with two variants and a dosage.
 func single(id, name, description string) catalog.Product {
 	p := listed(id, name)
 	p.Variants = []catalog.Variant{*p.PrimaryVariant, {ID: id + "-120", SKU: "KLP-" + id + "-120", MSRP: "20.00"}}
@@ -53,7 +53,7 @@ func listedAll(ids ...string) []catalog.Product {
 	return all
 }
 
-// began begins the next walk, at(seconds).
+// began begins the next walk at the given second.
 func began(t testing.TB, store catalogstore.Store, seconds int) catalogstore.Walk {
 	t.Helper()
 	w := catalogstore.Walk{Generation: state(t, store).Newest.Generation + 1, StartedAt: at(seconds), PageSize: 100}
@@ -61,7 +61,7 @@ func began(t testing.TB, store catalogstore.Store, seconds int) catalogstore.Wal
 	return w
 }
 
-// page is a page of products that was read at the second.
+// page returns a page of products read at the given second.
 func page(t testing.TB, second int, products ...catalog.Product) []catalogstore.Listed {
 	t.Helper()
 	page := make([]catalogstore.Listed, len(products))
@@ -73,7 +73,7 @@ func page(t testing.TB, second int, products ...catalog.Product) []catalogstore.
 	return page
 }
 
-// saved saves products as the next page of a walk, read at the second.
+// saved saves products as the next page of w, read at the given second.
 func saved(t testing.TB, store catalogstore.Store, w *catalogstore.Walk, second int, products ...catalog.Product) catalogstore.Counts {
 	t.Helper()
 	w.Page++
@@ -83,7 +83,7 @@ func saved(t testing.TB, store catalogstore.Store, w *catalogstore.Walk, second 
 	return counts
 }
 
-// completed completes a walk.
+// completed completes a walk, one minute after its start.
 func completed(t testing.TB, store catalogstore.Store, w catalogstore.Walk, gone ...string) catalogstore.Walk {
 	t.Helper()
 	w.CompletedAt = w.StartedAt.Add(time.Minute)
@@ -92,7 +92,8 @@ func completed(t testing.TB, store catalogstore.Store, w catalogstore.Walk, gone
 	return w
 }
 
-// walked is a complete walk that sees products: it begins at the second, and reads then.
+// walked runs a complete walk over products. It begins and reads its page at the given
+// second.
 func walked(t testing.TB, store catalogstore.Store, second int, products ...catalog.Product) catalogstore.Walk {
 	t.Helper()
 	w := began(t, store, second)
@@ -133,7 +134,7 @@ func requested(t testing.TB, store catalogstore.Store) []catalogstore.Request {
 	return requests
 }
 
-// feed reads all changes after a revision, in portions.
+// feed reads all changes after a revision, up to limit at a time.
 func feed(t testing.TB, store catalogstore.Store, after int64, limit int) (all []catalogstore.Record) {
 	t.Helper()
 	for {
@@ -141,7 +142,7 @@ func feed(t testing.TB, store catalogstore.Store, after int64, limit int) (all [
 		require.NoError(t, err)
 		require.LessOrEqual(t, len(some), limit)
 		for _, record := range some {
-			require.Greater(t, record.Revision, after, "in the order of revisions")
+			require.Greater(t, record.Revision, after, "revisions must increase")
 			after = record.Revision
 		}
 		if all = append(all, some...); len(some) == 0 {
@@ -164,7 +165,7 @@ func hashOf(p catalog.Product, a catalogstore.Attributes) string {
 	return r.Hash
 }
 
-// requireSame compares records in all but their revisions.
+// requireSame compares two records without their revisions.
 func requireSame(t testing.TB, want, got catalogstore.Record, args ...any) {
 	t.Helper()
 	want.Revision, got.Revision = 0, 0
@@ -179,7 +180,7 @@ func encoded(t testing.TB, r catalogstore.Record) string {
 	return string(text)
 }
 
-// requireWalk compares walks, whose times come back as they are kept.
+// requireWalk compares two walks, with times as stores keep them.
 func requireWalk(t testing.TB, want, got catalogstore.Walk, args ...any) {
 	t.Helper()
 	for _, at := range []*time.Time{&want.StartedAt, &want.CompletedAt, &got.StartedAt, &got.CompletedAt} {
@@ -190,7 +191,7 @@ func requireWalk(t testing.TB, want, got catalogstore.Walk, args ...any) {
 	require.Equal(t, want, got, args...)
 }
 
-// unchanged returns a check that nothing of the store has changed.
+// unchanged returns a check for changes of the store since this call.
 func unchanged(t testing.TB, store catalogstore.Store) func(args ...any) {
 	t.Helper()
 	before, records, requests := state(t, store), feed(t, store, 0, 100), requested(t, store)
@@ -202,7 +203,7 @@ func unchanged(t testing.TB, store catalogstore.Store) func(args ...any) {
 	}
 }
 
-// listedLike is what lists show of a single product.
+// listedLike returns a single product as lists show it.
 func listedLike(p catalog.Product) catalog.Product {
 	primary := p.Variants[0]
 	p.PrimaryVariant, p.Variants, p.DescriptionHTML, p.Dosage = &primary, nil, "", nil

@@ -13,10 +13,10 @@ import (
 	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 )
 
-// products plays what records hold.
+// products are the tests of records.
 var products = map[string]func(*testing.T, opener){
 	"Details":         details,
-	"DetailsOfOld":    detailsOfOld,
+	"OlderDetails":    olderDetails,
 	"DetailsAreKept":  detailsAreKept,
 	"Undetailed":      undetailed,
 	"Attributes":      attributes,
@@ -41,14 +41,14 @@ func details(t *testing.T, open opener) {
 	assert.Equal(t, 1, state(t, store).Detailed)
 }
 
-func detailsOfOld(t *testing.T, open opener) {
+func olderDetails(t *testing.T, open opener) {
 	store := open()
 	w := began(t, store, 0)
 	saved(t, store, &w, 10, listed("a", "Listed"))
 	assert.True(t, detailed(t, store, 5, single("a", "Before the list", "<p>")))
 	a := get(t, store, "a")
 	assert.Equal(t, "Listed", a.Product.Name)
-	assert.Equal(t, "<p>", a.Product.DescriptionHTML, "what lists do not show is news")
+	assert.Equal(t, "<p>", a.Product.DescriptionHTML, "only lists are newer")
 	assert.False(t, detailed(t, store, 4, single("a", "Before", "<p>old</p>")))
 	requireSame(t, a, get(t, store, "a"), "older details change nothing")
 }
@@ -57,7 +57,7 @@ func detailsAreKept(t *testing.T, open opener) {
 	store := open()
 	detailed(t, store, 1, single("a", "A", "<p>"))
 	w := began(t, store, 10)
-	assert.Equal(t, catalogstore.Counts{Unchanged: 1}, saved(t, store, &w, 11, listed("a", "A")), "a list shows less, which is no change")
+	assert.Equal(t, catalogstore.Counts{Unchanged: 1}, saved(t, store, &w, 11, listed("a", "A")), "fields missing from lists are unchanged")
 	assert.Empty(t, requested(t, store))
 	assert.Equal(t, catalogstore.Counts{Repeated: 1}, saved(t, store, &w, 12, listed("a", "B")))
 	a := get(t, store, "a")
@@ -69,7 +69,7 @@ func detailsAreKept(t *testing.T, open opener) {
 	assert.Equal(t, []catalogstore.Request{{ProductID: "a", At: kept(at(12))}}, requested(t, store), "its variants may have changed")
 	saved(t, store, &w, 12, listed("b", "B"))
 	saved(t, store, &w, 13, listed("b", "C"))
-	assert.Len(t, requested(t, store), 1, "b never had details")
+	assert.Len(t, requested(t, store), 1, "b had no details")
 }
 
 func undetailed(t *testing.T, open opener) {
@@ -107,23 +107,23 @@ func attributes(t *testing.T, open opener) {
 	assert.Equal(t, both, a.Attributes)
 	assert.Equal(t, hashOf(a.Product, both), a.Hash)
 	assert.Equal(t, []string{"x"}, get(t, store, "b").AllergenIDs)
-	assert.Equal(t, before+2, state(t, store).Revision, "c has not changed")
+	assert.Equal(t, before+2, state(t, store).Revision, "c is unchanged")
 	_, err := store.Get(t.Context(), "unknown")
 	require.ErrorIs(t, err, catalogstore.ErrNotStored)
 
 	save(map[string]catalogstore.Attributes{"a": both, "c": both})
-	assert.Equal(t, before+4, state(t, store).Revision, "a has not changed")
-	assert.Empty(t, get(t, store, "b").AllergenIDs, "who is not named has none")
+	assert.Equal(t, before+4, state(t, store).Revision, "a is unchanged")
+	assert.Empty(t, get(t, store, "b").AllergenIDs, "a product without a key loses its attributes")
 	w := began(t, store, 100)
 	assert.Equal(t, catalogstore.Counts{Unchanged: 2}, saved(t, store, &w, 101, listedAll("a", "b")...))
-	assert.Equal(t, both, get(t, store, "a").Attributes, "a list says nothing of them")
+	assert.Equal(t, both, get(t, store, "a").Attributes, "a list keeps the attributes")
 	detailed(t, store, 102, single("a", "Product a", "<p>"))
 	assert.Equal(t, both, get(t, store, "a").Attributes)
-	assert.Empty(t, requested(t, store), "they need no reading")
+	assert.Empty(t, requested(t, store), "attributes cause no request")
 	assert.Equal(t, 1, state(t, store).Detailed)
 }
 
-// anyText stores all that JSON can hold, and ids that are more than letters.
+// anyText stores every kind of text in JSON, and uses such texts in ids.
 func anyText(t *testing.T, open opener) {
 	store := open()
 	for name, text := range map[string]string{
@@ -185,7 +185,7 @@ func badIDs(t *testing.T, open opener) {
 	assert.Equal(t, 1, completed(t, store, w, "a\x00b", "b", "", "\xff").Gone)
 }
 
-// anyTime stores times of all kinds.
+// anyTime stores a time with nanoseconds, a distant time and a monotonic clock reading.
 func anyTime(t *testing.T, open opener) {
 	store := open()
 	for name, at := range map[string]time.Time{
@@ -198,12 +198,12 @@ func anyTime(t *testing.T, open opener) {
 		assert.Equal(t, kept(at), record.DetailsAt.UTC(), name)
 		changed, err := store.SaveDetails(t.Context(), at, single(name, "B", ""))
 		require.NoError(t, err, name)
-		assert.True(t, changed, "the same time is not an earlier one: %s", name)
+		assert.True(t, changed, "a read at the same time must be stored: %s", name)
 	}
 }
 
-// recordsAreWhole compares what Get and Changes return with what the record's own methods
-// make of the same events.
+// recordsAreWhole compares the results of Get and Changes with the methods of Record for the
+// same events.
 func recordsAreWhole(t *testing.T, open opener) {
 	store := open()
 	var want catalogstore.Record

@@ -12,20 +12,20 @@ import (
 	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 )
 
-// races plays callers that come at the same time, through handles of their own.
+// races are the tests with concurrent callers on several handles.
 var races = map[string]func(*testing.T, opener){
-	"OneLock":            oneLock,
-	"OneBegins":          oneBegins,
-	"NoChangeIsSkipped":  noChangeIsSkipped,
-	"RequestsAmongReads": requestsAmongReads,
+	"OneLock":             oneLock,
+	"OneBegins":           oneBegins,
+	"NoChangeIsSkipped":   noChangeIsSkipped,
+	"RequestsDuringReads": requestsDuringReads,
 }
 
 const (
 	handles = 3
-	callers = 3 // of each handle
+	callers = 3 // per handle
 )
 
-// runConcurrently runs act for every caller at once, and waits for them.
+// runConcurrently runs act for all callers at once and waits for them.
 func runConcurrently(open opener, act func(store catalogstore.Store, caller int)) {
 	var wg sync.WaitGroup
 	start := make(chan struct{})
@@ -76,8 +76,8 @@ func oneBegins(t *testing.T, open opener) {
 	}
 }
 
-// noChangeIsSkipped reads the feed while others write. A reader that went on from the last
-// revision it saw has the same in the end as one that reads all anew.
+// noChangeIsSkipped reads changes during concurrent writes. A reader that continues from its
+// last revision must end with the same records as a reader that starts from 0.
 func noChangeIsSkipped(t *testing.T, open opener) {
 	const rounds = 8
 	store := open()
@@ -104,7 +104,7 @@ func noChangeIsSkipped(t *testing.T, open opener) {
 			}
 			select {
 			case <-done:
-				ended = true // and once more
+				ended = true // then read once more
 			default:
 			}
 		}
@@ -137,9 +137,9 @@ func noChangeIsSkipped(t *testing.T, open opener) {
 	assert.Equal(t, len(want), state(t, store).Records[catalogstore.PresencePresent])
 }
 
-// requestsAmongReads asks for a product while others answer: one that is asked for after the
-// last reading began stays.
-func requestsAmongReads(t *testing.T, open opener) {
+// requestsDuringReads requests a product while other callers read it. A request that is
+// younger than the last read must stay.
+func requestsDuringReads(t *testing.T, open opener) {
 	const rounds = 10
 	runConcurrently(open, func(store catalogstore.Store, caller int) {
 		for round := range rounds {

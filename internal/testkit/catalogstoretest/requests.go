@@ -11,13 +11,13 @@ import (
 	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 )
 
-// requests plays how products are asked for.
+// requests are the tests of requests for single products.
 var requests = map[string]func(*testing.T, opener){
 	"Request":           request,
 	"Answered":          answered,
 	"Drop":              drop,
 	"ManyRequests":      manyRequests,
-	"RequestsByTheList": requestsByTheList,
+	"RequestsFromLists": requestsFromLists,
 }
 
 func asked(t testing.TB, store catalogstore.Store, second int, ids ...string) {
@@ -32,11 +32,11 @@ func request(t *testing.T, open opener) {
 	assert.Equal(t, []catalogstore.Request{{ProductID: "unknown", At: kept(at(5))}, {ProductID: "a", At: kept(at(9))}}, requested(t, store), "once, at the latest time")
 	assert.Equal(t, 2, state(t, store).Requested)
 	asked(t, store, 7, "a")
-	assert.Equal(t, kept(at(9)).Add(time.Microsecond), requested(t, store)[1].At, "asked again, so what is being read does not answer it")
+	assert.Equal(t, kept(at(9)).Add(time.Microsecond), requested(t, store)[1].At, "a read in progress does not answer the second request")
 	asked(t, store, 20, "b", "b")
 	asked(t, store, 30)
 	assert.Equal(t, 3, state(t, store).Requested)
-	assert.Empty(t, state(t, store).Records, "a request is no record")
+	assert.Empty(t, state(t, store).Records, "a request creates no record")
 	assert.Zero(t, state(t, store).Revision)
 }
 
@@ -44,14 +44,14 @@ func answered(t *testing.T, open opener) {
 	store := open()
 	asked(t, store, 5, "a", "b")
 	detailed(t, store, 4, single("a", "A", ""))
-	assert.Len(t, requested(t, store), 2, "it was asked for after that was read")
+	assert.Len(t, requested(t, store), 2, "the request is younger than the read")
 	detailed(t, store, 5, single("a", "A", ""))
 	assert.Len(t, requested(t, store), 1, "a is answered")
 	detailed(t, store, 6, single("c", "C", ""))
 	assert.Len(t, requested(t, store), 1)
 	asked(t, store, 5, "b")
 	detailed(t, store, 5, single("b", "B", ""))
-	assert.Len(t, requested(t, store), 1, "it was asked for twice at that time")
+	assert.Len(t, requested(t, store), 1, "the second request at that time is a microsecond younger")
 	detailed(t, store, 6, single("b", "B", ""))
 	assert.Empty(t, requested(t, store))
 }
@@ -62,7 +62,7 @@ func drop(t *testing.T, open opener) {
 	old := requested(t, store)[0]
 	asked(t, store, 5, "a")
 	require.NoError(t, store.Drop(t.Context(), old))
-	assert.Len(t, requested(t, store), 2, "a younger one has come instead of it")
+	assert.Len(t, requested(t, store), 2, "a younger request has replaced it")
 	require.NoError(t, store.Drop(t.Context(), requested(t, store)[1]))
 	require.NoError(t, store.Drop(t.Context(), catalogstore.Request{ProductID: "unknown", At: t0}))
 	assert.Equal(t, []catalogstore.Request{{ProductID: "b", At: kept(at(5))}}, requested(t, store))
@@ -85,8 +85,8 @@ func manyRequests(t *testing.T, open opener) {
 	assert.Equal(t, kept(at(2)), some[4_990].At)
 }
 
-// requestsByTheList: a list that changes a product asks for it as an event does.
-func requestsByTheList(t *testing.T, open opener) {
+// requestsFromLists checks that a list which changes a product requests it, as an event does.
+func requestsFromLists(t *testing.T, open opener) {
 	store := open()
 	detailed(t, store, 1, single("a", "A", ""))
 	asked(t, store, 20, "a")
@@ -95,12 +95,12 @@ func requestsByTheList(t *testing.T, open opener) {
 	assert.Equal(t, []catalogstore.Request{{ProductID: "a", At: kept(at(20)).Add(time.Microsecond)}}, requested(t, store))
 	detailed(t, store, 30, single("a", "B", ""))
 	saved(t, store, &w, 25, listed("a", "Old"))
-	assert.Empty(t, requested(t, store), "it was read since")
+	assert.Empty(t, requested(t, store), "the details are newer than the list")
 	detailed(t, store, 31, single("b", "B", ""))
 	completed(t, store, w)
 	completed(t, store, began(t, store, 40))
 	assert.Equal(t, catalogstore.PresenceMissing, presence(t, store, "b"))
 	w = began(t, store, 50)
 	saved(t, store, &w, 51, listed("b", "B"))
-	assert.Empty(t, requested(t, store), "that it is there again is no other content")
+	assert.Empty(t, requested(t, store), "a reappeared product has the same content")
 }

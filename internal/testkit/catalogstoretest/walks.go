@@ -13,7 +13,7 @@ import (
 	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 )
 
-// walks plays how the whole list is read.
+// walks are the tests of walks over the whole list.
 var walks = map[string]func(*testing.T, opener){
 	"Empty":            empty,
 	"Lock":             lock,
@@ -23,9 +23,9 @@ var walks = map[string]func(*testing.T, opener){
 	"Superseded":       superseded,
 	"MissingIsGone":    missingIsGone,
 	"Reappears":        reappears,
-	"ReadMeanwhile":    readMeanwhile,
+	"ReadDuringWalk":   readDuringWalk,
 	"Unlisted":         unlisted,
-	"EndedContext":     endedContext,
+	"CanceledContext":  canceledContext,
 	"SmallPagesOfMany": smallPagesOfMany,
 }
 
@@ -59,7 +59,7 @@ func lock(t *testing.T, open opener) {
 		_, err = store.Lock(t.Context())
 		require.ErrorIs(t, err, catalogstore.ErrSyncing)
 	}
-	walked(t, two, 0, listedAll("a")...) // the lock is for those who ask for it
+	walked(t, two, 0, listedAll("a")...) // other methods work without the lock
 	require.NoError(t, unlock())
 	other, err := two.Lock(t.Context())
 	require.NoError(t, err)
@@ -72,7 +72,7 @@ func lock(t *testing.T, open opener) {
 	require.NoError(t, err)
 	cancel()
 	_, err = two.Lock(t.Context())
-	require.ErrorIs(t, err, catalogstore.ErrSyncing, "a context that ends takes no lock away")
+	require.ErrorIs(t, err, catalogstore.ErrSyncing, "canceling the context keeps the lock")
 	require.NoError(t, unlock())
 	unlock, err = two.Lock(t.Context())
 	require.NoError(t, err)
@@ -97,7 +97,7 @@ func begin(t *testing.T, open opener) {
 	assert.EqualValues(t, 2, second.Generation)
 	requireWalk(t, second, state(t, store).Newest)
 	requireWalk(t, first, state(t, store).Complete)
-	began(t, store, 200) // one that did not come to its end is superseded
+	began(t, store, 200) // supersedes an incomplete walk
 }
 
 func saveUpdated(t *testing.T, open opener) {
@@ -119,8 +119,8 @@ func savePage(t *testing.T, open opener) {
 	w.Total = 4
 	assert.Equal(t, catalogstore.Counts{Created: 2}, saved(t, store, &w, 1, listedAll("a", "b")...))
 	requireWalk(t, w, state(t, store).Newest)
-	assert.Equal(t, catalogstore.Counts{Created: 1, Repeated: 1}, saved(t, store, &w, 2, listedAll("b", "c")...), "the walk had seen b")
-	assert.Equal(t, catalogstore.Counts{}, saved(t, store, &w, 3), "an empty page moves on")
+	assert.Equal(t, catalogstore.Counts{Created: 1, Repeated: 1}, saved(t, store, &w, 2, listedAll("b", "c")...), "the walk has already seen b")
+	assert.Equal(t, catalogstore.Counts{}, saved(t, store, &w, 3), "an empty page stores the progress")
 	requireWalk(t, w, state(t, store).Newest)
 	a := get(t, store, "a")
 	want, _ := catalogstore.Record{}.Listed(listed("a", "Product a"), at(1))
@@ -134,18 +134,18 @@ func savePage(t *testing.T, open opener) {
 	assert.Equal(t, catalogstore.Counts{Updated: 1, Unchanged: 1}, saved(t, store, &w, 101, renamed, listed("b", "Product b")))
 	assert.Equal(t, "New", get(t, store, "a").Product.Name)
 	assert.Greater(t, get(t, store, "a").Revision, a.Revision)
-	assert.Equal(t, before, get(t, store, "b").Revision, "no change, no revision")
+	assert.Equal(t, before, get(t, store, "b").Revision, "an unchanged record keeps its revision")
 	assert.Equal(t, kept(at(101)), get(t, store, "b").ReadAt.UTC())
 	assert.Equal(t, catalogstore.Counts{Repeated: 1}, saved(t, store, &w, 102, listed("a", "Newer")))
-	assert.Equal(t, "Newer", get(t, store, "a").Product.Name, "what is repeated is stored too")
+	assert.Equal(t, "Newer", get(t, store, "a").Product.Name, "a repeated product is stored")
 
 	assert.Equal(t, catalogstore.Counts{Unchanged: 1}, saved(t, store, &w, 1, listed("c", "Old")))
-	assert.Equal(t, "Product c", get(t, store, "c").Product.Name, "what is older changes nothing")
-	w.Page = 1 // back
+	assert.Equal(t, "Product c", get(t, store, "c").Product.Name, "an older page changes no content")
+	w.Page = 1 // a walk may go back
 	_, err := store.SavePage(t.Context(), w, nil)
 	require.NoError(t, err)
 	requireWalk(t, w, state(t, store).Newest)
-	assert.Zero(t, completed(t, store, w).Missing, "c was seen, though what it was is older")
+	assert.Zero(t, completed(t, store, w).Missing, "an older page marks c as seen")
 }
 
 func superseded(t *testing.T, open opener) {
@@ -168,8 +168,8 @@ func superseded(t *testing.T, open opener) {
 	later := young
 	later.Generation++
 	refused(later)
-	refused(completed(t, two, young)) // complete already
-	assert.Equal(t, catalogstore.PresenceMissing, presence(t, one, "b"), "once only")
+	refused(completed(t, two, young)) // already complete
+	assert.Equal(t, catalogstore.PresenceMissing, presence(t, one, "b"), "missing only")
 }
 
 func missingIsGone(t *testing.T, open opener) {
@@ -179,7 +179,7 @@ func missingIsGone(t *testing.T, open opener) {
 	walked(t, store, 100, listedAll("a", "d")...)
 	w := began(t, store, 200)
 	saved(t, store, &w, 201, listedAll("a")...)
-	w = completed(t, store, w, "a", "b", "b", "d", "unknown") // a was seen; d is not missing yet
+	w = completed(t, store, w, "a", "b", "b", "d", "unknown") // a was seen, and d is not missing yet
 	assert.Equal(t, 1, w.Missing, "d")
 	assert.Equal(t, 1, w.Gone, "b")
 	for id, want := range map[string]catalogstore.Presence{"a": catalogstore.PresencePresent, "b": catalogstore.PresenceGone, "c": catalogstore.PresenceMissing, "d": catalogstore.PresenceMissing} {
@@ -187,11 +187,11 @@ func missingIsGone(t *testing.T, open opener) {
 	}
 	assert.Equal(t, map[catalogstore.Presence]int{catalogstore.PresencePresent: 1, catalogstore.PresenceMissing: 2, catalogstore.PresenceGone: 1}, state(t, store).Records)
 	records := feed(t, store, 0, 10)
-	assert.Len(t, records, 4, "what is gone is there too")
+	assert.Len(t, records, 4, "Changes returns gone records")
 	gone := get(t, store, "b").Revision
 	walked(t, store, 300, listedAll("a", "c", "d")...)
 	assert.Equal(t, gone, get(t, store, "b").Revision, "gone stays gone")
-	assert.Zero(t, state(t, store).Detailed, "what is gone does not count")
+	assert.Zero(t, state(t, store).Detailed, "Detailed ignores gone records")
 	detailed(t, store, 310, single("b", "B", ""))
 	assert.Equal(t, catalogstore.PresenceMissing, presence(t, store, "b"), "it was read by its id")
 	assert.Greater(t, get(t, store, "b").Revision, gone)
@@ -209,15 +209,15 @@ func reappears(t *testing.T, open opener) {
 	assert.Equal(t, catalogstore.PresenceGone, presence(t, store, "b"))
 	before := state(t, store).Revision
 	w = began(t, store, 300)
-	assert.Equal(t, catalogstore.Counts{Updated: 1}, saved(t, store, &w, 301, listedAll("b")...), "it is no new record")
+	assert.Equal(t, catalogstore.Counts{Updated: 1}, saved(t, store, &w, 301, listedAll("b")...), "the record exists already")
 	assert.Equal(t, catalogstore.PresencePresent, presence(t, store, "b"))
 	assert.Equal(t, before+1, state(t, store).Revision)
 	assert.Equal(t, 1, completed(t, store, w).Missing, "a")
 }
 
-// readMeanwhile plays products that were read by themselves since the walk began: its list may
-// have been read where they are before they came.
-func readMeanwhile(t *testing.T, open opener) {
+// readDuringWalk reads single products after the walk began. The walk may have read its page
+// before such a product was in the list.
+func readDuringWalk(t *testing.T, open opener) {
 	store := open()
 	walked(t, store, 0, listedAll("a", "b", "c")...)
 	w := began(t, store, 100)
@@ -229,9 +229,9 @@ func readMeanwhile(t *testing.T, open opener) {
 	for id, want := range map[string]catalogstore.Presence{"a": catalogstore.PresencePresent, "b": catalogstore.PresenceMissing, "c": catalogstore.PresencePresent, "new": catalogstore.PresencePresent} {
 		assert.Equal(t, want, presence(t, store, id), id)
 	}
-	assert.Equal(t, 2, walked(t, store, 200, listedAll("a", "b")...).Missing, "c and new, not seen by the next walk")
+	assert.Equal(t, 2, walked(t, store, 200, listedAll("a", "b")...).Missing, "c and new")
 	detailed(t, store, 201, single("c", "Product c", ""))
-	assert.Equal(t, catalogstore.PresenceMissing, presence(t, store, "c"), "a single product says nothing of the list")
+	assert.Equal(t, catalogstore.PresenceMissing, presence(t, store, "c"), "a single read keeps the presence")
 }
 
 func unlisted(t *testing.T, open opener) {
@@ -251,7 +251,7 @@ func unlisted(t *testing.T, open opener) {
 	want(w, math.MaxInt, "a", "d", "c", "b")
 	want(w, 2, "a", "d")
 	saved(t, store, &w, 201, listedAll("d")...)
-	want(w, 10, "a", "c", "b") // e was seen before, and is not missing yet
+	want(w, 10, "a", "c", "b") // e was seen by the last walk, so it is not missing yet
 	detailed(t, store, 202, single("c", "Product c", ""))
 	want(w, 10, "a", "b")
 	done := completed(t, store, w, "a")
@@ -264,8 +264,8 @@ func unlisted(t *testing.T, open opener) {
 
 func errorOf[T any](_ T, err error) error { return err }
 
-// endedContext wants no call with a context that has ended to do anything.
-func endedContext(t *testing.T, open opener) {
+// canceledContext checks that a call with a canceled context has no effect.
+func canceledContext(t *testing.T, open opener) {
 	store := open()
 	walked(t, store, 0, listedAll("a", "b")...)
 	w := began(t, store, 100)
@@ -303,7 +303,7 @@ func endedContext(t *testing.T, open opener) {
 		same(name)
 	}
 	unlock, err := store.Lock(t.Context())
-	require.NoError(t, err, "Lock took nothing")
+	require.NoError(t, err, "the canceled Lock must not keep the lock")
 	require.NoError(t, unlock())
 }
 
@@ -318,5 +318,5 @@ func smallPagesOfMany(t *testing.T, open opener) {
 	assert.Equal(t, 500, w.Missing)
 	assert.Equal(t, time.Minute, w.CompletedAt.Sub(w.StartedAt))
 	w = began(t, store, 200)
-	assert.Equal(t, catalogstore.Counts{Updated: 500, Unchanged: 500}, saved(t, store, &w, 201, all...), "in one page too")
+	assert.Equal(t, catalogstore.Counts{Updated: 500, Unchanged: 500}, saved(t, store, &w, 201, all...), "in one page")
 }

@@ -1,5 +1,5 @@
-// Package catalogtest makes catalogs of any size, and queries for them of which it is
-// known what they should find.
+// Package catalogtest generates catalogs of any size, and search queries with the product that
+// each must find.
 package catalogtest
 
 import (
@@ -23,9 +23,10 @@ var (
 	syllables = strings.Fields("al ber cor dan el fen gor hal ist jun kel lor mar nor oak pel quin ros sol tan ul ver wil yar zen")
 )
 
-// Products returns n products with different names, the same for the same n: about one
-// substance, form, second substance, line of the maker, amount and shape each, of one
-// of n/100 brands, in two sizes.
+// Products returns n products with different names. The result depends only on n. Most names
+// consist of a substance, a form, a product line, an amount and a shape. A third of them also
+// begin with a second substance. Each product has one of n/100 brands (at least 1) and two
+// sizes.
 func Products(n int) []catalogstore.Record {
 	random := rand.New(rand.NewPCG(1, uint64(n)))
 	any := func(of []string) string { return of[random.IntN(len(of))] }
@@ -35,7 +36,7 @@ func Products(n int) []catalogstore.Record {
 			ID: fmt.Sprintf("brand-%d", i), Name: title(any(syllables) + any(syllables) + any(syllables) + " labs"), Prefix: fmt.Sprintf("%c%c%c", 'A'+i/676%26, 'A'+i/26%26, 'A'+i%26),
 		}
 	}
-	lines := make([]string, max(50, n/50)) // made-up words, as makers like them
+	lines := make([]string, max(50, n/50)) // made-up words, as manufacturers use them
 	for i := range lines {
 		lines[i] = title(any(syllables) + any(syllables) + any(syllables) + any(syllables))
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Typed is each query as it grows in a search box.
+// Typed returns the text after each letter of each query, as a search box sends it.
 func Typed(queries []Query) (typed []string) {
 	for _, q := range queries {
 		for end := range len(q.Text) {
@@ -17,8 +17,9 @@ func Typed(queries []Query) (typed []string) {
 	return typed
 }
 
-// Measure searches for what is typed, and reports the median and the 99th percentile. It
-// takes the best of three of each search, so that other processes are not in it.
+// Measure calls search with the texts of typed, and reports the median and the 99th percentile
+// in microseconds. It counts the fastest of three runs of each search, to exclude other
+// processes.
 func Measure(b *testing.B, typed []string, search func(string)) {
 	b.Helper()
 	took := make([]time.Duration, 0, 1_000)
@@ -34,10 +35,10 @@ func Measure(b *testing.B, typed []string, search func(string)) {
 	slices.Sort(took)
 	b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-µs")
 	b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-µs")
-	b.ReportMetric(0, "ns/op") // of three
+	b.ReportMetric(0, "ns/op") // removed, because it would cover all three runs
 }
 
-// InUse is the memory of all that is reachable, in bytes.
+// InUse returns the size of all reachable memory in bytes.
 func InUse() int64 {
 	runtime.GC()
 	runtime.GC()

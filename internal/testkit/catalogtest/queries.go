@@ -10,7 +10,7 @@ import (
 	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 )
 
-// Query is what a person types who looks for one product.
+// Query is the text that a user types to find one product.
 type Query struct {
 	Kind, Text, ProductID string
 }
@@ -23,16 +23,16 @@ const (
 	PartOfACode  = "part of a code"
 )
 
-// enough is how many products may have the words of a query before it says which is meant.
+// enough is the number of matching products at which a query is specific enough.
 const enough = 5
 
-// Queries returns n queries for products, one kind after the other: beginnings of words of
-// the name and the brand; words with an error in one of them; words in another order; and a
-// SKU or UPC, or a part of it. A query has no more words than it takes until at most five
-// products have words that begin so, or else all words of the product.
+// Queries returns n queries for random products, with the four kinds in turn: beginnings of
+// words from the name and the brand, words with a typing error, words in another order, and a
+// SKU, a UPC or a part of one. Words are added until at most five products match them, or
+// until all words of the product are used.
 func Queries(entries []catalogstore.Record, n int) []Query {
 	random := rand.New(rand.NewPCG(2, uint64(n)))
-	products := make([][]string, len(entries)) // their words
+	products := make([][]string, len(entries)) // by product, its words
 	for i, e := range entries {
 		products[i] = strings.Fields(strings.ToLower(e.Product.Name + " " + e.Product.Brand.Name))
 	}
@@ -51,10 +51,10 @@ func Queries(entries []catalogstore.Record, n int) []Query {
 	return queries
 }
 
-// typed is what a person types of the words of a product.
+// typed returns the words that a user types to find a product.
 func typed(products [][]string, number int, kind string, random *rand.Rand) []string {
 	words := slices.Clone(products[number])
-	chosen, alike := []int{}, products // the products that have all of them
+	chosen, alike := []int{}, products // alike are the products with all chosen words
 	for _, at := range random.Perm(len(words)) {
 		if kind == Beginnings && lettersOnly(words[at]) {
 			words[at] = words[at][:3+random.IntN(len(words[at])-2)]
@@ -84,7 +84,7 @@ func typed(products [][]string, number int, kind string, random *rand.Rand) []st
 	return text
 }
 
-// beginning are those of products that have a word which begins so.
+// beginning returns the products with a word that begins with text.
 func beginning(products [][]string, text string) (found [][]string) {
 	for _, words := range products {
 		if slices.ContainsFunc(words, func(word string) bool { return strings.HasPrefix(word, text) }) {
@@ -94,11 +94,11 @@ func beginning(products [][]string, text string) (found [][]string) {
 	return found
 }
 
-// lettersOnly says whether a word may have an error or be cut: a number may not. All words of
-// letters have four or more.
+// lettersOnly reports whether a word may be cut or mistyped. Numbers may not. All words of
+// letters have at least four letters.
 func lettersOnly(word string) bool { return !strings.ContainsFunc(word, unicode.IsDigit) }
 
-// mistype leaves a letter out, adds one, takes another one, or lets two change places.
+// mistype removes, adds or replaces one letter, or swaps two neighbors.
 func mistype(word string, random *rand.Rand) string {
 	for {
 		wrong := []byte(word)
