@@ -15,13 +15,13 @@ import (
 	"github.com/dispensary-go/dispensary/internal/testkit/postgrestest"
 )
 
-// database is a file, or a schema of PostgreSQL, that ends with its test.
+// database is a SQLite file or a PostgreSQL schema that is removed after its test.
 type database struct {
 	driver string
-	name   string // the path of the file, or the server's address
+	name   string // the path of the file, or the URL of the server
 }
 
-// drivers are those of the databases that are tested.
+// drivers are the database drivers under test.
 var drivers = []string{"sqlite", "pgx"}
 
 func newDatabase(t testing.TB, driver string) database {
@@ -32,7 +32,7 @@ func newDatabase(t testing.TB, driver string) database {
 	return database{driver, postgrestest.Schema(t)}
 }
 
-// open returns its own pool of connections, as a process has.
+// open returns a new connection pool, as another process would open one.
 func (d database) open(t testing.TB) *sql.DB {
 	t.Helper()
 	db, err := d.connect(t.Context())
@@ -56,11 +56,11 @@ func (d database) store(t testing.TB, db *sql.DB) *sqlstore.Store {
 	return store
 }
 
-// How long a test waits for another process, and how often it looks.
+// The longest wait for another process, and the interval between checks.
 const (
 	patience = time.Minute
 	moment   = 10 * time.Millisecond
 )
 
-// start is a time of the tests.
+// start is the time used by the tests.
 var start = time.Date(2026, 5, 1, 9, 0, 0, 0, time.UTC)

@@ -10,7 +10,7 @@ import (
 	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 )
 
-// batch is how many records are read at a time where all of them are.
+// batch is the number of records per query if all records are read.
 const batch = 500
 
 // SaveDetails implements [catalogstore.Store].
@@ -65,8 +65,9 @@ func (s *Store) SaveAttributes(ctx context.Context, attributes map[string]catalo
 	})
 }
 
-// attributed looks at the products after one, and returns the number of the last one, and
-// the numbers of those whose attributes are others.
+// attributed reads up to batch products with a number greater than after. It returns the last
+// number, or 0 if there is no product, and the numbers of the products whose attributes
+// differ.
 func (t *tx) attributed(after int64, attributes map[string]catalogstore.Attributes) (last int64, changed []int64, err error) {
 	_, err = rowsOf(t.ctx, t, func(rows *sql.Rows) (none struct{}, err error) {
 		var id string
@@ -83,7 +84,7 @@ func (t *tx) attributed(after int64, attributes map[string]catalogstore.Attribut
 	return last, changed, err
 }
 
-// attribute stores other attributes.
+// attribute stores the attributes of the products with these numbers.
 func (t *tx) attribute(numbers []int64, attributes map[string]catalogstore.Attributes) error {
 	if len(numbers) == 0 {
 		return nil
@@ -130,5 +131,5 @@ func (s *Store) Changes(ctx context.Context, after int64, limit int) ([]catalogs
 
 // Undetailed implements [catalogstore.Store].
 func (s *Store) Undetailed(ctx context.Context, after string, limit int) ([]string, error) {
-	return read(ctx, s, "read what has no details", scanText, s.sql.undetailed, after, limit)
+	return read(ctx, s, "read products without details", scanText, s.sql.undetailed, after, limit)
 }

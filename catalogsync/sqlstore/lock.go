@@ -14,10 +14,11 @@ import (
 )
 
 // Lock implements [catalogstore.Store]. In SQLite the lock is on a file beside the database,
-// which stays: the name of the database with ".dispensary_catalog_lock". In PostgreSQL it is an advisory lock of a connection, which is taken from the
-// pool until unlock is called. Both end with the process.
+// with the name of the database and ".dispensary_catalog_lock". The file stays after the sync.
+// In PostgreSQL the lock is an advisory lock of a connection, which stays out of the pool
+// until unlock is called. Both locks end with the process.
 func (s *Store) Lock(ctx context.Context) (unlock func() error, err error) {
-	if s.writing != nil { // a file
+	if s.writing != nil { // SQLite
 		unlock, err = s.lockFile(ctx)
 	} else {
 		unlock, err = s.lockSession(ctx)
@@ -37,7 +38,7 @@ func (s *Store) lockFile(ctx context.Context) (unlock func() error, err error) {
 		return nil, err
 	}
 	if path == "" {
-		return nil, &api.ArgumentError{Field: "sqlstore.Open db", Reason: "is in memory, where no other process can see it: use catalogsync.NewMemoryStore"}
+		return nil, &api.ArgumentError{Field: "sqlstore.Open db", Reason: "is in memory, so no other process can open it: use catalogsync.NewMemoryStore"}
 	}
 	lock, err := filelock.Acquire(path + ".dispensary_catalog_lock")
 	if errors.Is(err, filelock.ErrHeld) {
@@ -53,8 +54,8 @@ func (s *Store) lockFile(ctx context.Context) (unlock func() error, err error) {
 	}, nil
 }
 
-// checkLock fails with [catalogstore.ErrSyncing] if the lock file of a sync was removed,
-// so that another process can sync.
+// checkLock fails with [catalogstore.ErrSyncing] if the lock file of a running sync was
+// removed, because another process can then sync too.
 func (s *Store) checkLock() error {
 	lock := s.lock.Load()
 	if lock == nil {
@@ -69,7 +70,7 @@ func (s *Store) checkLock() error {
 
 func (s *Store) lockSession(ctx context.Context) (unlock func() error, err error) {
 	if s.db.Stats().MaxOpenConnections == 1 {
-		return nil, &api.ArgumentError{Field: "sqlstore.Open db", Reason: "has a pool of one connection, which the lock needs for itself"}
+		return nil, &api.ArgumentError{Field: "sqlstore.Open db", Reason: "has a pool of one connection, but the lock occupies one: allow at least two"}
 	}
 	conn, err := s.db.Conn(ctx)
 	if err != nil {
@@ -86,10 +87,12 @@ func (s *Store) lockSession(ctx context.Context) (unlock func() error, err error
 	return func() error { return s.unlockSession(conn) }, nil
 }
 
-// sessionKey is the key of the advisory lock: databases have their own, schemas have not.
+// sessionKey is the key of the advisory lock. It contains the schema, because PostgreSQL
+// separates advisory locks by database only.
 const sessionKey = `hashtextextended(current_schema() || '.dispensary_catalog', 0)`
 
-// unlockSession ends the lock, if need be with its connection.
+// unlockSession releases the lock. If that fails, it closes the connection, which releases the
+// lock too.
 func (s *Store) unlockSession(conn *sql.Conn) error {
 	_, err := conn.ExecContext(context.Background(), `SELECT pg_advisory_unlock(`+sessionKey+`)`)
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 )
 
-// A connection that breaks loses the lock, and the next one that walks stops the first: it
-// stores nothing any more.
-func TestALockThatIsLost(t *testing.T) {
+// A broken connection loses the lock. If another process then begins a walk, the first walk
+// must store nothing more.
+func TestBrokenConnectionLosesLock(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t, "pgx")
 	db := d.open(t)
@@ -28,7 +28,7 @@ func TestALockThatIsLost(t *testing.T) {
 	_, err = two.Lock(t.Context())
 	require.ErrorIs(t, err, catalogstore.ErrSyncing)
 
-	// classid and objid of a lock are the two halves of its key.
+	// The two halves of the key are in classid and objid.
 	_, err = db.ExecContext(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'
 		AND (classid::bigint << 32) | objid::bigint = hashtextextended(current_schema() || '.dispensary_catalog', 0)`)
 	require.NoError(t, err)
@@ -43,10 +43,10 @@ func TestALockThatIsLost(t *testing.T) {
 	require.NoError(t, err)
 	_, err = one.SavePage(t.Context(), w, []catalogstore.Listed{listed})
 	require.ErrorIs(t, err, catalogstore.ErrSuperseded)
-	require.Error(t, unlock(), "it was lost")
+	require.Error(t, unlock(), "unlock after the lock was lost")
 
 	_, err = one.Lock(t.Context())
-	require.ErrorIs(t, err, catalogstore.ErrSyncing, "the pool goes on with another connection")
+	require.ErrorIs(t, err, catalogstore.ErrSyncing, "another store has the lock")
 	require.NoError(t, unlockTwo())
 	unlock, err = one.Lock(t.Context())
 	require.NoError(t, err)
@@ -80,7 +80,7 @@ func TestRemovedLockFileStopsSync(t *testing.T) {
 	require.NoError(t, unlock())
 }
 
-func TestLockNeedsAConnectionOfItsOwn(t *testing.T) {
+func TestLockRejectsSingleConnection(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t, "pgx")
 	db := d.open(t)

@@ -33,26 +33,26 @@ func (s *Store) SavePage(ctx context.Context, w catalogstore.Walk, products []ca
 	return counts, err
 }
 
-// page is what one page changes.
+// page collects the changes of one page.
 type page struct {
 	*tx
 	generation int64
 	readAt     time.Time
 	counts     catalogstore.Counts
 
-	rows      []row    // those that changed
-	marked    []int64  // numbers of the others
-	requested []string // ids
+	rows      []row    // changed and new ones
+	marked    []int64  // numbers of the unchanged ones
+	requested []string // ids to read one by one
 }
 
-// known is what is stored of a product that a page has.
+// known is the stored state of a product, without its content.
 type known struct {
 	id, presence, listed string
 	number, generation   int64
 }
 
-// save stores the products of a page. What it has stored of one says which Hash a list gives
-// it: if that is the same, nothing has changed, and its document is neither read nor written.
+// save stores the products of a page. The column listed has the Hash that a list gave the
+// product last. If it is the same again, save neither reads nor writes the document.
 func (p *page) save(products []catalogstore.Listed, ids []string) error {
 	stored, err := p.known(ids)
 	if err != nil {
@@ -105,7 +105,7 @@ func (p *page) create(l catalogstore.Listed) {
 	p.counts.Created++
 }
 
-// update lists products again that are stored with other content, or as missing or gone.
+// update stores the list content of known products with another content or presence.
 func (p *page) update(numbers []int64, changed map[string]catalogstore.Listed) error {
 	if len(numbers) == 0 {
 		return nil

@@ -29,7 +29,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/testkit/testsize"
 )
 
-// syncerVariable makes the test binary a program that syncs once.
+// syncerVariable turns the test binary into a program that syncs once.
 const syncerVariable = "DISPENSARY_TEST_SYNCER"
 
 func TestMain(m *testing.M) {
@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// order is what such a program does, as JSON in its environment.
+// order configures this program, as JSON in its environment.
 type order struct {
 	Driver   string
 	Name     string // of the database
@@ -53,10 +53,10 @@ type order struct {
 	Prefetch int
 }
 
-// report is what it prints once it has synced.
+// report is the output of this program after its sync.
 type report struct {
 	Walk   catalogstore.Walk
-	Locked int // how often another one had the lock
+	Locked int // number of attempts while another process had the lock
 }
 
 // Token implements [api.TokenSource].
@@ -90,7 +90,7 @@ func syncOnce(text string, out io.Writer) error {
 	var r report
 	for r.Walk, err = syncer.Sync(ctx); errors.Is(err, catalogstore.ErrSyncing) && r.Locked < 1_000; r.Walk, err = syncer.Sync(ctx) {
 		r.Locked++
-		time.Sleep(10 * time.Millisecond) // a server needs a moment to see that a process was killed
+		time.Sleep(10 * time.Millisecond) // a server needs a moment to notice the killed process
 	}
 	if err != nil {
 		return errors.Join(err, db.Close())
@@ -98,7 +98,7 @@ func syncOnce(text string, out io.Writer) error {
 	return errors.Join(json.NewEncoder(out).Encode(r), db.Close())
 }
 
-// world is a platform that is read by processes which are killed, while products leave it.
+// world is a platform that loses products while processes read it and are killed.
 type world struct {
 	*testing.T
 	platform *dispensarytest.Server
@@ -108,8 +108,8 @@ type world struct {
 	mu       sync.Mutex
 	changing bool
 	listed   int    // requests for pages
-	killAt   int    // the request at which the process is to be killed; 0 for none
-	kill     func() // kills it
+	killAt   int    // the request at which to kill the process, 0 for none
+	kill     func() // kills the process
 }
 
 func newWorld(t *testing.T, d database, products, pageSize int) *world {
@@ -135,8 +135,8 @@ func newWorld(t *testing.T, d database, products, pageSize int) *world {
 	return w
 }
 
-// before counts a request for a page, removes a product now and then, and kills the process: in a
-// moment, so that it may be anywhere between this page and the next.
+// before counts a request for a page, sometimes removes a product, and schedules the kill. The
+// random delay of up to 4 ms lets the kill hit any point between this page and the next.
 func (w *world) before() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -148,8 +148,8 @@ func (w *world) before() {
 	}
 }
 
-// sync runs a process that syncs once. It is killed after requests for pages, unless it has
-// synced before; 0 kills it never.
+// sync runs a process that syncs once. It is killed after the given number of requests for
+// pages, unless it finishes first. 0 means never.
 func (w *world) sync(after int) (r report, killed bool) {
 	w.Helper()
 	text, err := json.Marshal(w.order)
@@ -171,12 +171,12 @@ func (w *world) sync(after int) (r report, killed bool) {
 	require.NoError(w, err, failure.String())
 	require.NoError(w, json.Unmarshal([]byte(out.String()), &r))
 	if w.order.Driver == "sqlite" {
-		assert.Zero(w, r.Locked, "the lock ends with the process")
+		assert.Zero(w, r.Locked, "the lock must end with the process")
 	}
 	return r, false
 }
 
-// stored returns the records of a presence, by their ids.
+// stored returns the records with a presence, by id.
 func (w *world) stored(presence catalogstore.Presence) map[string]catalogstore.Record {
 	w.Helper()
 	records, err := w.store.Changes(w.Context(), 0, 1_000_000)
@@ -190,9 +190,10 @@ func (w *world) stored(presence catalogstore.Presence) map[string]catalogstore.R
 	return found
 }
 
-// Processes that sync are killed at random moments, while products leave. None is gone that the
-// platform has, and after one walk that nothing disturbs the store has what the platform lists.
-func TestKilledSyncs(t *testing.T) {
+// The test kills syncing processes at random moments while the platform loses products. A
+// product of the platform must never be gone. After one undisturbed walk, the store must have
+// the same products as the platform's list.
+func TestKilledSyncsLoseNoProduct(t *testing.T) {
 	t.Parallel()
 	testsize.SkipUnderRace(t)
 	for _, driver := range drivers {
@@ -216,16 +217,16 @@ func killSyncs(t *testing.T, d database) {
 		}
 		for id := range w.stored(catalogstore.PresenceGone) {
 			p, _ := w.platform.Products.Get(id)
-			require.True(t, p.Removed, "%s is gone, and the platform has it", p.Name)
+			require.True(t, p.Removed, "%s is gone, but the platform has it", p.Name)
 		}
 	}
 	w.mu.Lock()
-	w.changing = false // also for requests of a process that is dead
+	w.changing = false // also for late requests of a dead process
 	w.mu.Unlock()
-	report, _ := w.sync(0) // the walk that was interrupted
+	report, _ := w.sync(0) // finishes the interrupted walk
 	walks, pages = walks+1, pages+report.Walk.Page
-	// A process that was killed leaves pages on their way and pages that it has not saved.
-	// They are read again, and the page before them, to see that they follow it.
+	// A killed process leaves requested and unsaved pages. The next process reads them again,
+	// and the page before them, to check that they follow it.
 	assert.LessOrEqual(t, w.listed, pages+max(10*walks, pages/10)+kills*2*(w.order.Prefetch+1))
 
 	before := w.listed

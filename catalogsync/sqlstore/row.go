@@ -8,22 +8,22 @@ import (
 	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 )
 
-// row is a record as it is stored, in both tables.
+// row is a stored record, with the columns of both tables.
 type row struct {
 	Number     int64   `json:"number"`
 	ID         string  `json:"id"`
 	Revision   int64   `json:"revision"`
 	Presence   string  `json:"presence"`
-	Generation int64   `json:"generation"` // of the newest walk that saw it; 0 before
+	Generation int64   `json:"generation"` // of the newest walk that saw it, 0 if none did
 	ReadAt     int64   `json:"read_at"`
 	DetailsAt  *int64  `json:"details_at"`
 	Hash       string  `json:"hash"`
 	Listed     string  `json:"listed"`
-	Attributes *string `json:"attributes"` // JSON, as a text: there are texts that PostgreSQL's json takes and does not decode
+	Attributes *string `json:"attributes"` // JSON, as text: PostgreSQL's json accepts texts that it cannot decode
 	Document   string  `json:"document"`
 }
 
-// encode fills in what is the record's.
+// encode sets the columns of record.
 func (r *row) encode(record catalogstore.Record) error {
 	listed, err := catalogstore.NewListed(record.ReadAt, record.Product)
 	if err != nil {
@@ -38,7 +38,7 @@ func (r *row) encode(record catalogstore.Record) error {
 	return err
 }
 
-// fill fills in what is encoded already.
+// fill sets the columns of record except Attributes. listed and document are already encoded.
 func (r *row) fill(record catalogstore.Record, listed string, document []byte) {
 	r.ID, r.Revision, r.Presence, r.Hash, r.Listed = record.Product.ID, record.Revision, string(record.Presence), record.Hash, listed
 	r.ReadAt, r.DetailsAt, r.Document = micros(record.ReadAt), nil, string(document)
@@ -47,7 +47,7 @@ func (r *row) fill(record catalogstore.Record, listed string, document []byte) {
 	}
 }
 
-// encodeAttributes returns nil where there are none.
+// encodeAttributes returns nil if there are none.
 func encodeAttributes(a catalogstore.Attributes) (*string, error) {
 	if len(a.IngredientIDs) == 0 && len(a.AllergenIDs) == 0 {
 		return nil, nil
@@ -56,7 +56,7 @@ func encodeAttributes(a catalogstore.Attributes) (*string, error) {
 	return new(string(encoded)), err
 }
 
-// record decodes a row.
+// record returns the decoded record of a row.
 func (r *row) record() (record catalogstore.Record, err error) {
 	record = catalogstore.Record{Hash: r.Hash, Presence: catalogstore.Presence(r.Presence), ReadAt: fromMicros(r.ReadAt), Revision: r.Revision}
 	if r.DetailsAt != nil {
@@ -85,7 +85,7 @@ func scanRecord(rows *sql.Rows) (catalogstore.Record, error) {
 	return r.record()
 }
 
-// put writes rows, in place of those that have their numbers.
+// put inserts rows and replaces rows with the same number.
 func (t *tx) put(rows []row) error {
 	if len(rows) == 0 {
 		return nil
@@ -101,16 +101,16 @@ func (t *tx) put(rows []row) error {
 	return err
 }
 
-// array is a list of ids or numbers as a parameter.
+// array encodes a list of ids or numbers as one parameter.
 func array[T string | int64](values []T) string {
 	if values == nil {
 		return "[]"
 	}
-	encoded, _ := json.Marshal(values) // which fails for neither
+	encoded, _ := json.Marshal(values) // cannot fail for these types
 	return string(encoded)
 }
 
-// text is that of a column, and empty for NULL.
+// text returns the text of a column, or "" for NULL.
 func text(column *string) string {
 	if column == nil {
 		return ""

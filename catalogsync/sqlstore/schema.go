@@ -1,11 +1,12 @@
 package sqlstore
 
-// The tables of a store: the SQL that [Open] runs, for a program that applies it with another
-// tool.
+// PostgreSQLSchema and SQLiteSchema are the SQL of the tables. [Open] runs it. You can also
+// run it with your own migration tool.
 //
-// Each walk changes the small row of a product. A page without changes writes no document. The
-// number of a product is its first revision, so products lie in the order in which they came, and
-// the list shows them in that order again.
+// Each walk updates the small row of every product, so the documents have a table of their
+// own. A page without changes writes no document. The number of a product is its first
+// revision. Products are therefore stored in the order of their first appearance in the list,
+// and later walks return them in the same order.
 const (
 	PostgreSQLSchema = `
 CREATE TABLE IF NOT EXISTS dispensary_catalog_products (

@@ -15,7 +15,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/testkit/sqltest"
 )
 
-// save stores a catalog of one product.
+// save stores a catalog with one product.
 func save(t *testing.T, store catalogstore.Store) {
 	t.Helper()
 	w := catalogstore.Walk{Generation: 1, StartedAt: time.Now()}

@@ -15,38 +15,46 @@ import (
 
 // Errors of a SQLite file.
 var (
-	// ErrNotCatalog: the file is no SQLite database, cannot be read, or is that of another
+	// ErrNotCatalog: the file is not a SQLite database, cannot be read, or belongs to another
 	// program.
-	ErrNotCatalog = errors.New("catalogsync/sqlstore: the file is no catalog")
+	ErrNotCatalog = errors.New("catalogsync/sqlstore: the file is not a catalog")
 )
 
-// OpenSQLite opens a database file for a [Store], with the driver modernc.org/sqlite, which
-// the program imports and whose name is "sqlite", unless it is registered under another: with
-// a write-ahead log, so that readers do not wait for writers. All processes that use the file
-// have to be on one machine.
-//
-// A commit is not waited for until it is on the disk (synchronous=NORMAL). A process that is
-// killed loses nothing; a power cut may take the last pages of a walk, and never more than
-// whole transactions: the next sync reads them again.
-//
-// A file that is not there is made, to be read and written by its owner only (mode 0600), as
-// are those that SQLite puts beside it. One that is there keeps its mode, and has to be
-// empty or to have the tables of a store, whatever else there is: otherwise the error is
-// [ErrNotCatalog], and the file is left as it is. A file that has several hard links, or is
-// mounted alone, fails with [api.ErrUnsafePath].
-//
-// The pool that is returned is for the store, and not for the program's own writes: its
-// connections wait for other writers for a moment only, and the store does the rest of the
-// waiting. A program that has its own tables in the file opens it a second time for these,
-// with a busy_timeout of some seconds and _txlock=immediate.
-//
-// On Linux call sqlite.OFDLocking(true) of modernc.org/sqlite before the first connection,
-// unless the program imports package sqlinbox. Without it, a program that reads its own
-// database file drops the locks of SQLite when it closes the file.
+// OpenSQLite opens or creates a database file for a [Store]:
 //
 //	db, err := sqlstore.OpenSQLite(ctx, "sqlite", "catalog.db")
 //
-// It fails with an [*api.ArgumentError] if path is a URI or ":memory:".
+// It uses modernc.org/sqlite, which your program must import. The driver is "sqlite", unless
+// your program registers it under another name. The file gets a write-ahead log, so readers do
+// not wait for writers. All processes with the file open must run on one machine.
+//
+// A commit does not wait for the disk (synchronous=NORMAL). A killed process loses nothing. A
+// power failure may lose the last pages of a walk, but only whole transactions. The next sync
+// reads these pages again.
+//
+// # Files
+//
+// A new file, and the -wal and -shm files beside it, can be read and written only by their
+// owner (mode 0600). An existing file keeps its mode. It must be empty or contain the tables
+// of a store, and it may also contain other tables. Otherwise OpenSQLite fails with
+// [ErrNotCatalog] and does not change the file.
+//
+// # Your own tables
+//
+// Use the returned pool only for the store. Its connections wait 50 ms for other writers, and
+// the store then retries. For your own tables in the same file, open the file a second time,
+// with a busy_timeout of some seconds and _txlock=immediate.
+//
+// On Linux, call sqlite.OFDLocking(true) of modernc.org/sqlite before the first connection,
+// unless your program imports package sqlinbox. Without it, a program that reads its own
+// database file drops the locks of SQLite when it closes the file.
+//
+// Errors:
+//
+//   - [*api.ArgumentError]: path is a URI or ":memory:".
+//   - [api.ErrUnsafePath]: the file has several hard links or is itself a mount point.
+//   - [ErrNotCatalog]: see above.
+//   - Errors of the file system or the driver.
 func OpenSQLite(ctx context.Context, driver, path string) (*sql.DB, error) {
 	created, err := sqlitefile.Create("sqlstore.OpenSQLite path", path)
 	if err == nil && !created {
@@ -67,8 +75,8 @@ func OpenSQLite(ctx context.Context, driver, path string) (*sql.DB, error) {
 	return db, nil
 }
 
-// checkFile looks at a file without changing it. One that has no log beside it is not being
-// written: SQLite is asked to read it without the files that it would put there.
+// checkFile checks a file without changing it. If the file has no log beside it, no process is
+// writing to it, so it is opened as immutable: SQLite then creates no files.
 func checkFile(ctx context.Context, driver, path string) (err error) {
 	parameters := url.Values{"mode": {"ro"}, "_pragma": {"busy_timeout(50)"}}
 	if !exists(path+"-wal") && !exists(path+"-journal") {
@@ -92,7 +100,7 @@ func checkFile(ctx context.Context, driver, path string) (err error) {
 	case err != nil:
 		return fmt.Errorf("%w: %s: %w", ErrNotCatalog, path, err)
 	case own == 0 && (tables > 0 || application != 0):
-		return fmt.Errorf("%w: %s is the database of another program", ErrNotCatalog, path)
+		return fmt.Errorf("%w: %s belongs to another program", ErrNotCatalog, path)
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/sqlitefile"
 )
 
-// databaseOf makes a database file with the given SQL, as another program has it.
+// databaseOf creates a database file with the given SQL, as another program would.
 func databaseOf(t *testing.T, path, script string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", sqlitefile.DSN(path, nil))
@@ -27,7 +27,7 @@ func databaseOf(t *testing.T, path, script string) {
 	require.NoError(t, db.Close())
 }
 
-// folder returns the contents of all files.
+// folder returns the contents of all files, by name.
 func folder(t *testing.T, path string) map[string]string {
 	t.Helper()
 	entries, err := os.ReadDir(path)
@@ -44,17 +44,17 @@ func folder(t *testing.T, path string) map[string]string {
 	return files
 }
 
-// requireSameFiles does not print them.
+// requireSameFiles compares files without printing them.
 func requireSameFiles(t *testing.T, before, after map[string]string) {
 	t.Helper()
 	require.ElementsMatch(t, slices.Collect(maps.Keys(before)), slices.Collect(maps.Keys(after)))
 	for name, content := range before {
-		require.True(t, content == after[name], "%s is another file now", name)
+		require.True(t, content == after[name], "%s has changed", name)
 	}
 }
 
-// What is no catalog is refused, and stays byte for byte, as does the folder around it.
-func TestOpenSQLiteRefuses(t *testing.T) {
+// OpenSQLite must not change a rejected file or its folder.
+func TestOpenSQLiteRejectsOtherFiles(t *testing.T) {
 	t.Parallel()
 	for name, make := range map[string]func(t *testing.T, path string){
 		"a text": func(t *testing.T, path string) {
@@ -84,12 +84,12 @@ func TestOpenSQLiteRefuses(t *testing.T) {
 	}
 }
 
-func TestOpenSQLiteTakes(t *testing.T) {
+func TestOpenSQLiteAcceptsCatalogFiles(t *testing.T) {
 	t.Parallel()
 	for name, make := range map[string]func(t *testing.T, path string){
-		"nothing":       func(*testing.T, string) {},
+		"no file":       func(*testing.T, string) {},
 		"an empty file": func(t *testing.T, path string) { require.NoError(t, os.WriteFile(path, nil, 0o600)) },
-		"a catalog among tables of the program": func(t *testing.T, path string) {
+		"a catalog beside other tables": func(t *testing.T, path string) {
 			databaseOf(t, path, "PRAGMA application_id = 7; CREATE TABLE visits (place TEXT);"+sqlstore.SQLiteSchema)
 		},
 	} {
@@ -110,7 +110,7 @@ func TestOpenSQLiteTakes(t *testing.T) {
 	}
 }
 
-func TestOpenSQLiteNeedsAFolder(t *testing.T) {
+func TestOpenSQLiteRejectsBadPaths(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{":memory:", "file:catalog.db"} {
 		_, err := sqlstore.OpenSQLite(t.Context(), "sqlite", path)
@@ -122,8 +122,8 @@ func TestOpenSQLiteNeedsAFolder(t *testing.T) {
 	require.ErrorContains(t, err, "no such driver")
 }
 
-// The lock is of the file, whichever way to it is taken.
-func TestLockIsOfTheFile(t *testing.T) {
+// A file has one lock, also under the path of a symbolic link.
+func TestLinkedFileSharesLock(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t, "sqlite")
 	one := d.store(t, d.open(t))
@@ -143,7 +143,7 @@ func TestLockIsOfTheFile(t *testing.T) {
 	require.NoError(t, unlock())
 }
 
-func TestLockNeedsAFile(t *testing.T) {
+func TestLockRejectsMemoryDatabase(t *testing.T) {
 	t.Parallel()
 	db, err := sql.Open("sqlite", ":memory:")
 	require.NoError(t, err)

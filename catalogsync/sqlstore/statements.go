@@ -6,11 +6,11 @@ import (
 	"github.com/dispensary-go/dispensary/internal/sqlschema"
 )
 
-// statements is the SQL of a store, for its dialect.
+// statements are the SQL statements of a store in its dialect.
 type statements struct {
 	lockState, saveState, state string
 
-	// of a page, and of the end of a walk
+	// for a page and the end of a walk
 	known, mark, putProducts, putDocuments string
 	unlisted, missing, gone                string
 
@@ -21,18 +21,18 @@ type statements struct {
 const (
 	productColumns = `number, id, revision, presence, generation, read_at, details_at, hash, listed`
 
-	// selectRows has the columns in the order that scanRow reads them.
+	// selectRows has the columns in the order of scanRow.
 	selectRows = `SELECT p.number, p.id, p.revision, p.presence, p.generation, p.read_at, p.details_at, p.hash, p.listed, d.attributes, d.document
 		FROM dispensary_catalog_products AS p JOIN dispensary_catalog_documents AS d ON d.number = p.number`
 
-	// What is there already keeps its number and id.
+	// An existing row keeps its number and id.
 	replaceProduct = ` ON CONFLICT (number) DO UPDATE SET revision = excluded.revision, presence = excluded.presence, generation = excluded.generation,
 		read_at = excluded.read_at, details_at = excluded.details_at, hash = excluded.hash, listed = excluded.listed`
 	replaceDocument = ` ON CONFLICT (number) DO UPDATE SET attributes = excluded.attributes, document = excluded.document`
 )
 
-// newStatements writes the SQL of a dialect. A list of ids, numbers or rows is one parameter, a
-// JSON array.
+// newStatements returns the statements of a dialect. A list of ids, numbers or rows is one
+// parameter, a JSON array.
 func newStatements(dialect string) statements {
 	ids, numbers, greatest, lock, json := `json_each($1)`, `json_each($1)`, `max`, ``, ``
 	rows := `(SELECT value ->> 'number' AS number, value ->> 'id' AS id, value ->> 'revision' AS revision, value ->> 'presence' AS presence,

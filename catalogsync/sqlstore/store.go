@@ -18,18 +18,17 @@ import (
 	"github.com/dispensary-go/dispensary/internal/sqlschema"
 )
 
-// Store is a [catalogstore.Store] on database/sql. Get it from [Open]. It is safe for concurrent
-// use; make one for a database and share it.
+// Store implements [catalogstore.Store] on database/sql. Create it with [Open]. It is safe for
+// concurrent use. Create one for each database and share it.
 type Store struct {
 	db   *sql.DB
 	pool pool
 	sql  statements
 
-	// writing serializes the writers of this process where the database is a file, which
-	// has one writer at a time: waiting here is fair and costs nothing, waiting in the
-	// driver is a matter of luck. Nil elsewhere.
+	// writing serializes the writers of this process on SQLite, which allows one writer at a
+	// time. Waiting here is fair and cheap, while the driver polls. Nil for PostgreSQL.
 	writing chan struct{}
-	lock    atomic.Pointer[filelock.Lock] // of the sync that runs, in SQLite
+	lock    atomic.Pointer[filelock.Lock] // of the running sync, in SQLite
 }
 
 // pool runs statements on one connection of a pool.
@@ -39,15 +38,15 @@ type pool interface {
 
 var _ catalogstore.Store = (*Store)(nil)
 
-// Open returns a store in db, which stays the caller's to close. It finds out whether db is
-// PostgreSQL or SQLite, and creates the missing tables. If none is missing, it only reads, so a
-// role without the right to create tables can call it. Processes may call it at the same time.
+// Open returns a store in db, which you must close yourself. It detects PostgreSQL and SQLite,
+// and creates the missing tables. If none is missing, it only reads, so a role without the
+// right to create tables can call it. Several processes may call it at the same time.
 //
 // Errors:
 //
-//   - [*api.ArgumentError]: db is nil, or another database.
-//   - A table lacks a column, because another program or release created it. Open changes
-//     nothing then.
+//   - [*api.ArgumentError]: db is nil, or neither PostgreSQL nor SQLite.
+//   - [*api.SchemaError]: a table lacks a column, because another program or release created
+//     it. Open changes nothing then.
 //   - Errors of the database.
 func Open(ctx context.Context, db *sql.DB) (*Store, error) {
 	if db == nil {
@@ -73,8 +72,8 @@ func Open(ctx context.Context, db *sql.DB) (*Store, error) {
 	return s, nil
 }
 
-// failed names the operation. The end of the caller's ctx comes back from some drivers as
-// another error.
+// failed adds the operation to err. It also adds the error of ctx, because some drivers return
+// another error if the context ends.
 func failed(ctx context.Context, op string, err error) error {
 	if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) {
 		return fmt.Errorf("catalogsync/sqlstore: %s: %w: %w", op, ended, err)
@@ -123,7 +122,8 @@ func scanText(rows *sql.Rows) (text string, err error) {
 	return text, err
 }
 
-// micros and fromMicros are times in columns, and exact is a time as a column has it.
+// micros and fromMicros convert the times of columns, and exact rounds a time to the precision
+// of a column.
 func micros(t time.Time) int64     { return t.UnixMicro() }
 func fromMicros(n int64) time.Time { return time.UnixMicro(n).UTC() }
 func exact(t time.Time) time.Time  { return fromMicros(micros(t)) }

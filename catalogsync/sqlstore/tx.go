@@ -10,19 +10,20 @@ import (
 	"github.com/dispensary-go/dispensary/internal/contention"
 )
 
-// tx is a transaction that has locked the row of the state, as every one does that changes
-// records: revisions are committed in their order, and a record stays as it was read.
+// tx is a transaction that has locked the row of the state, as every transaction that changes
+// records does. Revisions are therefore committed in order, and no other transaction changes a
+// record after it was read.
 type tx struct {
 	*sql.Tx
 	ctx   context.Context
 	store *Store
 
-	// What the transaction found, and leaves.
+	// The state, as read by load and as stored by save.
 	revision         int64
 	newest, complete walk
 }
 
-// change runs a transaction, again where the database gave it up for others.
+// change runs a transaction, and runs it again if the database aborted it because of others.
 func (s *Store) change(ctx context.Context, op string, run func(t *tx) error) error {
 	return s.write(ctx, op, func(conn *sql.Conn) error {
 		inner, err := conn.BeginTx(ctx, nil)
@@ -63,7 +64,7 @@ func (s *Store) write(ctx context.Context, op string, run func(*sql.Conn) error)
 }
 
 // errState means that another program deleted the only row of the state.
-var errState = errors.New("the table of the state is empty")
+var errState = errors.New("dispensary_catalog_state is empty")
 
 func (t *tx) load() error {
 	found, err := rowsOf(t.ctx, t, func(rows *sql.Rows) (none struct{}, err error) {
@@ -92,7 +93,7 @@ func (t *tx) save() error {
 	return err
 }
 
-// next is the revision of one more change.
+// next returns the revision of the next change.
 func (t *tx) next() int64 {
 	t.revision++
 	return t.revision

@@ -11,7 +11,7 @@ import (
 	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 )
 
-// walk is how a [catalogstore.Walk] is stored.
+// walk is the stored form of a [catalogstore.Walk].
 type walk struct {
 	Generation  int64     `json:"generation"`
 	StartedAt   time.Time `json:"started_at"`
@@ -30,7 +30,7 @@ func newWalk(w catalogstore.Walk) walk {
 	return walk(w)
 }
 
-// decodeWalks reads walks, or that there were none yet.
+// decodeWalks decodes the newest and the complete walk. An empty text leaves the walk zero.
 func decodeWalks(newest, complete []byte, n, c *walk) error {
 	for text, w := range map[*[]byte]*walk{&newest: n, &complete: c} {
 		if len(*text) == 0 {
@@ -91,7 +91,7 @@ func (s *Store) Complete(ctx context.Context, w catalogstore.Walk, gone []string
 			return err
 		}
 		t.newest = newWalk(w)
-		// In this order: what becomes missing now does not become gone.
+		// This order, so that no product becomes missing and gone at once.
 		if t.newest.Gone, err = t.unlist(s.sql.gone, array(gone), catalogstore.PresenceMissing); err != nil {
 			return err
 		}
@@ -108,7 +108,7 @@ func (s *Store) Complete(ctx context.Context, w catalogstore.Walk, gone []string
 	return complete, nil
 }
 
-// underWay refuses what a walk writes that is not the newest, or complete.
+// underWay fails with ErrSuperseded unless w is the newest walk and incomplete.
 func (t *tx) underWay(w catalogstore.Walk) error {
 	if w.Generation < 1 || w.Generation != t.newest.Generation || !t.newest.CompletedAt.IsZero() {
 		return catalogstore.ErrSuperseded
@@ -116,8 +116,8 @@ func (t *tx) underWay(w catalogstore.Walk) error {
 	return nil
 }
 
-// unlist changes records that the newest walk has not seen, those of one presence that a
-// statement selects by condition, and returns how many they are.
+// unlist changes the presence of the records selected by query and condition, with the
+// presence before and not seen by the newest walk. It returns their number.
 func (t *tx) unlist(query string, condition any, before catalogstore.Presence) (int, error) {
 	after, _ := catalogstore.Record{Presence: before}.Unlisted()
 	changed, err := t.exec(query, condition, string(after.Presence), t.revision, string(before), t.newest.Generation)
