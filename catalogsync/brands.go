@@ -9,11 +9,11 @@ import (
 	"github.com/dispensary-go/dispensary/catalog"
 )
 
-// PermittedBrands are the brands that a clinic may order, as the platform said at a time. It
-// never changes, and is safe for concurrent use. Get it from a [BrandCache].
+// PermittedBrands are the brands that a clinic may order, as read from the platform at one
+// time. They never change and are safe for concurrent use. Get them from a [BrandCache].
 //
-// The list of products has those of all brands, also of those that a clinic may not order. A
-// search shows them, unless [SearchOptions].Permitted keeps to a clinic's brands.
+// The product list contains the products of all brands. Searches find all of them, unless
+// [SearchOptions].Permitted limits the results to the brands of a clinic.
 type PermittedBrands struct {
 	asOf time.Time
 	ids  map[string]struct{}
@@ -29,7 +29,7 @@ func readPermittedBrands(ctx context.Context, brands catalog.Brands) (*Permitted
 		if err != nil {
 			return nil, err
 		}
-		if brand.ID != "" { // it would permit every product without a brand
+		if brand.ID != "" { // "" would permit every product without a brand
 			p.ids[brand.ID] = struct{}{}
 		}
 	}
@@ -42,21 +42,24 @@ func (p *PermittedBrands) permits(brandID string) bool {
 	return permitted
 }
 
-// brandAge is the time after which a [BrandCache] reads the brands of a clinic again. The
-// platform sends no event if they change.
+// brandAge is the age at which a [BrandCache] reads the brands of a clinic again. The platform
+// sends no event if they change.
 const brandAge = 24 * time.Hour
 
-// BrandCache keeps the permitted brands of any number of clinics for a day. The zero value is
-// empty. It is safe for concurrent use.
+// BrandCache caches the permitted brands of any number of clinics for 24 hours. The zero value
+// is empty. It is safe for concurrent use.
 type BrandCache struct {
 	mu      sync.Mutex
-	clinics map[string]chan *PermittedBrands // each contains its brands, or nil, while no call has them
+	clinics map[string]chan *PermittedBrands // by clinic: contains its brands, or nil before they are read. Empty while a call uses it
 }
 
-// Get returns the brands that a clinic may order, at most a day old. If it has none, it reads
-// them with brands, the Brands of a client of this clinic. Concurrent callers wait for one
-// request. If Get fails, search without permitted brands: the [Result] reports that it contains
+// Get returns the brands that a clinic may order, at most 24 hours old. If the cache has none,
+// Get reads them with brands, the Brands of a client of this clinic. Concurrent callers wait
+// for one request.
+//
+// If Get fails, search without permitted brands. The [Result] then reports that it contains
 // products of all brands. The API knows the brands of clinics, not of single practitioners.
+//
 // API section: GET /catalog/brands (clinic_permitted).
 func (c *BrandCache) Get(ctx context.Context, clinicID string, brands catalog.Brands) (*PermittedBrands, error) {
 	if clinicID == "" {
@@ -76,8 +79,8 @@ func (c *BrandCache) Get(ctx context.Context, clinicID string, brands catalog.Br
 	}
 }
 
-// clinic returns the entry of a clinic. For a new one it drops those that are too old, so that
-// clinics which are gone take no memory.
+// clinic returns the entry of a clinic. Before it adds an entry, it removes expired ones, so
+// that former clinics use no memory.
 func (c *BrandCache) clinic(id string) chan *PermittedBrands {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -91,7 +94,7 @@ func (c *BrandCache) clinic(id string) chan *PermittedBrands {
 				delete(c.clinics, other)
 			}
 			clinic <- p
-		default: // a call has its brands
+		default: // in use by a call
 		}
 	}
 	if c.clinics == nil {

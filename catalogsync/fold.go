@@ -8,9 +8,9 @@ import (
 	"github.com/dispensary-go/dispensary/internal/fold"
 )
 
-// Names, queries and codes are split in one way. The form of a text for comparison is lower
-// case without accents, and with ligatures, subscripts and full-width characters replaced:
-// see [fold.Letter]. The text then consists of words and their parts:
+// Names, queries and codes are split in the same way. For comparison, a text is converted to
+// lower case without accents, and its ligatures, subscripts and full-width characters are
+// replaced: see [fold.Letter]. The text then consists of words and their parts:
 //
 //   - A word consists of letters and digits. Apostrophes and combining accents are ignored,
 //     and so is the comma in 5,000. Every other character ends a word.
@@ -19,14 +19,14 @@ import (
 //
 // An index finds a typed word from the beginning of each part on, across the spaces between
 // words. It therefore finds Omega 3, Omega-3 and Omega3 by omega3, by omega and by 3. A query
-// is not split into parts, but each of its words also matches together with the word before:
-// it finds Omega3 by omega 3, too.
+// is not split into parts, but each of its words also matches together with the previous word:
+// omega 3 finds Omega3, too.
 
-// word is a word of a text in the form for comparison.
+// word is a word of a text, converted for comparison.
 type word struct {
 	text string
 
-	// joined reports whether the word may be written together with the word before. Two
+	// joined reports whether the word may be written together with the previous word. Two
 	// numbers may if only spaces or hyphens separate them: 10 000, but not 2.5.
 	joined bool
 }
@@ -34,7 +34,7 @@ type word struct {
 // words returns the words of a text.
 func words(text string) (all []word) {
 	text = folded(text)
-	start, end := -1, 0 // of this word, and of the word before
+	start, end := -1, 0 // start of this word, and end of the previous one
 	add := func(until int) {
 		if start < 0 {
 			return
@@ -58,7 +58,7 @@ func words(text string) (all []word) {
 	return all
 }
 
-// folded returns a text in the form for comparison, with its separators.
+// folded returns a text converted for comparison, with its separators.
 func folded(text string) string {
 	var b strings.Builder
 	b.Grow(len(text))
@@ -86,7 +86,7 @@ func thousands(after string) bool {
 	return digits == 3
 }
 
-// separate reports whether separators are more than spaces and hyphens.
+// separate reports whether separators contains more than spaces and hyphens.
 func separate(separators string) bool {
 	return strings.ContainsFunc(separators, func(r rune) bool {
 		return !unicode.IsSpace(r) && r != '-' && r != '‐' && r != '‑'

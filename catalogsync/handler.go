@@ -10,15 +10,15 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 )
 
-// HandlerConfig is what [Searcher.Handler] is made with. All of it may be empty.
+// HandlerConfig configures [Searcher.Handler]. The zero value is valid.
 type HandlerConfig struct {
-	// Permitted returns the brands that the clinic of a request's user may order, for
-	// example those of a [BrandCache]; nil shows the products of all brands. It is called
-	// for each request, so it should be quick.
+	// Permitted returns the brands that the clinic of the request's user may order, for
+	// example from a [BrandCache]. Nil shows the products of all brands. It is called for each
+	// request, so it should be quick.
 	Permitted func(*http.Request) *PermittedBrands
 }
 
-// answer is what Handler writes: hits, or an error.
+// answer is the response body: hits or an error.
 type answer struct {
 	Hits       []Hit            `json:"hits"`
 	AgeSeconds int64            `json:"age_seconds"`
@@ -35,19 +35,20 @@ type answerError struct {
 	Reason string `json:"reason"`
 }
 
-// Handler answers GET with the products for what a person has typed so far, for a search
-// box. The query has q, and may have limit, brand_id, ingredient_ids[] and allergen_ids[]
-// as [SearchOptions] does. The answer is JSON:
+// Handler serves GET requests of a search box. It returns the products for the text that the
+// user has typed so far. The query has q, and optionally limit, brand_id, ingredient_ids[] and
+// allergen_ids[], with the meaning and limits of [SearchOptions]. The response is JSON:
 //
 //	200 {"hits":[{"product_id":"…","name":"…", … as Hit}],"age_seconds":5}
 //	400 {"hits":[],"age_seconds":0,"error":{"field":"q","reason":"is longer than 200 bytes"}}
 //	503 the same without a field, before there is an index
 //
-// Hits that were kept to the brands that a clinic may order come with
-// "permitted":{"age_seconds":60}, which is how long ago these were read.
+// If the hits are limited to permitted brands, the response also has
+// "permitted":{"age_seconds":60}, the time since these brands were read.
 //
-// An empty q without another condition finds nothing. It is for users who may see what the
-// client of this searcher sees: put it behind your own sign-in.
+// An empty q without another condition finds nothing. The handler does not authenticate
+// requests. Put it behind your own sign-in, because its users see everything that the client
+// of the syncer sees.
 func (s *Searcher) Handler(c HandlerConfig) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -65,7 +66,7 @@ func (s *Searcher) Handler(c HandlerConfig) http.Handler {
 		w.Header().Set("Cross-Origin-Resource-Policy", "same-origin")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.WriteHeader(status)
-		_ = json.NewEncoder(w).Encode(a) // fails only when the browser went away
+		_ = json.NewEncoder(w).Encode(a) // fails only if the browser has disconnected
 	})
 }
 
@@ -97,12 +98,12 @@ func (s *Searcher) answer(rawQuery string, permitted *PermittedBrands) (status i
 func parseQuery(rawQuery string) (SearchOptions, error) {
 	query, err := url.ParseQuery(rawQuery)
 	if err != nil {
-		return SearchOptions{}, &api.ArgumentError{Field: "query", Reason: "is not encoded as a query is"}
+		return SearchOptions{}, &api.ArgumentError{Field: "query", Reason: "is not a valid query string"}
 	}
 	o := SearchOptions{Query: query.Get("q"), BrandID: query.Get("brand_id"), IngredientIDs: query["ingredient_ids[]"], AllergenIDs: query["allergen_ids[]"]}
 	if limit := query.Get("limit"); limit != "" {
 		if o.Limit, err = strconv.Atoi(limit); err != nil {
-			return SearchOptions{}, &api.ArgumentError{Field: "limit", Reason: "is no number"}
+			return SearchOptions{}, &api.ArgumentError{Field: "limit", Reason: "must be a number"}
 		}
 	}
 	return o, nil

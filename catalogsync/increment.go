@@ -16,32 +16,35 @@ import (
 )
 
 const (
-	// pollInterval is how often Run looks for what other processes request.
+	// pollInterval is the interval at which Run checks for requests of other processes.
 	pollInterval = 10 * time.Second
 
-	// firstRetry is how long Run waits after the first failure; it doubles with each that
-	// follows, up to the interval.
+	// firstRetry is the wait of Run after the first failure. It doubles with each further
+	// failure, up to SyncerConfig.Interval.
 	firstRetry = 10 * time.Second
 
 	requestPage = 100
 
-	// maxFailures in a row say that it is not one product that cannot be read, but all.
+	// maxFailures is the number of consecutive failures after which reading stops, because
+	// then probably no product can be read.
 	maxFailures = 3
 )
 
-// HandleEvent stores that the event's product is to be read. That is all: an event may come
-// twice, late or out of order, as what is read is what the platform has then. Register it for
+// HandleEvent requests a read of the event's product and returns. An event may be repeated,
+// late or out of order, because the later read returns the current product. Register it for
 // all product events:
 //
 //	router.OnProductCreated(syncer.HandleEvent)
 //	router.OnProductUpdated(syncer.HandleEvent)
 //	router.OnProductDescriptionUpdated(syncer.HandleEvent)
 //
-// An event without a product id that a store can contain is logged and skipped. An error is
-// that of the store. API section: "Event types".
+// HandleEvent logs and skips an event if a store cannot contain its product id, for example
+// because it is empty. Errors are those of the store.
+//
+// API section: "Event types".
 func (s *Syncer) HandleEvent(ctx context.Context, e events.ProductEvent) error {
 	if err := catalogstore.CheckID(e.Object.ID); err != nil {
-		s.config.Logger.LogAttrs(ctx, slog.LevelWarn, "a product event was skipped", slog.String("reason", err.Error()))
+		s.config.Logger.LogAttrs(ctx, slog.LevelWarn, "skipped a product event", slog.String("reason", err.Error()))
 		return nil
 	}
 	if err := s.config.Store.Request(ctx, time.Now(), e.Object.ID); err != nil {
@@ -54,16 +57,22 @@ func (s *Syncer) HandleEvent(ctx context.Context, e events.ProductEvent) error {
 	return nil
 }
 
-// FetchRequested reads the products that are requested, one by one, until none is left; then,
-// if [SyncerConfig.Details] is set, those that never had details, until all have. A product
-// that the platform does not have is dropped: that it is missing is for the list to say.
+// FetchRequested reads the requested products one by one until none is left. If
+// [SyncerConfig.Details] is set, it then reads the products whose details were never read. If
+// the platform does not have a product, FetchRequested drops the request. Only a walk over the
+// list can mark the product as missing.
 //
-// A product that cannot be read does not hold up the others, unless three fail in a row. It
-// stays requested and is logged. [Syncer.Run] postpones it by ten seconds, and by more each
-// time; a call of FetchRequested tries it.
+// If a product cannot be read, FetchRequested logs the failure, keeps the request and
+// continues with the next one. It stops after three consecutive failures. [Syncer.Run] retries
+// such a product after ten seconds, doubling up to the Interval. A call of FetchRequested
+// retries it at once.
 //
-// Errors: [catalogstore.ErrSyncing] while another one reads; those of the store; those of the
-// API, of which the first is returned.
+// Errors:
+//
+//   - [catalogstore.ErrSyncing]: another call or process is reading.
+//   - The first error of the API.
+//   - Errors of the store.
+//
 // API section: GET /catalog/products/<id>.
 func (s *Syncer) FetchRequested(ctx context.Context) error {
 	ctx = priority.WithDefault(ctx, api.PriorityCatalog)
@@ -71,12 +80,12 @@ func (s *Syncer) FetchRequested(ctx context.Context) error {
 	return cmp.Or(err, failed)
 }
 
-// productError is what became of the request for one product; that for another may succeed.
+// productError is a failed request for one product. Requests for other products may succeed.
 type productError struct{ error }
 
 func (e productError) Unwrap() error { return e.error }
 
-// fetch reads a product by itself, and stores it. An error of the API is a productError.
+// fetch reads and stores a single product. An error of the API is a productError.
 func (s *Syncer) fetch(ctx context.Context, id string) error {
 	readAt, err := s.wait(ctx)
 	if err != nil {
@@ -98,10 +107,11 @@ func (s *Syncer) fetch(ctx context.Context, id string) error {
 	return productError{err}
 }
 
-// fetchUntil is FetchRequested that ends before all have details, and may leave those that are
-// postponed. Failed is the first error of a product; with err nothing more was read.
+// fetchUntil implements FetchRequested. It reads postponed products only if postponed is set,
+// and reads no more products without details once ended returns true. failed is the first
+// error of a product. err is the error that stopped it.
 func (s *Syncer) fetchUntil(ctx context.Context, postponed bool, ended func() bool) (failed, err error) {
-	if idle, err := s.idle(ctx); err != nil || idle { // which needs no lock
+	if idle, err := s.idle(ctx); err != nil || idle { // checked without the lock
 		return nil, err
 	}
 	unlock, err := s.config.Store.Lock(ctx)
@@ -154,8 +164,9 @@ func (s *Syncer) fetchUntil(ctx context.Context, postponed bool, ended func() bo
 	}
 }
 
-// answer reads what is requested. A request that was there before is answered, however the
-// clock went of who made it; that for a product which was postponed stays.
+// answer reads the requested products. It drops each request that existed before the read,
+// even if its time is in the future because of another process's clock. A request for a
+// postponed product stays.
 func (s *Syncer) answer(ctx context.Context, requests []catalogstore.Request, fetch func(id string) error) error {
 	for _, r := range requests {
 		if err := fetch(r.ProductID); err != nil {
@@ -171,14 +182,14 @@ func (s *Syncer) answer(ctx context.Context, requests []catalogstore.Request, fe
 	return nil
 }
 
-// due returns requests whose products are not postponed, the oldest first.
+// due returns the requests for products that are not postponed, oldest first.
 func (s *Syncer) due(ctx context.Context) ([]catalogstore.Request, error) {
 	requests, err := s.config.Store.Requested(ctx, requestPage+len(s.postponed))
 	return slices.DeleteFunc(requests, func(r catalogstore.Request) bool { return s.isPostponed(r.ProductID) }), err
 }
 
-// fetchOrPostpone is fetch. A product that the platform does not have is no error, and one
-// that cannot be read is postponed.
+// fetchOrPostpone calls fetch and postpones a product that cannot be read. It returns nil if
+// the platform does not have the product.
 func (s *Syncer) fetchOrPostpone(ctx context.Context, id string) error {
 	err := s.fetch(ctx, id)
 	switch {
@@ -190,7 +201,7 @@ func (s *Syncer) fetchOrPostpone(ctx context.Context, id string) error {
 			s.postponed[id] = new(retry)
 		}
 		s.postponed[id].fail(s.config.Interval)
-		s.config.Logger.LogAttrs(ctx, slog.LevelWarn, "a product was not read",
+		s.config.Logger.LogAttrs(ctx, slog.LevelWarn, "could not read a product",
 			slog.String("product_id", id), slog.String("reason", err.Error()), slog.Duration("retry_in", s.postponed[id].pause))
 	}
 	return err
@@ -200,7 +211,7 @@ func (s *Syncer) isPostponed(id string) bool {
 	return s.postponed[id] != nil && time.Now().Before(s.postponed[id].notBefore)
 }
 
-// idle says whether nothing is to be read by itself.
+// idle reports whether there is no single product to read.
 func (s *Syncer) idle(ctx context.Context) (bool, error) {
 	requests, err := s.config.Store.Requested(ctx, 1)
 	if err != nil || len(requests) > 0 {
@@ -210,7 +221,7 @@ func (s *Syncer) idle(ctx context.Context) (bool, error) {
 	return len(ids) == 0, err
 }
 
-// undetailed returns the next product whose details are to be read.
+// undetailed returns the next product whose details were never read, if Details is set.
 func (s *Syncer) undetailed(ctx context.Context, after string) ([]string, error) {
 	if !s.config.Details {
 		return nil, nil
@@ -218,23 +229,25 @@ func (s *Syncer) undetailed(ctx context.Context, after string) ([]string, error)
 	return s.config.Store.Undetailed(ctx, after, 1)
 }
 
-// Run keeps the copy until ctx ends, and returns its error then. It calls [Syncer.Sync] when
-// the last walk began [SyncerConfig.Interval] ago, and between walks reads what is requested as
-// [Syncer.FetchRequested] does: at once if this Syncer handled the event, within ten seconds
-// if another process did. After a failure, which is logged, it waits ten seconds, and longer
-// each time. Several processes may run it for one store: one of them reads, the others wait.
+// Run keeps the copy up to date until ctx ends, and returns the error of ctx. It calls
+// [Syncer.Sync] once [SyncerConfig.Interval] has passed since the start of the last walk.
+// Between walks it reads requested products like [Syncer.FetchRequested]: at once if this
+// Syncer handled the event, or within ten seconds if another process did.
+//
+// Run logs each failure and retries after ten seconds, doubling up to the Interval. Several
+// processes may call Run for one store: one of them reads and the others wait.
 func (s *Syncer) Run(ctx context.Context) error {
 	ctx = priority.WithDefault(ctx, api.PriorityCatalog)
 	var walks, fetches retry
 	for ctx.Err() == nil {
-		s.attempt(ctx, &walks, "the catalog was not read", func() error {
+		s.attempt(ctx, &walks, "could not read the catalog", func() error {
 			next, err := s.nextWalk(ctx)
 			if err == nil && !time.Now().Before(next) {
 				_, err = s.Sync(ctx)
 			}
 			return err
 		})
-		s.attempt(ctx, &fetches, "requested products were not read", func() error {
+		s.attempt(ctx, &fetches, "could not read requested products", func() error {
 			next, err := s.nextWalk(ctx)
 			if err != nil {
 				return err
@@ -253,7 +266,8 @@ func (s *Syncer) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// nextWalk is when the next walk begins: at once if the newest did not come to its end.
+// nextWalk returns the time of the next walk. It is zero, which means now, if the newest walk
+// is incomplete.
 func (s *Syncer) nextWalk(ctx context.Context) (time.Time, error) {
 	state, err := s.config.Store.State(ctx)
 	if err != nil || state.Newest.CompletedAt.IsZero() {
@@ -262,7 +276,7 @@ func (s *Syncer) nextWalk(ctx context.Context) (time.Time, error) {
 	return state.Newest.StartedAt.Add(s.config.Interval), nil
 }
 
-// retry is when something that failed is attempted again.
+// retry is the time of the next attempt after failures.
 type retry struct {
 	pause     time.Duration
 	notBefore time.Time
@@ -281,7 +295,7 @@ func (s *Syncer) attempt(ctx context.Context, r *retry, failure string, call fun
 	switch {
 	case err == nil:
 		*r = retry{}
-	case ctx.Err() != nil || errors.Is(err, catalogstore.ErrSyncing): // another one reads
+	case ctx.Err() != nil || errors.Is(err, catalogstore.ErrSyncing): // another call or process is reading
 	default:
 		r.fail(s.config.Interval)
 		s.config.Logger.LogAttrs(ctx, slog.LevelError, failure, slog.String("reason", err.Error()), slog.Duration("retry_in", r.pause))

@@ -12,21 +12,21 @@ import (
 	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 )
 
-// index is a catalog to be searched. It never changes, and is safe for concurrent use.
+// index is a searchable catalog. It never changes, and is safe for concurrent use.
 type index struct {
-	asOf     time.Time // when reading the products began
-	products []product // in the order in which those that match equally well are found
+	asOf     time.Time // start of reading the products
+	products []product // in the order of equally good hits
 
 	words      table // of names and brands
-	texts      table // names and brands without separators, from each part of their words on
-	codes      table // SKUs and UPCs, without separators, from each of their parts on
-	attributes table // see attribute
+	texts      table // names and brands without separators, from each part of a word on
+	codes      table // SKUs and UPCs without separators, from each word on
+	attributes table // brands, ingredients and allergens, see ofBrand
 
 	scratch sync.Pool
 }
 
-// product is what is shown of one. It has far less than [catalog.Product], which takes
-// several times the room of the whole index.
+// product is the content of a [Hit]. A [catalog.Product] takes several times the memory of the
+// whole index.
 type product struct {
 	id, name, brandID, brand string
 	status                   catalog.Status
@@ -38,22 +38,23 @@ type variant struct {
 	status                    catalog.Status
 }
 
-// candidate is a product while an index is made.
+// candidate is a product while an index is built.
 type candidate struct {
 	product
 	prefix     string // of its brand
 	attributes []string
 }
 
-// The kinds of attributes: an attribute is a kind and an id.
+// The kinds of attributes. A term for an attribute is a kind and an id.
 const (
 	ofBrand      = "brand/"
 	ofIngredient = "ingredient/"
 	ofAllergen   = "allergen/"
 )
 
-// newIndex makes an index of what a store has. A record that changes meanwhile may come twice, or
-// be gone after it came. The store's revision is another one for the next call then.
+// newIndex builds an index of the records in store. If a record changes during the read, it
+// may be read twice, or may be gone although it was read. The revision of the store differs at
+// the next call then.
 func newIndex(ctx context.Context, store catalogstore.Store, asOf time.Time) (*index, error) {
 	found, err := gather(ctx, store)
 	if err != nil {
@@ -87,19 +88,19 @@ func (x *index) ready() *index {
 	return x
 }
 
-// at returns the same index, as of another time.
+// at returns the same index with another asOf.
 func (x *index) at(asOf time.Time) *index {
 	return (&index{asOf: asOf, products: x.products, words: x.words, texts: x.texts, codes: x.codes, attributes: x.attributes}).ready()
 }
 
-// changesPage is how many records are read of a store at a time.
+// changesPage is the number of records per read of a store.
 const changesPage = 1000
 
-// gather reads the records of a store that are not gone, each as it came last.
+// gather reads the records of a store that are not gone, each in its last state.
 func gather(ctx context.Context, store catalogstore.Store) ([]candidate, error) {
 	var found []candidate
 	at := map[string]int{}
-	shared := map[string]string{} // what many products have
+	shared := map[string]string{} // texts that many products share
 	for after := int64(0); ; {
 		records, err := store.Changes(ctx, after, changesPage)
 		if err != nil || len(records) == 0 {
@@ -120,8 +121,7 @@ func gather(ctx context.Context, store catalogstore.Store) ([]candidate, error) 
 	}
 }
 
-// newCandidate copies all strings, which would otherwise keep the answers of the API that
-// they were cut from.
+// newCandidate copies all strings. Otherwise they would keep whole API responses in memory.
 func newCandidate(r catalogstore.Record, shared map[string]string) candidate {
 	share := func(text string) string {
 		kept, known := shared[text]
@@ -161,17 +161,18 @@ func newCandidate(r catalogstore.Record, shared map[string]string) candidate {
 	return c
 }
 
-// short is the length in bytes of a part that people often write together with its
-// neighbor, as in B12 and 500mg.
+// short is the maximum length, in bytes, of a part that is often joined with its neighbor, as
+// in B12 and 500mg.
 const short = 2
 
-// addText adds a name or a brand: its parts as words, also together with their neighbors if
-// they are of one word or short, and the rest of the text from each part on.
+// addText adds a name or a brand. It adds to terms each part, and each pair of neighbors if
+// they belong to one word or one of them is short. It adds to texts the rest of the text from
+// each part on. The first part gets the place first, and the others get the place other.
 func addText(terms, texts *builder, product int, text string, first, other place) {
 	var joined strings.Builder
 	type start struct {
 		at         int
-		apart, cut bool // from the part before: never written together, or another word
+		apart, cut bool // apart: never joined with the part before, cut: begins a word
 	}
 	var starts []start
 	for _, w := range words(text) {

@@ -15,18 +15,18 @@ import (
 type memoryStore struct {
 	mu       sync.Mutex
 	locked   bool
-	state    catalogstore.State // without what is counted
+	state    catalogstore.State // without the counts, see State
 	records  map[string]*memoryRecord
 	requests map[string]time.Time
 
-	// changes are in the order of revisions. Those whose record has a newer one are left
-	// out, and removed now and then.
+	// changes are in the order of revisions. Readers skip an entry if its record has a newer
+	// revision. save removes such entries from time to time.
 	changes []memoryChange
 }
 
 type memoryRecord struct {
 	catalogstore.Record
-	seen int64 // the generation of the last walk that did
+	seen int64 // the generation of the last walk that saw it
 }
 
 type memoryChange struct {
@@ -34,9 +34,9 @@ type memoryChange struct {
 	id       string
 }
 
-// NewMemoryStore returns an empty store in the memory of this process, for tests, and for a
-// program that reads the catalog again after each start. Its records share what they point to
-// with those that it returns: do not change that.
+// NewMemoryStore returns an empty store in the memory of this process. Use it for tests, or if
+// your program may read the whole catalog after each start. Returned records share slices and
+// pointers with the store, so do not modify them.
 func NewMemoryStore() catalogstore.Store {
 	return &memoryStore{records: map[string]*memoryRecord{}, requests: map[string]time.Time{}}
 }
@@ -265,7 +265,7 @@ func (m *memoryStore) Changes(ctx context.Context, after int64, limit int) ([]ca
 	})
 }
 
-// locked calls a function under the lock, unless the context has ended.
+// locked calls a function while it has the mutex, unless ctx has ended.
 func locked[T any](ctx context.Context, m *memoryStore, call func() (T, error)) (T, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -275,12 +275,13 @@ func locked[T any](ctx context.Context, m *memoryStore, call func() (T, error)) 
 	return call()
 }
 
-// underWay says whether a walk may write.
+// underWay reports whether a walk may still write.
 func (m *memoryStore) underWay(w catalogstore.Walk) bool {
 	return w.Generation == m.state.Newest.Generation && m.state.Newest.Generation > 0 && m.state.Newest.CompletedAt.IsZero()
 }
 
-// unlisted returns the records that a walk has not seen, and that were not read since.
+// unlisted returns the records with presence p that were not seen by the walk, and not read
+// since it began.
 func (m *memoryStore) unlisted(w catalogstore.Walk, p catalogstore.Presence) (found []*memoryRecord) {
 	for _, r := range m.records {
 		if r.Presence == p && r.seen < w.Generation && r.ReadAt.Before(w.StartedAt) {
@@ -290,7 +291,7 @@ func (m *memoryStore) unlisted(w catalogstore.Walk, p catalogstore.Presence) (fo
 	return found
 }
 
-// record returns a record to be saved, which is zero if it is new.
+// record returns the record to save, which is zero if it is new.
 func (m *memoryStore) record(id string) *memoryRecord {
 	if r := m.records[id]; r != nil {
 		return r
@@ -319,10 +320,10 @@ func (m *memoryStore) request(at time.Time, id string) {
 	m.requests[id] = at
 }
 
-// stored is a time as stores keep it.
+// stored returns a time as stores keep it.
 func stored(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }
 
-// storedWalk is a walk as stores keep it.
+// storedWalk returns a walk as stores keep it.
 func storedWalk(w catalogstore.Walk) catalogstore.Walk {
 	w.StartedAt = stored(w.StartedAt)
 	if !w.CompletedAt.IsZero() {

@@ -12,7 +12,7 @@ import (
 	"github.com/dispensary-go/dispensary/catalog"
 )
 
-// The limits of a search, which SearchOptions states.
+// The limits of a search. The documentation of SearchOptions repeats them.
 const (
 	defaultLimit = 10
 	maxLimit     = 100
@@ -21,36 +21,36 @@ const (
 	maxFilters   = 32
 )
 
-// SearchOptions says what is looked for. All conditions apply together. Without any,
-// nothing is found.
+// SearchOptions are the conditions of a search. A product must meet all of them. A search
+// without any condition finds nothing.
 type SearchOptions struct {
-	// Query is the text typed so far: the words of a product's name and brand, or their
-	// beginnings, in any order, or a SKU or UPC or a beginning of it. Upper case, accents,
-	// punctuation, and spaces within a name make no difference: omega3 finds Omega 3, and
-	// 5000 finds 5,000. UPC-A, EAN-13 and GTIN-14 find each other: codes of 8 to 14 digits
-	// match without their leading zeros. Query may be empty if there is another condition.
-	// At most 200 bytes and 16 words.
+	// Query is the text typed so far: words of a product's name and brand, or their
+	// beginnings, in any order, or the beginning of a SKU or UPC. Case, accents, punctuation
+	// and spaces within a name do not matter: omega3 finds Omega 3, and 5000 finds 5,000.
+	// UPC-A, EAN-13 and GTIN-14 find each other, because codes of 8 to 14 digits match without
+	// their leading zeros. Query may be empty if there is another condition. It may have at
+	// most 200 bytes and 16 words.
 	Query string
 
-	// Limit is how many hits are wanted, at most 100; 0 means 10.
+	// Limit is the maximum number of hits, at most 100. 0 means 10.
 	Limit int
 
-	// BrandID keeps the products of a brand.
+	// BrandID limits the hits to the products of a brand. Empty means all brands.
 	BrandID string
 
-	// IngredientIDs and AllergenIDs keep the products that have all of them. An index
-	// that does not know them finds nothing: see [SyncerConfig]. Together at most
-	// 32.
+	// IngredientIDs and AllergenIDs limit the hits to products with all of these ingredients
+	// and allergens. An index without attributes finds nothing: see [SyncerConfig].Filters.
+	// Both together may have at most 32 ids.
 	IngredientIDs []string
 	AllergenIDs   []string
 
-	// Permitted keeps the products of the brands that a clinic may order. Nil shows those
-	// of all brands. It is no condition by itself.
+	// Permitted limits the hits to products of brands that a clinic may order. Nil means all
+	// brands. It does not count as a condition of its own.
 	Permitted *PermittedBrands
 }
 
-// Hit is a product that was found. It is what an index has to show in a list; the product
-// itself has to be read from the API.
+// Hit is a product found by a search. It has the fields of the index, enough for a list of
+// results. Read the product itself from the API.
 type Hit struct {
 	ProductID string         `json:"product_id"`
 	Name      string         `json:"name"`
@@ -58,44 +58,49 @@ type Hit struct {
 	BrandID   string         `json:"brand_id"`
 	Brand     string         `json:"brand"` // its name
 
-	// VariantID, SKU, UPC and VariantStatus are of the primary variant. If only a SKU or
-	// UPC matches the query, and not the name and brand, they are of the variant with that
-	// code. Empty if the product has no variant.
+	// VariantID, SKU, UPC and VariantStatus describe the primary variant. If only a SKU or UPC
+	// matches the query, and the name and brand do not, they describe the variant with that
+	// code. They are empty if the product has no variant.
 	VariantID     string         `json:"variant_id"`
 	SKU           string         `json:"sku"`
 	UPC           string         `json:"upc"`
 	VariantStatus catalog.Status `json:"variant_status"`
 }
 
-// Result is what a search found.
+// Result is the result of a search.
 type Result struct {
-	// Hits are in the order of their rank, the best first: a SKU or UPC as a whole; then
-	// those with words at the start of the name, in the name, and in the brand; then the
-	// beginning of a SKU or UPC; then those with a typing error. In words, a whole word
-	// is before its beginning. Of equals the shorter name is first.
+	// Hits are sorted, best first:
+	//
+	//   - a whole SKU or UPC
+	//   - words at the start of the name, then in the name, then in the brand
+	//   - the beginning of a SKU or UPC
+	//   - words with a typing error
+	//
+	// A whole word comes before the beginning of a word. Among equal hits, the shorter name
+	// comes first.
 	Hits []Hit
 
-	// Age is how long ago the products were read.
+	// Age is the time since the walk of the indexed products began.
 	Age time.Duration
 
-	// PermittedOnly says that the hits were kept to the brands that a clinic may order, as
-	// they were read PermittedAge ago: see [SearchOptions].Permitted. Without it some hits
-	// may be of brands that a clinic may not order.
+	// PermittedOnly reports whether the hits are limited to brands that a clinic may order:
+	// see [SearchOptions].Permitted. PermittedAge is the time since these brands were read. If
+	// PermittedOnly is false, the clinic may not be allowed to order some of the hits.
 	PermittedOnly bool
 	PermittedAge  time.Duration
 }
 
-// What a hit costs beside the places of its words: hits are in the order of their costs.
+// The costs of a hit, in addition to the places of its words. Hits are sorted by cost.
 const (
-	costLonger = 1 // than what was typed
-	costWords  = 1 // so that a whole code is first
+	costLonger = 1 // for a term longer than the typed text
+	costWords  = 1 // puts a whole code before all words
 	costCode   = 128
 	costTypo   = 256
 )
 
-const minTypo = 4 // letters of a word in which a typing error is forgiven
+const minTypo = 4 // minimum length of a word with a typing error
 
-// search is [Searcher.Search] in this index.
+// search implements [Searcher.Search] for this index.
 func (x *index) search(o SearchOptions) (Result, error) {
 	typed, err := o.parse()
 	if err != nil {
@@ -126,7 +131,7 @@ func (x *index) search(o SearchOptions) (Result, error) {
 	for i, found := range best.found {
 		p := &x.products[found.product]
 		coded := p.variant(codes)
-		if coded > 0 && named(strict, found.product) { // magnesium, and MAGNESIUM-240 of another variant
+		if coded > 0 && named(strict, found.product) { // magnesium must not select the variant MAGNESIUM-240
 			coded = 0
 		}
 		result.Hits[i] = p.hit(coded)
@@ -155,7 +160,7 @@ func (o SearchOptions) parse() ([]word, error) {
 	return typed, nil
 }
 
-// strict is what each word matches as it is typed.
+// strict returns the postings of each typed word, without typing errors.
 func (x *index) strict(typed []word) (all [][]span) {
 	for i, w := range typed {
 		spans := append(x.words.exact(w.text), x.texts.beginning(w.text, costLonger, costLonger)...)
@@ -175,7 +180,7 @@ func (x *index) coded(codes []string) (spans []span) {
 	return spans
 }
 
-// tolerant is what each word matches with at most one typing error.
+// tolerant returns the postings of each typed word with at most one typing error.
 func (x *index) tolerant(typed []word) [][]span {
 	all := x.strict(typed)
 	for i, w := range typed {
@@ -186,8 +191,8 @@ func (x *index) tolerant(typed []word) [][]span {
 	return all
 }
 
-// forgiven says whether a word may have a typing error. In other letters than Latin ones a
-// byte is not a letter.
+// forgiven reports whether a word may have a typing error. Only the letters a to z qualify,
+// because oneEdit compares bytes.
 func forgiven(w word) bool {
 	return len(w.text) >= minTypo && !strings.ContainsFunc(w.text, func(r rune) bool { return r < 'a' || r > 'z' })
 }
@@ -205,25 +210,25 @@ func (x *index) filters(o SearchOptions) (all [][]span) {
 	return all
 }
 
-// scratch is what one search writes to while it matches.
+// scratch is the working memory of one search.
 type scratch struct {
-	cells   []cell   // by product; all zero between searches
-	touched []uint32 // the products whose cells may be other than zero
+	cells   []cell   // by product, all zero between searches
+	touched []uint32 // products whose cells may not be zero
 }
 
-// cell is how far a product matches.
+// cell is the state of a product during a search.
 type cell struct {
-	met  uint8  // how many requirements it meets
+	met  uint8  // number of requirements that it meets
 	cost uint16 // of all of them
 	last uint16 // of the last one
 }
 
-// match ranks the products that are in some span of each requirement. The one with the
-// fewest postings is first, so that the others only look at what it left.
+// match ranks the products that have a posting for each requirement. The requirement with the
+// fewest postings comes first, because only its products are touched.
 func (x *index) match(typed, filters [][]span, cost uint16, best *ranking) {
 	required := slices.Concat(typed, filters)
 	slices.SortStableFunc(required, func(a, b []span) int { return cmp.Compare(size(a), size(b)) })
-	s, _ := x.scratch.Get().(*scratch) // it holds nothing else
+	s, _ := x.scratch.Get().(*scratch) // the pool contains nothing else
 	defer x.scratch.Put(s)
 	for number, spans := range required {
 		s.meet(uint8(number), spans)
@@ -244,8 +249,8 @@ func size(spans []span) (n int) {
 	return n
 }
 
-// meet marks the products that met all requirements before and are in one of the spans,
-// and adds the cost of the cheapest posting.
+// meet marks the products that met all earlier requirements and are in one of the spans. It
+// adds the cost of the cheapest posting.
 func (s *scratch) meet(number uint8, spans []span) {
 	for _, span := range spans {
 		for _, posting := range span.postings {
@@ -273,19 +278,19 @@ func (r ranked) compare(other ranked) int {
 	return cmp.Or(cmp.Compare(r.cost, other.cost), cmp.Compare(r.product, other.product))
 }
 
-// ranking holds the best products, in order.
+// ranking contains the best products, in order.
 type ranking struct {
 	limit   int
 	permits func(product uint32) bool // nil for all of them
 	found   []ranked
 }
 
-// add takes a product if it is among the best, once.
+// add adds a product if it is among the best, or replaces its entry with a cheaper one.
 func (r *ranking) add(one ranked) {
 	if len(r.found) == r.limit && one.compare(r.found[r.limit-1]) >= 0 {
 		return
 	}
-	if r.permits != nil && !r.permits(one.product) { // asked of few: a look-up takes longer than all above
+	if r.permits != nil && !r.permits(one.product) { // last, because this lookup is slower than the checks above
 		return
 	}
 	if has := slices.IndexFunc(r.found, func(other ranked) bool { return other.product == one.product }); has >= 0 {
@@ -318,7 +323,8 @@ func (p *product) hit(variant int) Hit {
 	return h
 }
 
-// variant returns the index of the first variant with one of codes, or 0, the primary one.
+// variant returns the index of the first variant with one of codes, or 0 for the primary
+// variant.
 func (p *product) variant(codes []string) int {
 	return max(0, slices.IndexFunc(p.variants, func(v variant) bool { return v.matches(codes) }))
 }

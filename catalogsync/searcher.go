@@ -1,16 +1,11 @@
-// Package catalogsync keeps the platform's catalog beside your own data, and searches it in
-// memory, fast enough for every letter that a person types, without a request to the platform.
+// Package catalogsync keeps a copy of the platform's catalog beside your own data, and
+// searches it in memory. A search sends no request and is fast enough for every letter that a
+// user types.
 //
 //	syncer, err := catalogsync.NewSyncer(catalogsync.SyncerConfig{Catalog: client.Catalog, Store: store})
 //	router.OnProductUpdated(syncer.HandleEvent)           // and the other product events
-//	err = syncer.Run(ctx)                                 // reads the list every hour, and what events are about
-//	records, err := store.Changes(ctx, revision, 1000)    // what has changed since, for your own tables
-//
-// A [catalogstore.Store] has every product with its content, and says whether the list still has
-// it. Package sqlstore has one on SQLite and PostgreSQL; [NewMemoryStore] reads the whole list
-// again after each start of the program. A product is missing once a walk over the whole list
-// has not seen it, and gone only when the next one has not either and the platform does not have
-// it by its id: a list that shifts while it is read deletes nothing.
+//	err = syncer.Run(ctx)                                 // reads the list every hour, and products with events
+//	records, err := store.Changes(ctx, revision, 1000)    // later changes, for your own tables
 //
 //	var searcher catalogsync.Searcher
 //	err = searcher.Load(ctx, store)                       // and again, for example every minute
@@ -18,14 +13,31 @@
 //	mux.Handle("GET /products", searcher.Handler(catalogsync.HandlerConfig{}))  // GET /products?q=magn+glyc
 //	variant, err := client.Catalog.Variants.Get(ctx, id)  // before it is prescribed
 //
-// A [Searcher] has an index of the whole catalog. While [Searcher.Load] makes the next one,
-// searches go on in it. What is found is as old as the index ([Result.Age]), and a variant may
-// be discontinued since: read it again.
+// # The copy
 //
-// The catalog has the products of all brands, also of those that a clinic may not order. By
-// default they are all found. [SearchOptions].Permitted keeps to the brands of a clinic, which
-// a [BrandCache] learns from the platform; a [Result] says whether that was done, and how old
-// it is. Nothing about patients is in the catalog.
+// A [Syncer] stores every product in a [catalogstore.Store]. Package sqlstore implements one
+// for SQLite and PostgreSQL. With [NewMemoryStore], your program reads the whole list again
+// after each start.
+//
+// The record of a product has its content and its presence in the list. A product becomes
+// missing if a walk over the whole list does not see it. It is gone only if the next walk does
+// not see it either and the platform does not have its id. A list that changes while it is
+// read therefore deletes nothing.
+//
+// # Search
+//
+// A [Searcher] has an index of the whole catalog. Searches continue in the old index while
+// [Searcher.Load] builds the next one. A result is as old as the index ([Result.Age]). A
+// variant may have been discontinued since, so read it again before use.
+//
+// The catalog contains the products of all brands, including those that a clinic may not
+// order. By default, a search finds all of them. [SearchOptions].Permitted limits it to the
+// brands of a clinic, which a [BrandCache] reads from the platform. The [Result] reports
+// whether the limit was applied, and the age of the brands.
+//
+// # Privacy
+//
+// The catalog contains no patient data.
 //
 // API section: "Catalog".
 package catalogsync
@@ -41,25 +53,27 @@ import (
 	"github.com/dispensary-go/dispensary/internal/sentinel"
 )
 
-// ErrNotLoaded is what a search returns before there is an index.
+// ErrNotLoaded: the searcher has no index yet.
 var ErrNotLoaded = sentinel.New("catalogsync: the catalog is not loaded yet", api.Problem{
 	Status: http.StatusServiceUnavailable, Title: "The catalog is not ready yet. Please try again in a few minutes.",
 })
 
-// Searcher searches an index of a catalog. The zero value has none. It is safe for concurrent
-// use.
+// Searcher searches an index of the catalog. The zero value has no index. It is safe for
+// concurrent use.
 type Searcher struct {
 	current atomic.Pointer[index]
 
 	loading  sync.Mutex
-	revision int64 // of the store, that current has
+	revision int64 // of the store, for current
 }
 
-// Search finds products in the index of the last [Searcher.Load]. Words of four letters or more
-// may have one letter that is wrong, missing, or too many, or two neighbours in the wrong order,
-// if fewer products than wanted match without; words with digits may not, because 1000 is not
-// 2000. An error is an [*api.ArgumentError] for "query", "limit" or "filters", or [ErrNotLoaded]
-// before there is an index.
+// Search finds products in the index of the last [Searcher.Load]. If fewer products than Limit
+// match, Search allows one typing error in each word of four letters or more: one wrong,
+// missing or extra letter, or two swapped neighbors. It allows no error in words with digits,
+// because 1000 is not 2000.
+//
+// Search fails with an [*api.ArgumentError] for "query", "limit" or "filters", or with
+// [ErrNotLoaded] before the first Load.
 func (s *Searcher) Search(o SearchOptions) (Result, error) {
 	index := s.current.Load()
 	if index == nil {
@@ -68,11 +82,13 @@ func (s *Searcher) Search(o SearchOptions) (Result, error) {
 	return index.search(o)
 }
 
-// Load makes an index of all records of a store that are not gone, and makes it the current
-// one. Results count their age from the start of the store's last complete walk, or of the
-// newest if none is complete. If no record has changed since the last call, Load moves this
-// time only, so call it often, for one store. Before the first walk has stored a page the error
-// is [ErrNotLoaded]. Other errors are those of the store.
+// Load builds an index of all records of store that are not gone, and replaces the current
+// index. Results count their age from the start of the store's last complete walk, or of the
+// newest walk if none is complete. If no record has changed since the last call, Load only
+// updates this time, so you can call it often. Always use the same store.
+//
+// It fails with [ErrNotLoaded] before a walk has stored its first page, or with an error of
+// the store.
 func (s *Searcher) Load(ctx context.Context, store catalogstore.Store) error {
 	s.loading.Lock()
 	defer s.loading.Unlock()

@@ -43,7 +43,7 @@ func TestHandler(t *testing.T) {
 	for want, query := range map[string]url.Values{
 		`{"field":"q","reason":"is longer than 200 bytes"}`:  {"q": {strings.Repeat("a", 201)}},
 		`{"field":"limit","reason":"must be from 0 to 100"}`: {"limit": {"1000"}},
-		`{"field":"limit","reason":"is no number"}`:          {"limit": {"many"}},
+		`{"field":"limit","reason":"must be a number"}`:      {"limit": {"many"}},
 	} {
 		status, body = get(query)
 		assert.Equal(t, http.StatusBadRequest, status)

@@ -38,7 +38,7 @@ func TestSyncSkipsBadProducts(t *testing.T) {
 		assert.Equal(t, 3, walk.Skipped)
 		assert.False(t, walk.CompletedAt.IsZero())
 		assert.Len(t, stored(t, store, catalogstore.PresencePresent), 57)
-		assert.Contains(t, log.String(), `msg="products of the list were skipped" first_product_id="" first_reason="dispensary: product.id is empty" page=1 skipped=2`)
+		assert.Contains(t, log.String(), `msg="skipped products of the list" first_product_id="" first_reason="dispensary: product.id is empty" page=1 skipped=2`)
 		assert.Contains(t, log.String(), `first_product_id="a\x00b" first_reason="dispensary: product.id contains a NUL" page=4 skipped=1`)
 		assert.Equal(t, 2, bytes.Count(log.Bytes(), []byte("\n")), "a line for a page")
 		state, err := store.State(t.Context())
@@ -167,7 +167,7 @@ func TestSyncSkipsAttributesWithoutID(t *testing.T) {
 		require.NoError(t, err)
 		assert.Len(t, result.Hits, want)
 	}
-	assert.Contains(t, log.String(), `msg="an attribute of products was skipped" reason="no id"`)
+	assert.Contains(t, log.String(), `msg="skipped a product attribute" reason="no id"`)
 }
 
 func TestBrandWithoutIDPermitsNoProduct(t *testing.T) {

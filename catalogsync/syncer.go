@@ -15,73 +15,74 @@ import (
 	"github.com/dispensary-go/dispensary/internal/priority"
 )
 
-// SyncerConfig is what a [Syncer] is made of. Catalog and Store are required.
+// SyncerConfig configures a [Syncer]. Catalog and Store are required.
 type SyncerConfig struct {
-	// Catalog is what is read: the Catalog of a client with a token source. All who use the
-	// store see what the client's user sees, the custom dosages of a practitioner too.
+	// Catalog is the Catalog of a client with a token source. All users of the store see the
+	// data that the client's user sees, including the custom dosages of a practitioner.
 	Catalog catalog.Service
 
-	// Store is where the catalog is kept.
+	// Store contains the copy of the catalog.
 	Store catalogstore.Store
 
-	// Limiter is the budget: every request of the Syncer waits for it, for example for a
-	// ratelimit.Limiter. Nil means that they wait for nothing but what the client
-	// itself waits for.
+	// Limiter limits the requests of the Syncer, for example a ratelimit.Limiter. Each request
+	// waits for it. Nil means no wait beyond the limits of the client.
 	Limiter api.Limiter
 
-	// Prefetch is how many pages of the list are read at the same time, and held in memory;
-	// 0 and 1 mean one after the other.
+	// Prefetch is the number of pages to read concurrently and keep in memory. 0 and 1 mean
+	// one page at a time.
 	Prefetch int
 
-	// PageSize is how many products a page has; 0 means 100.
+	// PageSize is the number of products per page. 0 means 100.
 	PageSize int
 
-	// Filters reads after each walk the ingredients and allergens that products can be filtered
-	// by: a search for each of them. The search finds only products that the clinic may order;
-	// the others have none.
+	// Filters reads the ingredients and allergens of products after each walk, with one search
+	// for each ingredient and allergen. These searches find only products that the clinic may
+	// order, so other products have no ingredients and allergens.
 	Filters bool
 
-	// Details reads the details of all products once, one request each, when nothing else is
-	// to be read. Without it they are read for events.
+	// Details reads the details of each product once, with one request each, while there is
+	// nothing else to read. If it is false, details are read only for requested products, for
+	// example after an event.
 	Details bool
 
-	// Interval is the time from one walk to the next in [Syncer.Run]; 0 means an
-	// hour. What is in stock makes no event: it is as old as that.
+	// Interval is the time from the start of one walk to the next in [Syncer.Run]. 0 means one
+	// hour. Stock changes cause no event, so stock data can be as old as the interval.
 	Interval time.Duration
 
-	// OnProgress is called after each stored page by the goroutine that called Sync or Run.
+	// OnProgress is called after each stored page, by the goroutine that called Sync or Run.
+	// Nil is allowed.
 	OnProgress func(Progress)
 
 	// Logger logs failures in Run and skipped products. Nil logs nothing.
 	Logger *slog.Logger
 }
 
-// ErrTooManySkipped is the error of [Syncer.Sync] if more than a fifth of the products of the
-// list, and more than 10, have no usable id.
+// ErrTooManySkipped: more than a fifth of the products in the list, and more than 10, have no
+// usable id. It is returned by [Syncer.Sync].
 var ErrTooManySkipped = errors.New("catalogsync: too many products of the list have no usable id")
 
-// Progress is how far a call of [Syncer.Sync] is.
+// Progress is the progress of a call of [Syncer.Sync].
 type Progress struct {
-	Walk   catalogstore.Walk   // as it is stored
-	Counts catalogstore.Counts // of all pages that the call has read
+	Walk   catalogstore.Walk   // as stored
+	Counts catalogstore.Counts // of all pages stored by this call
 
-	Pages    int           // of the list, as it said last
-	Requests int           // that the call has made, for pages to come too
-	Elapsed  time.Duration // since the call began
+	Pages    int           // length of the list, according to its newest page
+	Requests int           // made by this call, including prefetched pages
+	Elapsed  time.Duration // since the start of the call
 }
 
 // Syncer keeps a copy of the catalog in a [catalogstore.Store]. It is safe for concurrent use.
 // Get it from [NewSyncer].
 type Syncer struct {
 	config SyncerConfig
-	wake   chan struct{} // has something when a request has come
+	wake   chan struct{} // signals a new request
 
-	fetching  sync.Mutex        // held while products are read one by one
-	postponed map[string]*retry // those that could not be read, by id
+	fetching  sync.Mutex        // locked while products are read one by one
+	postponed map[string]*retry // unreadable products, by id
 }
 
-// NewSyncer returns a syncer that has not begun. An error is an [*api.ArgumentError] or
-// [api.ArgumentErrors].
+// NewSyncer returns a syncer. Call [Syncer.Run] or [Syncer.Sync] to start it. An error is an
+// [*api.ArgumentError] or [api.ArgumentErrors].
 func NewSyncer(c SyncerConfig) (*Syncer, error) {
 	var wrong api.ArgumentErrors
 	refuse := func(field, reason string) {
@@ -110,30 +111,31 @@ func NewSyncer(c SyncerConfig) (*Syncer, error) {
 	return &Syncer{config: c, wake: make(chan struct{}, 1), postponed: map[string]*retry{}}, nil
 }
 
-// Sync reads the whole list once: it goes on with a walk that was interrupted less than a day
-// ago, or begins the next one. Pages are stored as they come, with how far the walk is, so
-// that a Sync that ends in any way, that of its process too, is continued by the next one.
+// Sync reads the whole list once. It continues a walk that was interrupted less than 24 hours
+// ago, or begins the next one. Each page is stored together with the progress of the walk. If
+// Sync ends early, even with its process, the next Sync continues the walk.
 //
-// The list may change meanwhile. Where it has become shorter from one page to the next a
-// product may have slipped between them, and the pages there are read again. A product that
-// the walk has not seen all the same is missing, and is found by the next walk. One that two
-// walks have not seen is read by its id: it is gone if the platform does not have it. For all
-// of that Sync makes at most a tenth more requests than the list has pages, or ten: what is
-// left stays missing until a later walk.
+// The list may change during the walk. If it becomes shorter from one page to the next, a
+// product may have slipped between them, so Sync reads these pages again. A product that the
+// walk still did not see becomes missing, and the next walk finds it. If two walks did not see
+// a product, Sync reads it by its id, and it is gone if the platform does not have it. For all
+// of this, Sync makes at most one extra request per ten pages, or 10 if that is more. The
+// remaining products stay missing until a later walk.
 //
-// A product without an id, or one that cannot be stored otherwise, is logged and skipped:
-// [catalogstore.Walk].Skipped. A stored product that the list shows in this way becomes missing, as it is
-// not recognized, but is gone only if the platform does not have it by its id.
+// Sync logs and skips a product that cannot be stored, for example because it has no id: see
+// [catalogstore.Walk].Skipped. If the list shows a stored product in this way, the product is
+// not recognized and becomes missing. It is gone only if the platform does not have its id.
 //
 // Errors:
 //
-//   - [catalogstore.ErrSyncing]: another call reads the list.
+//   - [catalogstore.ErrSyncing]: another call or process is reading the list.
 //   - [*api.IncompleteListError]: the list ended before its own count of products. The next
 //     Sync continues there.
 //   - [ErrTooManySkipped]: the walk changes no presence. The next Sync reads the whole list.
 //   - Errors of the store and of the API.
 //
-// Sync returns the walk as far as it came, also with an error.
+// Sync returns the progress of the walk, also with an error.
+//
 // API section: GET /catalog/products, GET /catalog/products/<id>.
 func (s *Syncer) Sync(ctx context.Context) (walk catalogstore.Walk, err error) {
 	ctx = priority.WithDefault(ctx, api.PriorityCatalog)
@@ -149,7 +151,7 @@ func (s *Syncer) Sync(ctx context.Context) (walk catalogstore.Walk, err error) {
 	return w.walk, err
 }
 
-// wait waits for the budget. What is read then begins to be read at the time it returns.
+// wait waits for the limiter. It returns the start time of the following request.
 func (s *Syncer) wait(ctx context.Context) (readAt time.Time, err error) {
 	if s.config.Limiter != nil {
 		err = s.config.Limiter.Wait(ctx)
@@ -157,8 +159,8 @@ func (s *Syncer) wait(ctx context.Context) (readAt time.Time, err error) {
 	return time.Now(), cmp.Or(err, ctx.Err())
 }
 
-// readAttributes stores the ingredients and allergens of products, as configured. It logs and
-// skips one without an id.
+// readAttributes stores the ingredients and allergens of products if Filters is set. It logs
+// and skips an ingredient or allergen without an id.
 func (s *Syncer) readAttributes(ctx context.Context) error {
 	if !s.config.Filters {
 		return nil
@@ -170,7 +172,7 @@ func (s *Syncer) readAttributes(ctx context.Context) error {
 	}
 	search := func(id string, o catalog.ProductSearchOptions, add func(*catalogstore.Attributes)) error {
 		if id == "" { // the search would find every product
-			s.config.Logger.LogAttrs(ctx, slog.LevelWarn, "an attribute of products was skipped", slog.String("reason", "no id"))
+			s.config.Logger.LogAttrs(ctx, slog.LevelWarn, "skipped a product attribute", slog.String("reason", "no id"))
 			return nil
 		}
 		return each(c.Products.Search(o).Pages(ctx), wait, func(p catalog.Product) error {
@@ -195,7 +197,7 @@ func (s *Syncer) readAttributes(ctx context.Context) error {
 	return s.config.Store.SaveAttributes(ctx, all)
 }
 
-// each calls a function for each item of a list, and waits before each of its requests.
+// each calls a function for each item of a list. It waits before each request.
 func each[T any](pages iter.Seq2[*api.Page[T], error], wait func() error, use func(T) error) error {
 	if err := wait(); err != nil {
 		return err

@@ -15,61 +15,60 @@ import (
 )
 
 const (
-	// maxWalkAge is the age from which an interrupted walk is not continued: what its first
-	// pages said is too old.
+	// maxWalkAge is the age from which an interrupted walk is not continued, because its first
+	// pages are too old.
 	maxWalkAge = 24 * time.Hour
 
-	// minExtra is how many requests more than pages a walk of a short list may make.
+	// minExtra is the number of extra requests allowed for a short list.
 	minExtra = 10
 
-	// minSkipped is the number of products that a walk of a short list may skip.
+	// minSkipped is the number of skipped products allowed for a short list.
 	minSkipped = 10
 )
 
 // walker is one call of [Syncer.Sync].
 //
-// Its pages are read at different times, and the list may have changed from one to the next.
-// What is known of that is the list's length, which each page says. If page i+1 was read of a
-// list that was no shorter than that of page i, no product that was there all the time is
-// between them: those before it are the same, or more. That holds whichever of the two was
-// read first. If it was shorter by n, up to n products that were after page i may be before
-// page i+1; so the walk goes back by n.
+// The product list can change between two page requests. The only evidence is the total that
+// each page reports. If the total of page i+1 is at least that of page i, no product listed
+// throughout can have slipped between the two pages, whichever of them was read first. If the
+// total is smaller by n, up to n products may have moved from after page i to before page i+1,
+// so the walk goes back by n products.
 //
-// That a product leaves and another one comes between two pages is not noticed, nor is a
-// product that changes its place. Another one is missing then at worst: it is gone only if the
-// platform does not have it by its id.
+// The walk cannot notice a removed product if another one is added between the same pages, or
+// a product that changes its position. At worst, another product becomes missing. It is gone
+// only if the platform does not have its id.
 type walker struct {
 	*Syncer
 	startedAt time.Time
-	walk      catalogstore.Walk // as it is stored
+	walk      catalogstore.Walk // as stored
 
-	before   int          // requests that the walk made before this call
+	before   int          // requests of this walk before this call
 	requests atomic.Int64 // of this call
 	counts   catalogstore.Counts
-	extra    int // requests that were made beside one for each page
+	extra    int // requests beyond one for each page
 
-	pages  map[int]chan listedPage // those that are read ahead, by number
-	newest atomic.Int64            // how long the list was when a page was read last
-	last   int                     // the number of the last page of the list
-	ended  time.Time               // when the last page that is stored had been read
+	pages  map[int]chan listedPage // prefetched pages, by number
+	newest atomic.Int64            // total of the page that was read last
+	last   int                     // number of the last page of the list
+	ended  time.Time               // time at which the last stored page had been read
 }
 
-// listedPage is a page of the list, and when its request began and ended.
+// listedPage is a page of the list. began and ended are the times of its request.
 type listedPage struct {
 	*api.Page[catalog.Product]
 	listed       []catalogstore.Listed // with different ids
 	repeated     int                   // products that the page shows again later
-	skipped      int                   // other products that are not in listed
+	skipped      int                   // other products not in listed
 	err          error
 	began, ended time.Time
 }
 
 func (p listedPage) total() int { return p.Meta.TotalCount }
 
-// elements is the number of products of the page, the unusable ones included.
+// elements returns the number of products on the page, including unusable ones.
 func (p listedPage) elements() int { return len(p.Items) + p.Omitted }
 
-// isLast reports whether the list has no page after the one with the number.
+// isLast reports whether page number is the last page of the list.
 func (p listedPage) isLast(number int) bool {
 	return p.Meta.NextPage == 0 && number >= p.Meta.TotalPages
 }
@@ -108,20 +107,20 @@ func (w *walker) begin(ctx context.Context) (resumed bool, err error) {
 	newest := state.Newest
 	if newest.CompletedAt.IsZero() && newest.Page > 0 && newest.Page*newest.PageSize < newest.Total && w.startedAt.Sub(newest.StartedAt) < maxWalkAge {
 		w.walk, w.before, w.last = newest, newest.Requests, ceil(newest.Total, newest.PageSize)
-		w.extra = max(0, newest.Requests-newest.Page) // a walk has one budget, however often it is interrupted
+		w.extra = max(0, newest.Requests-newest.Page) // an interrupted walk has one budget for all calls
 		return true, nil
 	}
 	w.walk, w.last = catalogstore.Walk{Generation: newest.Generation + 1, StartedAt: w.startedAt, PageSize: w.config.PageSize}, 1
 	return false, w.config.Store.Begin(ctx, w.walk)
 }
 
-// readPages reads and stores all pages from the first one, or from the last that is stored.
+// readPages reads and stores all pages, from the first or the last stored page on.
 func (w *walker) readPages(ctx context.Context, resumed bool) error {
 	var reading sync.WaitGroup
 	defer reading.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	seen, next := w.walk.Page, max(w.walk.Page, 1) // all products of the first pages, seen of them, have been
+	seen, next := w.walk.Page, max(w.walk.Page, 1) // number of first pages without an unseen product, and next page
 	for back := resumed; ; {
 		page := w.take(ctx, next, &reading)
 		if page.err != nil {
@@ -130,15 +129,15 @@ func (w *walker) readPages(ctx context.Context, resumed bool) error {
 		if shorter := w.walk.Total - page.total(); shorter > 0 && seen > 0 && w.mayReadMore() {
 			w.extra++
 			if page.began.Before(w.ended) && page.total() != int(w.newest.Load()) {
-				delete(w.pages, next) // it was read of an older list than the page before
+				delete(w.pages, next) // older than the page before
 				continue
 			}
 			seen = max(0, seen-ceil(shorter, w.walk.PageSize))
 			back, w.walk.Total, next = true, page.total(), min(next, seen+1)
 			continue
 		}
-		// Until a page shows that it follows what was seen, the walk is not further than
-		// the one before.
+		// If back is set, the page must first show that it follows the seen pages. Until then,
+		// the stored progress stays at the page before.
 		back = back && next > 1
 		counts, err := w.save(ctx, page, next, back)
 		if err != nil {
@@ -157,12 +156,12 @@ func (w *walker) readPages(ctx context.Context, resumed bool) error {
 	}
 }
 
-// mayReadMore says whether the walk may make a request beside one for each page.
+// mayReadMore reports whether the walk may make an extra request.
 func (w *walker) mayReadMore() bool { return w.extra < w.mostExtra() }
 
 func (w *walker) mostExtra() int { return max(minExtra, w.last/10) }
 
-// take returns a page, and begins to read those that follow it.
+// take returns a page, and starts to read the pages after it.
 func (w *walker) take(ctx context.Context, number int, reading *sync.WaitGroup) listedPage {
 	for ahead := number; ahead == number || ahead <= w.last && ahead < number+w.config.Prefetch; ahead++ {
 		if w.pages[ahead] == nil {
@@ -173,7 +172,7 @@ func (w *walker) take(ctx context.Context, number int, reading *sync.WaitGroup) 
 		}
 	}
 	page := <-w.pages[number]
-	w.pages[number] <- page // it may be taken again
+	w.pages[number] <- page // it may be needed again
 	return page
 }
 
@@ -188,7 +187,7 @@ func (w *walker) readPage(ctx context.Context, number, size int) (p listedPage) 
 		w.newest.Store(int64(p.Meta.TotalCount))
 	}
 	if p.err == nil {
-		p.listed, p.skipped = w.listed(ctx, p, number) // here, so that pages are encoded while others are stored
+		p.listed, p.skipped = w.listed(ctx, p, number) // here, to encode pages while others are stored
 		all := len(p.listed)
 		p.listed = lastOfEach(p.listed)
 		p.repeated = all - len(p.listed)
@@ -196,10 +195,10 @@ func (w *walker) readPage(ctx context.Context, number, size int) (p listedPage) 
 	return p
 }
 
-// listed returns the products of a page that a store can contain, and the number of the
-// others. It logs once, because a page may consist of them.
+// listed returns the products of a page that a store can contain, and the number of other
+// products. It logs once per page, because all its products may be unusable.
 func (w *walker) listed(ctx context.Context, p listedPage, number int) (listed []catalogstore.Listed, skipped int) {
-	var about []slog.Attr // of the first
+	var about []slog.Attr // the first unusable product
 	if skipped = p.Omitted; skipped > 0 {
 		about = append(about, slog.String("first_reason", "not an object"))
 	}
@@ -214,7 +213,7 @@ func (w *walker) listed(ctx context.Context, p listedPage, number int) (listed [
 		}
 	}
 	if skipped > 0 {
-		w.config.Logger.LogAttrs(ctx, slog.LevelWarn, "products of the list were skipped", append(about, slog.Int("page", number), slog.Int("skipped", skipped))...)
+		w.config.Logger.LogAttrs(ctx, slog.LevelWarn, "skipped products of the list", append(about, slog.Int("page", number), slog.Int("skipped", skipped))...)
 	}
 	return listed, skipped
 }
@@ -237,7 +236,7 @@ func lastOfEach(products []catalogstore.Listed) []catalogstore.Listed {
 	return of
 }
 
-// save stores a page, as read up to it or to the one before.
+// save stores a page. The stored progress is this page, or the page before if back is set.
 func (w *walker) save(ctx context.Context, page listedPage, number int, back bool) (catalogstore.Counts, error) {
 	walk := w.walk
 	walk.Page, walk.Total, walk.Requests = number, page.total(), w.before+int(w.requests.Load())
@@ -246,7 +245,7 @@ func (w *walker) save(ctx context.Context, page listedPage, number int, back boo
 		walk.Page--
 	}
 	if number == 1 && !page.isLast(number) && page.elements() > 0 {
-		walk.PageSize = min(walk.PageSize, page.elements()) // the platform gives no more
+		walk.PageSize = min(walk.PageSize, page.elements()) // the platform limits the page size
 	}
 	counts, err := w.config.Store.SavePage(ctx, walk, page.listed)
 	if err != nil {
@@ -265,8 +264,8 @@ func (w *walker) save(ctx context.Context, page listedPage, number int, back boo
 }
 
 // atEnd stores that the last page was read. It fails with an [*api.IncompleteListError] if the
-// list ended before its own count of products, as behind a search engine that serves the first
-// 10,000.
+// list ended before its own count of products, as behind a search engine that returns only the
+// first 10,000.
 func (w *walker) atEnd(ctx context.Context, page listedPage, number int) error {
 	if listed := (number-1)*w.walk.PageSize + page.elements(); listed < page.total() {
 		return fmt.Errorf("catalogsync: %w", &api.IncompleteListError{Read: listed, Total: page.total()})
@@ -279,15 +278,15 @@ func (w *walker) atEnd(ctx context.Context, page listedPage, number int) error {
 	return err
 }
 
-// confirm reads the products that the walk before did not see either by their ids, those that
-// were read longest ago first, and returns the ids of those that are no more. One that cannot
-// be read stays missing; after some in a row so do the rest.
+// confirm reads the products that this walk and the previous one did not see, by id and oldest
+// ReadAt first. It returns the ids that the platform does not have. An unreadable product
+// stays missing. After three consecutive failures, the remaining products do too.
 func (w *walker) confirm(ctx context.Context) (gone []string, err error) {
 	ids, err := w.config.Store.Unlisted(ctx, w.walk, max(0, w.mostExtra()-w.extra))
 	if err != nil {
 		return nil, err
 	}
-	failures := 0 // in a row
+	failures := 0 // consecutive
 	for _, id := range ids {
 		w.requests.Add(1)
 		switch err := w.fetch(ctx, id); {
@@ -313,5 +312,5 @@ func sum(a, b catalogstore.Counts) catalogstore.Counts {
 	}
 }
 
-// ceil is how many portions of a size hold n.
+// ceil returns the number of pages of a size for n products.
 func ceil(n, size int) int { return (n + size - 1) / max(size, 1) }
