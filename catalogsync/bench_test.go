@@ -11,9 +11,9 @@ import (
 	"github.com/dispensary-go/dispensary/internal/testkit/catalogtest"
 )
 
-// BenchmarkSearch types queries letter by letter. Its floor is what one writes by hand: a
-// look at every name for every letter, which finds neither errors nor accents. It reports
-// the median and the 99th percentile.
+// BenchmarkSearch types queries letter by letter. For comparison, it also scans every name for
+// every letter, without typing errors and accents. It reports the median and the 99th
+// percentile.
 func BenchmarkSearch(b *testing.B) {
 	for _, n := range []int{20_000, 200_000} {
 		entries := catalogtest.Products(n)
@@ -47,7 +47,7 @@ func scan(texts, words []string) (found int) {
 	return found
 }
 
-// BenchmarkLoad makes an index, and reports how much it keeps, in megabytes.
+// BenchmarkLoad builds an index and reports its size in megabytes.
 func BenchmarkLoad(b *testing.B) {
 	for _, n := range []int{20_000, 200_000} {
 		entries := catalogtest.Products(n)

@@ -22,15 +22,15 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// twoClinics is a platform of two clinics, of which only the second may order one of the
-// brands, with a client of each.
+// twoClinics returns a platform with two clinics and a client of each. Only the second clinic
+// may order one of the brands.
 func twoClinics(t *testing.T) (platform *dispensarytest.Server, clients []*dispensary.Client) {
 	t.Helper()
 	platform = dispensarytest.New(t, dispensarytest.WithInMemory(), dispensarytest.WithTuning(dispensarytest.Tuning{WorldSize: model.WorldSize{Clinics: 2, Patients: 1, Plans: 1, Orders: 1}}))
 	return platform, clientsOf(platform)
 }
 
-// clientsOf returns a client of each clinic, with a token of now.
+// clientsOf returns a client of each clinic, with a new token.
 func clientsOf(platform *dispensarytest.Server) (clients []*dispensary.Client) {
 	for _, clinic := range platform.Clinics.All() {
 		at := slices.IndexFunc(platform.Users(), func(u model.User) bool { return u.ClinicID == clinic.ID })
@@ -39,8 +39,8 @@ func clientsOf(platform *dispensarytest.Server) (clients []*dispensary.Client) {
 	return clients
 }
 
-// What a clinic finds is what the platform's own search finds for it.
-func TestPermittedBrandsAreThoseOfThePlatformsSearch(t *testing.T) {
+// With permitted brands, a search must find the same products as the platform's own search.
+func TestPermittedBrandsMatchPlatformSearch(t *testing.T) {
 	t.Parallel()
 	platform, clients := twoClinics(t)
 	var searcher catalogsync.Searcher
@@ -67,7 +67,7 @@ func TestPermittedBrandsAreThoseOfThePlatformsSearch(t *testing.T) {
 					assert.Equal(t, o.Permitted != nil, r.PermittedOnly)
 					return slices.ContainsFunc(r.Hits, func(h catalogsync.Hit) bool { return h.ProductID == product.ID })
 				}
-				assert.True(t, found(searcher.Search(o)), "by default all is shown")
+				assert.True(t, found(searcher.Search(o)), "all brands by default")
 				o.Permitted = permitted
 				assert.Equal(t, slices.Contains(want, product.ID), found(searcher.Search(o)), product.Name)
 			}
@@ -80,7 +80,7 @@ func TestPermittedBrandsAreThoseOfThePlatformsSearch(t *testing.T) {
 	assert.Less(t, hidden, len(platform.Products.All()), "hidden from one clinic only")
 }
 
-func TestBrandCache(t *testing.T) {
+func TestBrandCacheExpiresDaily(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		platform, clients := twoClinics(t)
@@ -96,12 +96,12 @@ func TestBrandCache(t *testing.T) {
 			})
 		}
 		callers.Wait()
-		assert.Len(t, platform.Journal.Requests("brands.list"), 2, "once for each clinic")
+		assert.Len(t, platform.Journal.Requests("brands.list"), 2, "one request per clinic")
 
 		time.Sleep(24 * time.Hour)
 		first, err := get(0)
 		require.NoError(t, err)
-		assert.Len(t, platform.Journal.Requests("brands.list"), 2, "as old as it may be")
+		assert.Len(t, platform.Journal.Requests("brands.list"), 2, "still valid after 24 hours")
 		result, err := newSearcher(t).Search(catalogsync.SearchOptions{Query: "zinc", Permitted: first})
 		require.NoError(t, err)
 		assert.Equal(t, 24*time.Hour, result.PermittedAge)
@@ -112,14 +112,14 @@ func TestBrandCache(t *testing.T) {
 		var refused *api.Error
 		require.ErrorAs(t, err, &refused)
 		second, err := get(0)
-		require.NoError(t, err, "it is tried again")
+		require.NoError(t, err, "retry after a failure")
 		assert.NotSame(t, first, second)
 		assert.Len(t, platform.Journal.Requests("brands.list"), 4)
 	})
 }
 
-// A caller who waits for another one's request gives up when its context ends.
-func TestBrandCacheWaits(t *testing.T) {
+// A caller that waits for the request of another caller must stop at the end of its context.
+func TestBrandCacheHonorsContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		platform, clients := twoClinics(t)
@@ -139,7 +139,7 @@ func TestBrandCacheWaits(t *testing.T) {
 	})
 }
 
-func TestBrandsRefuse(t *testing.T) {
+func TestBrandCacheRejectsBadArguments(t *testing.T) {
 	t.Parallel()
 	_, clients := twoClinics(t)
 	var cache catalogsync.BrandCache
@@ -149,7 +149,7 @@ func TestBrandsRefuse(t *testing.T) {
 	assert.EqualError(t, err, "dispensary: brands is empty")
 }
 
-func TestHandlerKeepsToTheBrandsOfAClinic(t *testing.T) {
+func TestHandlerAppliesPermittedBrands(t *testing.T) {
 	t.Parallel()
 	platform, clients := twoClinics(t)
 	var cache catalogsync.BrandCache

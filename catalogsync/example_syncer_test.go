@@ -12,8 +12,8 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// A copy of the catalog in a store, kept by walks and events; its changes go into the program's
-// own tables.
+// Copy the catalog into a store with walks and events, and copy its changes into your own
+// tables.
 func ExampleSyncer() {
 	platform, err := dispensarytest.Start()
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// A search for every letter that is typed, without a request; then the variant is read
-// again before it is prescribed.
+// Search for every typed letter without a request, then read the variant again before it is
+// prescribed.
 func Example() {
 	platform, err := dispensarytest.Start()
 	if err != nil {
@@ -57,7 +57,7 @@ func Example() {
 	// Quercetin & Bromelain is available
 }
 
-// Two clinics search one catalog: the second may order a brand that the first may not.
+// Two clinics search one catalog. The second may order a brand that the first may not.
 func ExampleBrandCache() {
 	platform, err := dispensarytest.Start(dispensarytest.WithTuning(dispensarytest.Tuning{WorldSize: model.WorldSize{Clinics: 2}}))
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 )
 
-// A list that ends before its own count completes no walk. The next Sync continues the walk
-// once the list is whole.
+// If a list ends before its own count, the walk must not complete. The next Sync must continue
+// the walk when the list is whole.
 func TestSyncReportsIncompleteList(t *testing.T) {
 	t.Parallel()
 	for _, cut := range []int{1, 10, 20, 45, 49} {
@@ -30,7 +30,7 @@ func TestSyncReportsIncompleteList(t *testing.T) {
 			state, err := store.State(t.Context())
 			require.NoError(t, err)
 			assert.Zero(t, state.Complete.Generation)
-			assert.Equal(t, cut, state.Records[catalogstore.PresencePresent], "its products are stored")
+			assert.Equal(t, cut, state.Records[catalogstore.PresencePresent], "the read products are stored")
 			list.cut = 0
 			assert.Equal(t, 50, mustSync(t, syncer).Total)
 			assert.Len(t, stored(t, store, catalogstore.PresencePresent), 50)

@@ -27,7 +27,7 @@ func productEvent(id string) events.ProductEvent {
 	return events.ProductEvent{Event: events.Event{Type: events.TypeProductUpdated}, Object: catalog.Product{ID: id}}
 }
 
-func TestEventsAreReadOnce(t *testing.T) {
+func TestRepeatedEventsCauseOneRead(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, catalogsync.SyncerConfig{})
 	product := f.platform.Products.All()[3]
@@ -37,23 +37,23 @@ func TestEventsAreReadOnce(t *testing.T) {
 	for _, id := range []string{product.ID, product.ID, "00000000-0000-4000-8000-000000000000", product.ID} {
 		require.NoError(t, f.syncer.HandleEvent(t.Context(), productEvent(id)))
 	}
-	assert.Empty(t, f.platform.Journal.Requests(), "an event reads nothing itself")
+	assert.Empty(t, f.platform.Journal.Requests(), "HandleEvent sends no request")
 	require.NoError(t, f.syncer.FetchRequested(t.Context()))
 	assert.Len(t, f.platform.Journal.Requests(), 2)
 	records := f.records(t)
-	require.Len(t, records, 1, "what the platform does not have is dropped")
+	require.Len(t, records, 1, "the unknown product is dropped")
 	assert.Equal(t, "<p>New</p>", records[product.ID].Product.DescriptionHTML)
 	assert.Len(t, records[product.ID].Product.Variants, len(product.VariantIDs))
 	require.NoError(t, f.syncer.FetchRequested(t.Context()))
-	assert.Len(t, f.platform.Journal.Requests(), 2, "nothing is requested any more")
+	assert.Len(t, f.platform.Journal.Requests(), 2, "no request is left")
 }
 
-// A request that comes while its product is read is answered by another reading.
-func TestEventWhileItsProductIsRead(t *testing.T) {
+// If a product is requested during its read, it must be read again.
+func TestEventDuringReadCausesAnotherRead(t *testing.T) {
 	t.Parallel()
 	list, store := newMovingList(1), catalogsync.NewMemoryStore()
 	syncer := list.syncer(t, store, catalogsync.SyncerConfig{})
-	require.NoError(t, store.Request(t.Context(), time.Now().Add(time.Hour), "p-00000")) // by a clock that is fast
+	require.NoError(t, store.Request(t.Context(), time.Now().Add(time.Hour), "p-00000")) // by a clock that is ahead
 	var once sync.Once
 	list.after = func(*http.Request) error {
 		once.Do(func() { assert.NoError(t, syncer.HandleEvent(t.Context(), productEvent("p-00000"))) })
@@ -63,7 +63,7 @@ func TestEventWhileItsProductIsRead(t *testing.T) {
 	assert.Equal(t, 2, list.requests())
 }
 
-func TestDetailsOfAll(t *testing.T) {
+func TestDetailsReadsEveryProductOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, catalogsync.SyncerConfig{Details: true})
 	f.sync(t)
@@ -82,24 +82,24 @@ func TestDetailsOfAll(t *testing.T) {
 	f.sync(t)
 	f.platform.Journal.Reset()
 	require.NoError(t, f.syncer.FetchRequested(t.Context()))
-	assert.Len(t, f.platform.Journal.Requests(), 1, "the list has changed one")
+	assert.Len(t, f.platform.Journal.Requests(), 1, "the list changed one product")
 	assert.Equal(t, "Renamed", f.records(t)[product.ID].Product.Name)
 	f.sync(t)
 	require.NoError(t, f.syncer.FetchRequested(t.Context()))
-	assert.Len(t, f.platform.Journal.Requests(), 2, "a list and nothing else: what lists and single products show is no change")
+	assert.Len(t, f.platform.Journal.Requests(), 2, "a list and nothing else: the shorter list product is no change")
 }
 
-// Run walks every hour, reads what is requested in between at once, and goes on after errors.
-func TestRun(t *testing.T) {
+// Run must walk every hour, read requested products at once, and continue after errors.
+func TestRunFollowsSchedule(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		list, store := newMovingList(30), catalogsync.NewMemoryStore()
 		syncer := list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 10})
-		var lists, singles times // when they were read
+		var lists, singles times // times of requests
 		var broken atomic.Bool
 		broken.Store(true)
 		pass := func(d time.Duration) {
-			time.Sleep(d) // of the test's own clock
+			time.Sleep(d) // in the time of synctest
 			synctest.Wait()
 		}
 		began := time.Now()
@@ -118,7 +118,7 @@ func TestRun(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- syncer.Run(ctx) }()
 		pass(35 * time.Second)
-		assert.Equal(t, []time.Duration{0, 10 * time.Second, 30 * time.Second}, lists.all(), "ten seconds after a failure, then longer")
+		assert.Equal(t, []time.Duration{0, 10 * time.Second, 30 * time.Second}, lists.all(), "retries after 10 s, then 20 s")
 		broken.Store(false)
 		pass(time.Hour)
 		assert.Equal(t, []time.Duration{70 * time.Second, 70 * time.Second, 70 * time.Second}, lists.all()[3:])
@@ -129,12 +129,12 @@ func TestRun(t *testing.T) {
 		pass(11 * time.Second)
 		assert.Len(t, singles.all(), 2)
 		pass(30 * time.Second)
-		assert.Len(t, lists.all(), 9, "an hour after the last walk began")
+		assert.Len(t, lists.all(), 9, "one hour after the start of the last walk")
 
 		unlock, err := store.Lock(ctx)
 		require.NoError(t, err)
 		pass(2 * time.Hour)
-		assert.Len(t, lists.all(), 9, "another one reads")
+		assert.Len(t, lists.all(), 9, "no walk while the store is locked")
 		require.NoError(t, unlock())
 		pass(11 * time.Second)
 		assert.Len(t, lists.all(), 12)
@@ -143,7 +143,7 @@ func TestRun(t *testing.T) {
 	})
 }
 
-// times are those of requests, since the test began.
+// times are the times of requests since the start of the test.
 type times struct {
 	mu   sync.Mutex
 	each []time.Duration
@@ -161,7 +161,7 @@ func (t *times) all() []time.Duration {
 	return slices.Clone(t.each)
 }
 
-func TestNewSyncerRefuses(t *testing.T) {
+func TestNewSyncerRejectsBadConfig(t *testing.T) {
 	t.Parallel()
 	_, err := catalogsync.NewSyncer(catalogsync.SyncerConfig{Prefetch: -1})
 	require.ErrorIs(t, err, api.ErrArgument)
@@ -170,7 +170,7 @@ func TestNewSyncerRefuses(t *testing.T) {
 	}
 }
 
-func TestLoad(t *testing.T) {
+func TestLoadFollowsStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		list, store := newMovingList(2_500), catalogsync.NewMemoryStore()
@@ -193,30 +193,30 @@ func TestLoad(t *testing.T) {
 		time.Sleep(time.Hour)
 		mustSync(t, syncer)
 		require.NoError(t, searcher.Load(t.Context(), feed))
-		assert.Equal(t, 2_500, feed.read, "nothing has changed")
+		assert.Equal(t, 2_500, feed.read, "no change, no read")
 		result, err = searcher.Search(catalogsync.SearchOptions{Query: "product p-02499"})
 		require.NoError(t, err)
-		assert.Zero(t, result.Age, "but it is younger")
+		assert.Zero(t, result.Age, "the index has the time of the new walk")
 		time.Sleep(time.Minute)
 		require.NoError(t, store.Begin(t.Context(), catalogstore.Walk{Generation: 3, StartedAt: time.Now()}))
 		require.NoError(t, searcher.Load(t.Context(), feed))
 		result, err = searcher.Search(catalogsync.SearchOptions{Query: "product p-02499"})
 		require.NoError(t, err)
-		assert.Equal(t, time.Minute, result.Age, "that of the complete walk")
+		assert.Equal(t, time.Minute, result.Age, "the age of the complete walk")
 
 		list.change(func(ids []string) []string { return append(ids[1:], "p-new") })
 		mustSync(t, syncer)
-		assert.Len(t, names(t, loaded(t, store), catalogsync.SearchOptions{Query: "product p-00000"}), 1, "it is missing only")
+		assert.Len(t, names(t, loaded(t, store), catalogsync.SearchOptions{Query: "product p-00000"}), 1, "a missing product is found")
 		time.Sleep(time.Second)
 		mustSync(t, syncer)
 		require.NoError(t, searcher.Load(t.Context(), feed))
-		assert.Equal(t, 2_500+2_501, feed.read, "and the product that is gone")
+		assert.Equal(t, 2_500+2_501, feed.read, "all records, including the gone product")
 		assert.Empty(t, names(t, &searcher, catalogsync.SearchOptions{Query: "product p-00000"}))
 	})
 }
 
-// An index of a part of the store does not replace the index of the whole one.
-func TestLoadFails(t *testing.T) {
+// An incomplete index must not replace a complete one.
+func TestFailedLoadKeepsIndex(t *testing.T) {
 	t.Parallel()
 	list, store := newMovingList(2_500), catalogsync.NewMemoryStore()
 	mustSync(t, list.syncer(t, store, catalogsync.SyncerConfig{}))
@@ -227,11 +227,11 @@ func TestLoadFails(t *testing.T) {
 	require.NoError(t, err)
 	feed.read, feed.most = 0, 1_000
 	require.ErrorIs(t, searcher.Load(t.Context(), feed), errBroken)
-	assert.Len(t, names(t, &searcher, catalogsync.SearchOptions{Query: "product p-00001"}), 1, "of the index before")
+	assert.Len(t, names(t, &searcher, catalogsync.SearchOptions{Query: "product p-00001"}), 1, "the previous index remains")
 }
 
-// A record that changes while the store is read comes twice.
-func TestLoadTakesLastOfAnID(t *testing.T) {
+// If a record changes during Load, the store returns it twice.
+func TestLoadUsesLastStateOfProduct(t *testing.T) {
 	t.Parallel()
 	list, store := newMovingList(1_500), catalogsync.NewMemoryStore()
 	mustSync(t, list.syncer(t, store, catalogsync.SyncerConfig{}))
@@ -248,7 +248,7 @@ func TestLoadTakesLastOfAnID(t *testing.T) {
 
 var errBroken = errors.New("the store is broken")
 
-// countedStore counts the records that are read, and fails after most of them; 0 is no limit.
+// countedStore counts the records read, and fails after most records. 0 means no limit.
 type countedStore struct {
 	catalogstore.Store
 	read, most int

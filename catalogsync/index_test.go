@@ -18,7 +18,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/testkit/testsize"
 )
 
-// entry is a product of the brand Äpfel & Söhne, or another, with a variant.
+// entry returns a product of the given brand with one variant.
 func entry(name, brand, sku, upc string) catalogstore.Record {
 	return catalogstore.Record{Product: catalog.Product{
 		ID: name, Name: name, Brand: catalog.BrandSummary{ID: brand, Name: brand, Prefix: "P" + brand[:2]},
@@ -26,7 +26,7 @@ func entry(name, brand, sku, upc string) catalogstore.Record {
 	}}
 }
 
-// storeOf returns a store that has records, without their presence and times.
+// storeOf returns a store with records. It ignores their presence and times.
 func storeOf(t testing.TB, records ...catalogstore.Record) catalogstore.Store {
 	t.Helper()
 	store, attributes := catalogsync.NewMemoryStore(), map[string]catalogstore.Attributes{}
@@ -44,7 +44,7 @@ func storeOf(t testing.TB, records ...catalogstore.Record) catalogstore.Store {
 	return store
 }
 
-// loaded returns a searcher of a store.
+// loaded returns a searcher with the index of a store.
 func loaded(t testing.TB, store catalogstore.Store) *catalogsync.Searcher {
 	t.Helper()
 	var x catalogsync.Searcher
@@ -67,7 +67,7 @@ func names(t testing.TB, x *catalogsync.Searcher, o catalogsync.SearchOptions) (
 	return found
 }
 
-func TestSearch(t *testing.T) {
+func TestSearchFindsProducts(t *testing.T) {
 	t.Parallel()
 	x := newSearcher(t,
 		entry("Magnesium Glycinate", "Kelp", "KLP-1001-90", "012345678905"),
@@ -92,10 +92,10 @@ func TestSearch(t *testing.T) {
 		"magnessium glyc":       {"Magnesium Glycinate"},
 		"glycinate mangesium":   {"Magnesium Glycinate"},
 		"magneisum":             {"Magnesium Glycinate", "Calm Magnesium Powder"},
-		"mxgxesium":             nil, // two errors
+		"mxgxesium":             nil, // two typing errors
 		"zin":                   {"Zinc 1000"},
-		"zxn":                   nil, // too short for an error
-		"zinc 1001":             nil, // a number is not taken for another
+		"zxn":                   nil, // too short for a typing error
+		"zinc 1001":             nil, // a number must match exactly
 		"klp-1002-30":           {"Calm Magnesium Powder"},
 		"KLP 1002":              {"Calm Magnesium Powder"},
 		"klp100230":             {"Calm Magnesium Powder"},
@@ -125,7 +125,7 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-func TestSearchFilters(t *testing.T) {
+func TestSearchAppliesFilters(t *testing.T) {
 	t.Parallel()
 	a, b := entry("Zinc A", "one", "", ""), entry("Zinc B", "two", "", "")
 	a.IngredientIDs, a.AllergenIDs = []string{"zinc", "oil"}, []string{"gluten-free"}
@@ -151,7 +151,7 @@ func TestSearchFilters(t *testing.T) {
 	}
 }
 
-func TestSearchShowsTheVariantOfTheCode(t *testing.T) {
+func TestSearchShowsVariantOfCode(t *testing.T) {
 	t.Parallel()
 	e := entry("Zinc", "one", "ONE-1-60", "111")
 	e.Product.Variants = []catalog.Variant{{ID: "large", SKU: "ONE-1-120", UPC: "222222", Status: catalog.StatusDiscontinued}, {ID: "v-Zinc", SKU: "ONE-1-60"}}
@@ -164,7 +164,7 @@ func TestSearchShowsTheVariantOfTheCode(t *testing.T) {
 	}
 }
 
-// A variant whose SKU repeats a word of the name is not the one to prescribe.
+// If a SKU repeats a word of the name, its variant must not replace the primary variant.
 func TestSearchShowsPrimaryVariantOfName(t *testing.T) {
 	t.Parallel()
 	e := entry("Magnesium Glycinate", "one", "KLP-60", "")
@@ -185,7 +185,7 @@ func TestSearchShowsPrimaryVariantOfName(t *testing.T) {
 	}
 }
 
-func TestSearchRefuses(t *testing.T) {
+func TestSearchRejectsBadOptions(t *testing.T) {
 	t.Parallel()
 	x := newSearcher(t)
 	for want, o := range map[string]catalogsync.SearchOptions{
@@ -203,9 +203,9 @@ func TestSearchRefuses(t *testing.T) {
 	require.ErrorIs(t, err, api.ErrArgument)
 }
 
-// What a person types leads to the product that they want, in a catalog where thousands
-// of names have the same words: in 98 of 100 queries of each kind it is among the first five.
-func TestSearchFindsWhatIsWanted(t *testing.T) {
+// The search must find the wanted product among the first five hits in 98 % of the queries of
+// each kind, although thousands of names share their words.
+func TestSearchFindsTypedProduct(t *testing.T) {
 	t.Parallel()
 	testsize.SkipUnderRace(t)
 	entries := catalogtest.Products(20_000)
@@ -221,12 +221,12 @@ func TestSearchFindsWhatIsWanted(t *testing.T) {
 	}
 	for kind, n := range asked {
 		t.Logf("%s: %d of %d found", kind, n-len(missed[kind]), n)
-		assert.LessOrEqual(t, len(missed[kind])*100, n*2, "%s: missed are %q", kind, missed[kind])
+		assert.LessOrEqual(t, len(missed[kind])*100, n*2, "%s: missed %q", kind, missed[kind])
 	}
 }
 
-// Searches at the same time do not disturb each other, nor those after them.
-func TestSearchAtTheSameTime(t *testing.T) {
+// Concurrent searches must not affect each other or later searches.
+func TestConcurrentSearchesAreIndependent(t *testing.T) {
 	t.Parallel()
 	entries := catalogtest.Products(500)
 	x := newSearcher(t, entries...)
@@ -245,7 +245,7 @@ func TestSearchAtTheSameTime(t *testing.T) {
 	}
 }
 
-// Whatever is typed, nothing panics, and what is found is what was asked for.
+// A search must not panic, and its hits must match the conditions.
 func FuzzSearch(f *testing.F) {
 	entries := append(catalogtest.Products(50), entry("Ä-1 ’x' Ωß", "ﬁ", "--", "é"))
 	x := newSearcher(f, entries...)

@@ -8,7 +8,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/testkit/catalogstoretest"
 )
 
-func TestMemoryStore(t *testing.T) {
+func TestMemoryStoreConforms(t *testing.T) {
 	t.Parallel()
 	catalogstoretest.Run(t, func(*testing.T) func() catalogstore.Store {
 		store := catalogsync.NewMemoryStore()

@@ -24,10 +24,10 @@ import (
 	"github.com/dispensary-go/dispensary/internal/testkit/testsize"
 )
 
-// TestModel plays random worlds: products come, change and leave at any moment of a sync,
-// events are lost, doubled and late, requests fail, and syncs are cancelled. On the way no
-// product that the platform has is gone. After one walk without disturbance, and what is
-// requested, the store and the index are what the platform has.
+// TestModel plays random worlds. Products are added, changed and removed at any moment of a
+// sync. Events are lost, repeated and late, requests fail, and syncs are canceled. During all
+// of this, no product of the platform may be gone. After one undisturbed walk and a read of
+// the requested products, the store and the index must match the platform.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	testsize.SkipUnderRace(t)
@@ -50,7 +50,7 @@ type world struct {
 	mu        sync.Mutex
 	random    *rand.Rand
 	late      []events.ProductEvent
-	unknown   map[string]bool // products that changed where no list shows it, with an event that was lost
+	unknown   map[string]bool // products with a change hidden from lists whose event was lost
 	disturbed bool
 	cancel    context.CancelFunc
 }
@@ -88,13 +88,13 @@ func (w *world) play() {
 	quiet := time.Now()
 	walk, err := w.syncer.Sync(ctx)
 	require.NoError(w.t, err)
-	if walk.StartedAt.Before(quiet) { // its first pages were read before
+	if walk.StartedAt.Before(quiet) { // its first pages are older
 		_, err = w.syncer.Sync(ctx)
 		require.NoError(w.t, err)
 	}
 	require.NoError(w.t, w.syncer.FetchRequested(ctx))
 	w.equal()
-	for range 10 { // what was removed is confirmed, ten a walk
+	for range 10 { // confirms removed products, ten per walk
 		time.Sleep(time.Second)
 		_, err = w.syncer.Sync(ctx)
 		require.NoError(w.t, err)
@@ -106,7 +106,7 @@ func (w *world) play() {
 	w.equal()
 }
 
-// RoundTrip takes its time on both ways, in which the world changes.
+// RoundTrip waits before and after each request, and the world changes during these waits.
 func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := w.disturb(); err != nil {
 		return nil, err
@@ -148,13 +148,13 @@ func (w *world) disturb() error {
 	return nil
 }
 
-// change changes the platform, which makes an event, unless a product leaves.
+// change changes the platform. All changes except a removal create an event.
 func (w *world) change() {
 	all := w.platform.Products.All()
 	p := all[w.random.IntN(len(all))]
 	var e model.Event
 	var err error
-	hidden := false // no list shows it
+	hidden := false // hidden from lists
 	switch w.random.IntN(6) {
 	case 0:
 		p, e, err = w.platform.Products.Create(model.ProductCreate{Variants: make([]model.VariantCreate, 1+w.random.IntN(3))})
@@ -208,7 +208,7 @@ func (w *world) noneIsGone() {
 	}
 }
 
-// equal compares the store and its index with what the platform answers.
+// equal compares the store and its index with the platform.
 func (w *world) equal() {
 	ctx, records, there := w.t.Context(), w.records(), map[string]bool{}
 	var searcher catalogsync.Searcher

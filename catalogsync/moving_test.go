@@ -23,22 +23,22 @@ import (
 	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 )
 
-// movingList is a platform whose list of products a test changes while it is read. Products
-// may come anywhere in it, which those of dispensarytest do not.
+// movingList is a platform with a product list that a test changes during the read. Unlike
+// dispensarytest, it can add products anywhere in the list.
 type movingList struct {
 	mu      sync.Mutex
 	ids     []string
-	largest int                    // page; 0 means any
-	blank   bool                   // single products are answered without any member
-	spoil   func(*catalog.Product) // of a page
-	nulls   []string               // products that pages show as null
-	hidden  []string               // products that only their ids find
-	cut     int                    // products that pages serve, of those that they count; 0 means all
+	largest int                    // page size, 0 means any
+	blank   bool                   // return single products without fields
+	spoil   func(*catalog.Product) // changes products of pages
+	nulls   []string               // products shown as null on pages
+	hidden  []string               // products outside the list, but found by id
+	cut     int                    // number of listed products that pages contain, 0 means all
 	lists   int                    // requests
 	singles int
 
-	// before and after are called before a request is answered and before its answer comes
-	// back; an error is that of the request.
+	// before and after are called before a request is handled and before its response is
+	// returned. The request fails with their error.
 	before, after func(r *http.Request) error
 }
 
@@ -79,8 +79,8 @@ func (s staticToken) Token(context.Context) (api.AccessToken, error) {
 	return api.AccessToken(s), nil
 }
 
-// hideFromList takes products from the list, which their ids still find, and returns those
-// that it has hidden before.
+// hideFromList removes products from the list, but not from reads by id. It returns the
+// previously hidden products to the list.
 func (m *movingList) hideFromList(ids []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/dispensary-go/dispensary/catalogsync"
 )
 
-func TestHandler(t *testing.T) {
+func TestHandlerServesSearches(t *testing.T) {
 	t.Parallel()
 	var searcher catalogsync.Searcher
 	get := func(query url.Values) (int, string) {

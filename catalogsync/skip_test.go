@@ -18,7 +18,7 @@ import (
 	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 )
 
-// renamed returns a function that gives products other ids.
+// renamed returns a function that changes the ids of products.
 func renamed(ids map[string]string) func(*catalog.Product) {
 	return func(p *catalog.Product) {
 		if id, is := ids[p.ID]; is {
@@ -40,7 +40,7 @@ func TestSyncSkipsBadProducts(t *testing.T) {
 		assert.Len(t, stored(t, store, catalogstore.PresencePresent), 57)
 		assert.Contains(t, log.String(), `msg="skipped products of the list" first_product_id="" first_reason="dispensary: product.id is empty" page=1 skipped=2`)
 		assert.Contains(t, log.String(), `first_product_id="a\x00b" first_reason="dispensary: product.id contains a NUL" page=4 skipped=1`)
-		assert.Equal(t, 2, bytes.Count(log.Bytes(), []byte("\n")), "a line for a page")
+		assert.Equal(t, 2, bytes.Count(log.Bytes(), []byte("\n")), "one line per page")
 		state, err := store.State(t.Context())
 		require.NoError(t, err)
 		assert.Equal(t, 3, state.Complete.Skipped)
@@ -78,9 +78,9 @@ func TestSyncSavesLastOfRepeatedProducts(t *testing.T) {
 	assert.Equal(t, "The last", record.Product.Name)
 }
 
-// A product that the list shows without its id is missing, but the platform has it: it never
-// becomes gone, and a search finds it.
-func TestSyncKeepsProductThatLostItsID(t *testing.T) {
+// If the list shows a product without its id, the product becomes missing. It must never be
+// gone, because the platform has it, and a search must find it.
+func TestSyncKeepsProductWithoutID(t *testing.T) {
 	t.Parallel()
 	list, store := newMovingList(30), catalogsync.NewMemoryStore()
 	syncer := list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 10})
@@ -124,7 +124,7 @@ func TestHandleEventSkipsBadID(t *testing.T) {
 	assert.Empty(t, requested)
 }
 
-// Elements that are not objects count as products of the list, on each page.
+// Elements that are not objects must count as products of the list.
 func TestSyncSkipsElementsWithoutProduct(t *testing.T) {
 	t.Parallel()
 	for _, at := range []string{"p-00000", "p-00009", "p-00025", "p-00049"} {
@@ -136,7 +136,7 @@ func TestSyncSkipsElementsWithoutProduct(t *testing.T) {
 	}
 }
 
-// bodies is a platform that responds with the body of the last part of a path.
+// bodies is a platform with response bodies, by the last part of the path.
 type bodies map[string]string
 
 func (b bodies) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -15,7 +15,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// fixture is a platform whose catalog is kept in a store.
+// fixture is a platform and a store with its catalog.
 type fixture struct {
 	platform *dispensarytest.Server
 	store    catalogstore.Store
@@ -50,7 +50,7 @@ func (f *fixture) records(t *testing.T) map[string]catalogstore.Record {
 	return byID
 }
 
-func TestSync(t *testing.T) {
+func TestSyncStoresWholeCatalog(t *testing.T) {
 	t.Parallel()
 	var seen []catalogsync.Progress
 	f := newFixture(t, catalogsync.SyncerConfig{PageSize: 7, Prefetch: 3, Filters: true, OnProgress: func(p catalogsync.Progress) { seen = append(seen, p) }})
@@ -73,7 +73,7 @@ func TestSync(t *testing.T) {
 		r := records[p.ID]
 		assert.Equal(t, p.Name, r.Product.Name)
 		assert.Equal(t, catalogstore.PresencePresent, r.Presence)
-		if len(r.IngredientIDs) > 0 { // a search finds what the clinic may order
+		if len(r.IngredientIDs) > 0 { // a search finds only permitted products
 			assert.ElementsMatch(t, p.IngredientIDs, r.IngredientIDs, p.Name)
 			assert.ElementsMatch(t, p.AllergenIDs, r.AllergenIDs, p.Name)
 			attributed++
@@ -85,10 +85,10 @@ func TestSync(t *testing.T) {
 	walk = f.sync(t)
 	assert.EqualValues(t, 2, walk.Generation)
 	assert.NotEqual(t, revision, walk)
-	assert.Equal(t, records, f.recordsRead(t, records), "nothing has changed but when it was read")
+	assert.Equal(t, records, f.recordsRead(t, records), "only the read times changed")
 }
 
-func TestSyncReportsAttributesThatFail(t *testing.T) {
+func TestSyncReportsFailedAttributes(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, catalogsync.SyncerConfig{Filters: true})
 	for _, operation := range []string{"products.search", "ingredients.list", "allergens.list"} {
@@ -98,7 +98,7 @@ func TestSyncReportsAttributesThatFail(t *testing.T) {
 	}
 }
 
-// recordsRead are the records, with the times of others.
+// recordsRead returns the records with the read times of others.
 func (f *fixture) recordsRead(t *testing.T, others map[string]catalogstore.Record) map[string]catalogstore.Record {
 	t.Helper()
 	records := f.records(t)

@@ -19,8 +19,7 @@ func named(t testing.TB, names ...string) *catalogsync.Searcher {
 	return newSearcher(t, entries...)
 }
 
-// Each name is found by each spelling that people type for it, and by each beginning of that
-// spelling.
+// Each spelling of a name, and each beginning of it, must find the product.
 func TestSearchFindsOtherSpellings(t *testing.T) {
 	t.Parallel()
 	spellings := map[string][]string{
@@ -72,7 +71,8 @@ func TestSearchKeepsNumbersApart(t *testing.T) {
 	}
 }
 
-// Spellings of a whole word rank alike, so that the order is by popularity.
+// All spellings of a whole word must have the same rank, so that the length of the name
+// decides.
 func TestSearchRanksSpellingsAlike(t *testing.T) {
 	t.Parallel()
 	x := named(t, "Vitamin B12 Plus", "Vitamin B-12", "Vitamin B 12 Max", "Vitamin B₁₂ Mini", "Vitamin B120")
@@ -80,8 +80,8 @@ func TestSearchRanksSpellingsAlike(t *testing.T) {
 		names(t, x, catalogsync.SearchOptions{Query: "b12"}))
 }
 
-// A long name takes room in proportion to its length.
-func TestNewIndexTakesLongNames(t *testing.T) {
+// The memory for a long name must be proportional to its length.
+func TestIndexAcceptsLongNames(t *testing.T) {
 	t.Parallel()
 	x := named(t, strings.Repeat("b c ", 50_000), strings.Repeat("a", 200_000))
 	assert.Len(t, names(t, x, catalogsync.SearchOptions{Query: strings.Repeat("bc", 100)}), 1)

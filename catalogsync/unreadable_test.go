@@ -16,7 +16,7 @@ import (
 	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 )
 
-// refuse makes requests for single products fail: those that match one of the ids.
+// refuse makes requests for single products fail if their id begins with one of ids.
 func (m *movingList) refuse(ids ...string) {
 	m.before = func(r *http.Request) error {
 		for _, id := range ids {
@@ -28,8 +28,8 @@ func (m *movingList) refuse(ids ...string) {
 	}
 }
 
-// A product that cannot be read by itself does not hold up those that are requested after it.
-func TestFetchRequestedPassesOverWhatCannotBeRead(t *testing.T) {
+// An unreadable product must not block the products requested after it.
+func TestFetchRequestedSkipsUnreadableProduct(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		list, store := newMovingList(4), catalogsync.NewMemoryStore()
@@ -43,12 +43,12 @@ func TestFetchRequestedPassesOverWhatCannotBeRead(t *testing.T) {
 		requested, err := store.Requested(t.Context(), 10)
 		require.NoError(t, err)
 		require.Len(t, requested, 1)
-		assert.Equal(t, "p-00001", requested[0].ProductID, "it stays requested")
+		assert.Equal(t, "p-00001", requested[0].ProductID, "the request stays")
 		state, err := store.State(t.Context())
 		require.NoError(t, err)
-		assert.Equal(t, 3, state.Detailed, "the others are read, also the one that no event named")
+		assert.Equal(t, 3, state.Detailed, "the other products are read, also the unrequested one")
 
-		require.ErrorIs(t, syncer.FetchRequested(t.Context()), assert.AnError, "it is tried again")
+		require.ErrorIs(t, syncer.FetchRequested(t.Context()), assert.AnError, "FetchRequested retries at once")
 		list.refuse()
 		require.NoError(t, syncer.FetchRequested(t.Context()))
 		requested, err = store.Requested(t.Context(), 10)
@@ -57,8 +57,8 @@ func TestFetchRequestedPassesOverWhatCannotBeRead(t *testing.T) {
 	})
 }
 
-// Where nothing can be read FetchRequested does not try every product.
-func TestFetchRequestedEndsWhereNothingCanBeRead(t *testing.T) {
+// If no product can be read, FetchRequested must stop early.
+func TestFetchRequestedStopsAfterThreeFailures(t *testing.T) {
 	t.Parallel()
 	list, store := newMovingList(10), catalogsync.NewMemoryStore()
 	failures := 0
@@ -72,8 +72,8 @@ func TestFetchRequestedEndsWhereNothingCanBeRead(t *testing.T) {
 	assert.Len(t, requested, 10)
 }
 
-// Events are read at once, whatever could not be read before.
-func TestRunPassesOverWhatCannotBeRead(t *testing.T) {
+// Earlier failures must not delay the product of a new event.
+func TestRunPostponesUnreadableProduct(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		list, store := newMovingList(4), catalogsync.NewMemoryStore()
@@ -83,9 +83,9 @@ func TestRunPassesOverWhatCannotBeRead(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- syncer.Run(ctx) }()
 		require.NoError(t, syncer.HandleEvent(ctx, productEvent("p-00001")))
-		time.Sleep(30 * time.Minute) // of the test's own clock
+		time.Sleep(30 * time.Minute) // in the time of synctest
 		synctest.Wait()
-		assert.Less(t, list.requests(), 2+20, "it is tried later and later")
+		assert.Less(t, list.requests(), 2+20, "the wait between retries grows")
 		require.NoError(t, syncer.HandleEvent(ctx, productEvent("p-00002")))
 		synctest.Wait()
 		record, err := store.Get(ctx, "p-00002")
@@ -96,9 +96,8 @@ func TestRunPassesOverWhatCannotBeRead(t *testing.T) {
 	})
 }
 
-// A walk is complete although a product that it did not see cannot be read by its id; that
-// product stays missing.
-func TestSyncPassesOverWhatCannotBeRead(t *testing.T) {
+// An unreadable product must stay missing, and the walk must still complete.
+func TestSyncKeepsUnreadableProductMissing(t *testing.T) {
 	t.Parallel()
 	list, store := newMovingList(30), catalogsync.NewMemoryStore()
 	syncer := list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 10})
@@ -117,8 +116,7 @@ func TestSyncPassesOverWhatCannotBeRead(t *testing.T) {
 	}
 }
 
-// A single product without an id is not stored: the catalog stays searchable, and the product
-// requested.
+// A single product without an id must not be stored. The request must stay.
 func TestProductWithoutIDIsNotStored(t *testing.T) {
 	t.Parallel()
 	list, store := newMovingList(3), catalogsync.NewMemoryStore()

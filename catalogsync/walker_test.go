@@ -23,7 +23,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/testkit/testsize"
 )
 
-// stored are the ids of the records of a presence, in order.
+// stored returns the sorted ids of the records with a presence.
 func stored(t testing.TB, store catalogstore.Store, presence catalogstore.Presence) (ids []string) {
 	t.Helper()
 	records, err := store.Changes(t.Context(), 0, 1_000_000)
@@ -44,7 +44,7 @@ func mustSync(t testing.TB, s *catalogsync.Syncer) catalogstore.Walk {
 	return walk
 }
 
-// onRequest calls a function before the nth request for a list is answered.
+// onRequest calls act before the response to the nth list request.
 func onRequest(n int, act func()) func(*http.Request) error {
 	var mu sync.Mutex
 	return func(r *http.Request) error {
@@ -65,14 +65,14 @@ func TestWalkGoesBackWhenProductsSlip(t *testing.T) {
 		change func([]string) []string
 		extra  int
 	}{
-		"one leaves":               {func(ids []string) []string { return ids[1:] }, 1},
-		"a page leaves":            {func(ids []string) []string { return ids[10:] }, 2}, // nothing that was seen is left on the page before
-		"three pages leave":        {func(ids []string) []string { return ids[30:] }, 4},
-		"those at the end leave":   {func(ids []string) []string { return ids[:90] }, 2},
-		"one comes":                {func(ids []string) []string { return append([]string{"new"}, ids...) }, 0},
-		"many come":                {func(ids []string) []string { return append(newMovingList(1000).ids[900:], ids...) }, 10},
-		"all but one leave":        {func(ids []string) []string { return ids[99:] }, 4},
-		"all leave, and others do": {func(ids []string) []string { return newMovingList(120).ids[110:] }, 4},
+		"one removed":            {func(ids []string) []string { return ids[1:] }, 1},
+		"a page removed":         {func(ids []string) []string { return ids[10:] }, 2}, // no seen product is left on the page before
+		"three pages removed":    {func(ids []string) []string { return ids[30:] }, 4},
+		"the end removed":        {func(ids []string) []string { return ids[:90] }, 2},
+		"one added":              {func(ids []string) []string { return append([]string{"new"}, ids...) }, 0},
+		"many added":             {func(ids []string) []string { return append(newMovingList(1000).ids[900:], ids...) }, 10},
+		"all but one removed":    {func(ids []string) []string { return ids[99:] }, 4},
+		"all replaced by others": {func(ids []string) []string { return newMovingList(120).ids[110:] }, 4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -88,15 +88,15 @@ func TestWalkGoesBackWhenProductsSlip(t *testing.T) {
 			missing := stored(t, store, catalogstore.PresenceMissing)
 			assert.Empty(t, stored(t, store, catalogstore.PresenceGone))
 			for _, id := range list.all() {
-				assert.NotContains(t, missing, id, "it was there all the time")
+				assert.NotContains(t, missing, id, "the product stayed in the list")
 			}
 		})
 	}
 }
 
-// Pages that are read at the same time are read in any order: the list may have been longer
-// for the one before.
-func TestWalkNoticesPagesReadInAnotherOrder(t *testing.T) {
+// Concurrent requests for pages can be served in any order, so an earlier page can come from a
+// later list.
+func TestWalkNoticesUnorderedPages(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		list, store := newMovingList(100), catalogsync.NewMemoryStore()
@@ -121,18 +121,18 @@ func TestWalkNoticesPagesReadInAnotherOrder(t *testing.T) {
 	})
 }
 
-func TestWalkMakesTheMostOfSmallPages(t *testing.T) {
+func TestWalkAdoptsSmallerPageSize(t *testing.T) {
 	t.Parallel()
 	list, store := newMovingList(100), catalogsync.NewMemoryStore()
 	list.largest = 7
 	walk := mustSync(t, list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 50, Prefetch: 3}))
-	assert.Equal(t, 7, walk.PageSize, "the platform gives no more")
+	assert.Equal(t, 7, walk.PageSize, "the limit of the platform")
 	assert.Equal(t, 15, walk.Requests)
 	assert.Len(t, stored(t, store, catalogstore.PresencePresent), 100)
 }
 
-// A walk that is interrupted after any request goes on where it was, and reads one page again.
-func TestSyncResumes(t *testing.T) {
+// A walk interrupted at any request must resume and read only one page again.
+func TestInterruptedSyncResumes(t *testing.T) {
 	t.Parallel()
 	for cut := 1; cut <= 11; cut++ {
 		list, store := newMovingList(100), catalogsync.NewMemoryStore()
@@ -157,8 +157,9 @@ func TestSyncResumes(t *testing.T) {
 	}
 }
 
-// While no sync runs, so much may leave that what comes next has moved before the last page.
-func TestSyncResumesAfterTheListMoved(t *testing.T) {
+// Between two syncs, so many products may leave that unseen products move before the last
+// stored page.
+func TestSyncResumesAfterListChanged(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ leave, come int }{{3, 0}, {3, 3}, {25, 0}, {25, 25}, {0, 30}, {60, 60}, {75, 0}} {
 		list, store := newMovingList(100), catalogsync.NewMemoryStore()
@@ -178,7 +179,7 @@ func TestSyncResumesAfterTheListMoved(t *testing.T) {
 	}
 }
 
-func TestSyncDoesNotContinueAWalkOfYesterday(t *testing.T) {
+func TestSyncReplacesWalkAfterOneDay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		list, store := newMovingList(100), catalogsync.NewMemoryStore()
@@ -194,7 +195,8 @@ func TestSyncDoesNotContinueAWalkOfYesterday(t *testing.T) {
 	})
 }
 
-// A list that hides products takes none away that the platform has by its id. An empty list is one.
+// A product hidden from the list, even from an empty list, must never be gone if the platform
+// has its id.
 func TestHiddenProductsAreNeverGone(t *testing.T) {
 	t.Parallel()
 	list, store := newMovingList(100), catalogsync.NewMemoryStore()
@@ -212,9 +214,9 @@ func TestHiddenProductsAreNeverGone(t *testing.T) {
 	assert.Equal(t, whole, stored(t, store, catalogstore.PresencePresent))
 }
 
-// What two walks have not seen is gone once the platform does not have it, ten of them a walk
-// if the list is short.
-func TestGoneIsConfirmed(t *testing.T) {
+// A product that two walks did not see is gone if the platform does not have its id. For a
+// short list, a walk checks up to ten products.
+func TestSyncConfirmsGoneProductsByID(t *testing.T) {
 	t.Parallel()
 	list, store := newMovingList(100), catalogsync.NewMemoryStore()
 	syncer := list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 10})
@@ -223,7 +225,7 @@ func TestGoneIsConfirmed(t *testing.T) {
 	hidden := whole[:12]
 	list.change(func(ids []string) []string { return ids[15:] })
 	assert.Equal(t, 15, mustSync(t, syncer).Missing)
-	list.before = func(r *http.Request) error { // the list hides products that are there
+	list.before = func(r *http.Request) error { // the list hides existing products
 		single := strings.Contains(r.URL.Path, "/products/")
 		list.change(func([]string) []string {
 			if single {
@@ -241,10 +243,10 @@ func TestGoneIsConfirmed(t *testing.T) {
 	}
 	assert.Equal(t, 3, gone)
 	assert.Equal(t, whole[12:15], stored(t, store, catalogstore.PresenceGone))
-	assert.Equal(t, hidden, stored(t, store, catalogstore.PresenceMissing), "the platform has them")
+	assert.Equal(t, hidden, stored(t, store, catalogstore.PresenceMissing), "the platform has their ids")
 }
 
-func TestTwoSyncsAtOnce(t *testing.T) {
+func TestConcurrentSyncIsRejected(t *testing.T) {
 	t.Parallel()
 	list, store := newMovingList(100), catalogsync.NewMemoryStore()
 	syncer := list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 10})
@@ -260,7 +262,7 @@ func TestTwoSyncsAtOnce(t *testing.T) {
 	require.NoError(t, other.FetchRequested(t.Context()))
 }
 
-// limiter counts, and lets no more than a number pass.
+// limiter counts calls and rejects them after most.
 type limiter struct {
 	passed, most int
 	priority     api.Priority // of the last request
@@ -269,31 +271,31 @@ type limiter struct {
 func (l *limiter) Wait(ctx context.Context) error {
 	l.priority = priority.Of(ctx)
 	if l.passed == l.most {
-		return errors.New("the budget is spent")
+		return errors.New("the limit is reached")
 	}
 	l.passed++
 	return nil
 }
 
-func TestBudget(t *testing.T) {
+func TestLimiterCoversEveryRequest(t *testing.T) {
 	t.Parallel()
 	list, store := newMovingList(100), catalogsync.NewMemoryStore()
 	budget := &limiter{most: 6}
 	syncer := list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 10, Limiter: budget})
 	_, err := syncer.Sync(t.Context())
-	require.EqualError(t, err, "the budget is spent")
+	require.EqualError(t, err, "the limit is reached")
 	assert.Equal(t, 6, list.requests())
 	budget.most = 12
 	mustSync(t, syncer)
 	assert.Equal(t, 11, list.requests())
 	assert.Equal(t, api.PriorityCatalog, budget.priority)
 	require.NoError(t, store.Request(t.Context(), time.Now(), "p-00001", "p-00002"))
-	require.EqualError(t, syncer.FetchRequested(t.Context()), "the budget is spent")
+	require.EqualError(t, syncer.FetchRequested(t.Context()), "the limit is reached")
 	assert.Equal(t, 12, list.requests())
 }
 
-// Pages that are read ahead take the time of those that are not, by their number.
-func TestPrefetch(t *testing.T) {
+// With eight prefetched pages, a walk must take at most a sixth of the time.
+func TestPrefetchShortensWalk(t *testing.T) {
 	t.Parallel()
 	took := func(prefetch int) (took time.Duration) {
 		synctest.Test(t, func(t *testing.T) {
@@ -312,20 +314,20 @@ func TestPrefetch(t *testing.T) {
 	assert.LessOrEqual(t, ahead, sequential/6)
 }
 
-// Whatever happens to the list, a product that is there all the time is never gone; and where
-// products only leave, or only come, a walk that has requests to spare misses none of those.
-func TestWalkOfAListThatMoves(t *testing.T) {
+// A product that stays in the list must never be gone. If products are only added or only
+// removed, a walk with spare requests must see all of them.
+func TestWalkSurvivesChangingList(t *testing.T) {
 	t.Parallel()
 	testsize.SkipUnderRace(t)
 	for seed := range testsize.Of(60, 3000) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) { walkOfAListThatMoves(t, uint64(seed)) })
+			synctest.Test(t, func(t *testing.T) { walkChangingList(t, uint64(seed)) })
 		})
 	}
 }
 
-func walkOfAListThatMoves(t *testing.T, seed uint64) {
+func walkChangingList(t *testing.T, seed uint64) {
 	random := rand.New(rand.NewPCG(seed, 3))
 	list, store := newMovingList(30+random.IntN(300)), catalogsync.NewMemoryStore()
 	size := 2 + random.IntN(20)
@@ -341,20 +343,20 @@ func walkOfAListThatMoves(t *testing.T, seed uint64) {
 		time.Sleep(pause)
 		mu.Lock()
 		defer mu.Unlock()
-		if !change || mode < 2 && changes == 2 { // with more of them few walks have requests to spare
+		if !change || mode < 2 && changes == 2 { // after more changes, few walks have spare requests
 			return nil
 		}
 		changes++
 		list.change(func(ids []string) []string {
 			at := random.IntN(len(ids))
 			switch {
-			case mode == 0 && len(ids) > 5: // they leave
+			case mode == 0 && len(ids) > 5: // remove only
 				there = slices.DeleteFunc(there, func(id string) bool { return id == ids[at] })
 				return slices.Delete(ids, at, at+1)
-			case mode == 1: // they come
+			case mode == 1: // add only
 				added++
 				return slices.Insert(ids, at, fmt.Sprintf("new-%d", added))
-			case mode == 2: // they do what they like
+			case mode == 2: // add, remove and move
 				id := ids[at]
 				ids = slices.Delete(ids, at, at+1)
 				if random.IntN(2) == 0 {
