@@ -11,8 +11,8 @@ import (
 
 // checkpoint is the state of a clinic between runs.
 type checkpoint struct {
-	// Integrations are the integrations that the checkpoint covers, and Asked is the time of
-	// the last call for them.
+	// Integrations are the integrations that the checkpoint covers. Asked is the time of the
+	// last call for them.
 	Integrations []string  `json:"integrations"`
 	Asked        time.Time `json:"asked,omitzero"`
 
@@ -21,17 +21,17 @@ type checkpoint struct {
 
 	Groups map[events.Group]progress `json:"groups"`
 
-	// Retries are events that no run could recover so far. Through is past them.
+	// Retries are the events that no run has recovered so far. Through is past them.
 	Retries []retry `json:"retries,omitempty"`
 
-	// Deliveries is the latest failed attempt that a run has read.
+	// Deliveries is the time of the latest failed attempt that a run has read.
 	Deliveries time.Time `json:"deliveries,omitzero"`
 
 	// Completed is the start of the last run that left no work.
 	Completed time.Time `json:"completed,omitzero"`
 
-	// Whole is the start of the last whole run. It is zero if that run left work or a gap, or if
-	// a later run failed.
+	// Whole is the start of the last whole run. It is zero if this run left work or a gap, or
+	// if a later run failed.
 	Whole time.Time `json:"whole,omitzero"`
 
 	NoWebhooks NoWebhooks `json:"no_webhooks,omitzero"`
@@ -40,20 +40,20 @@ type checkpoint struct {
 	Outages int `json:"outages,omitempty"`
 }
 
-// retry is a missed event that the platform could not return, or that the inbox rejected. The
-// checkpoint stores it and moves on, so that it blocks no other event. Every run retries it.
+// retry is a missed event that the platform did not return or the inbox rejected. The
+// checkpoint stores it and moves on, so it blocks no other event. Every run retries it.
 type retry struct {
 	ID       string       `json:"id"`
 	Type     events.Type  `json:"type,omitempty"`
 	ClinicID string       `json:"clinic,omitempty"`
 	Group    events.Group `json:"group,omitempty"`
 
-	// At is the time of the event, zero if it has none, and Since the time of its first
+	// At is the time of the event, zero if it has none. Since is the time of its first
 	// failure.
 	At    time.Time `json:"at,omitzero"`
 	Since time.Time `json:"since"`
 
-	// Integrations are those that missed the event.
+	// Integrations are the integrations that missed the event.
 	Integrations []string `json:"integrations"`
 
 	// Failures is the number of runs that failed to recover it.
@@ -62,15 +62,15 @@ type retry struct {
 
 // progress is the progress of a group.
 type progress struct {
-	// Through is a time by the platform's clock, because the clock of this machine can be wrong.
-	// All listed events before it are in the inbox or in Retries.
+	// Through is a time by the platform's clock, because the clock of this machine can be
+	// wrong. All listed events before it are in the inbox or in Retries.
 	Through time.Time `json:"through,omitzero"`
 
-	// Checked is the start of the last run that read the whole list.
+	// Checked is the start of the last complete read of the list.
 	Checked time.Time `json:"checked,omitzero"`
 }
 
-// decode reads the result of encode. An empty state is that before the first run.
+// decode reads the result of encode. An empty state is the state before the first run.
 func (c *checkpoint) decode(state []byte) error {
 	if len(state) > 0 && json.Unmarshal(state, c) != nil {
 		return errors.New("the checkpoint cannot be read: another program uses its name")
@@ -83,7 +83,8 @@ func (c *checkpoint) decode(state []byte) error {
 
 func (c *checkpoint) encode() ([]byte, error) { return json.Marshal(c) }
 
-// began returns the time of the event, for its age. An event has none in the future.
+// began returns the time of the event, for its age. It returns Since if the event has no time
+// or a later one.
 func (e *retry) began() time.Time {
 	if e.At.IsZero() {
 		return e.Since
@@ -91,7 +92,7 @@ func (e *retry) began() time.Time {
 	return earlier(e.At, e.Since)
 }
 
-// retry returns the retry of an event, nil if there is none.
+// retry returns the retry of an event, or nil.
 func (c *checkpoint) retry(id string) *retry {
 	for i := range c.Retries {
 		if c.Retries[i].ID == id {
@@ -106,11 +107,11 @@ func (c *checkpoint) forget(id string) {
 	c.Retries = slices.DeleteFunc(c.Retries, func(e retry) bool { return e.ID == id })
 }
 
-// maxRetries is the largest size of the retries of a checkpoint in bytes. An event that exceeds it
-// keeps its group before it.
+// maxRetries is the maximum size of the retries of a checkpoint in bytes. If an event does not
+// fit, Through of its group stays before it.
 const maxRetries = 40 << 10
 
-// remember stores a retry, and reports whether there was room for it.
+// remember stores a retry, and reports whether it fits.
 func (c *checkpoint) remember(e retry) bool {
 	retries := append(slices.Clone(c.Retries), e)
 	encoded, err := json.Marshal(retries)
@@ -121,8 +122,8 @@ func (c *checkpoint) remember(e retry) bool {
 	return true
 }
 
-// begin restarts if the checkpoint does not cover an integration, which may have missed events
-// that the others have seen.
+// begin restarts the checkpoint if it does not cover an integration, because this integration
+// may have missed events that the others have seen.
 func (c *checkpoint) begin(integrations []string, now time.Time, firstRun time.Duration) (restart bool) {
 	first := len(c.Integrations) == 0
 	for _, id := range integrations {
@@ -146,7 +147,8 @@ func (c *checkpoint) begin(integrations []string, now time.Time, firstRun time.D
 	return true
 }
 
-// from returns the time at which the listing of a group may end, or zero for the end of the list.
+// from returns the time at which the listing of a group may end. Zero means the end of the
+// list.
 func (c *checkpoint) from(group events.Group, overlap time.Duration) time.Time {
 	p := c.Groups[group]
 	if p.Through.IsZero() {
@@ -163,8 +165,8 @@ func (c *checkpoint) advance(group events.Group, at, now time.Time) {
 }
 
 // newest returns the later of two times, but ignores at if it is in the future. The checkpoint
-// cannot move there, because nothing would be read until then. It cannot move to now either,
-// because the clock of this machine may be fast.
+// must not move there, because nothing would be read until then. It must not move to now
+// either, because the clock of this machine may be fast.
 func newest(known, at, now time.Time) time.Time {
 	if at.After(now) {
 		return known
@@ -172,7 +174,7 @@ func newest(known, at, now time.Time) time.Time {
 	return later(known, at)
 }
 
-// complete records a group that was listed to its end and recovered.
+// complete records a group whose list was read to its end, with all its events recovered.
 func (c *checkpoint) complete(group events.Group, newest, now time.Time) {
 	c.advance(group, newest, now)
 	p := c.Groups[group]
@@ -196,13 +198,13 @@ func earlier(a, b time.Time) time.Time {
 
 // arrivals is the evidence of a run about the webhooks of its clinic. All times are of events.
 type arrivals struct {
-	webhook   time.Time // the newest event that had arrived
-	recovered time.Time // the newest event that the run recovered
-	events    int       // that it recovered
+	webhook   time.Time // the newest arrived event
+	recovered time.Time // the newest recovered event
+	events    int       // number of recovered events
 }
 
-// saw notes a listed event that had arrived. Only an event that is newer than the last run over
-// its group is evidence, because that run has recovered older ones.
+// saw records a listed event that had arrived. An event is evidence only if it is newer than
+// the last run over its group, because that run has recovered older ones.
 func (a *arrivals) saw(e events.Event, last progress, now time.Time) {
 	if at := e.CreatedAt.Time; !last.Checked.IsZero() && at.After(last.Through) {
 		a.webhook = newest(a.webhook, at, now)

@@ -20,38 +20,38 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// Clinics finds the events of all clinics of an environment whose webhooks never arrived, and
+// Clinics finds the events of all clinics of an environment whose webhooks never arrived. It
 // accepts them into the same [Inbox] under the same [webhook.Key]. It is safe for concurrent
 // use.
 //
-// [Clinics.Loop] reconciles every clinic again and again. [Clinics.Run] reconciles one clinic
-// once, for a program with a scheduler of its own.
+// [Clinics.Loop] reconciles all clinics repeatedly. [Clinics.Run] reconciles one clinic once,
+// for a program with its own scheduler.
 //
 // A pass of the loop reconciles the clinics in the order of their IDs, so the next clinic is
-// always the one that was reconciled the longest ago. A checkpoint beside the inbox, named
-// after [Config].Name, stores the position. A program that restarts resumes there, and
-// replicas share one pass. A clinic whose run was cut off by a crash is claimed for up to a
-// minute more, and has its next turn in the next pass.
+// always the one with the oldest run. A checkpoint in the inbox, named after [Config].Name,
+// stores the position. A restarted program resumes there, and replicas share one pass. If a
+// crash interrupts a run, its clinic stays claimed for up to a minute and has its next turn in
+// the next pass.
 //
-// A clinic that fails blocks no other clinic. It is retried after 1 minute, 2 minutes and so
-// on up to the interval, outside of the pass.
+// A failing clinic blocks no other clinic. It is retried after 1 minute, 2 minutes and so on
+// up to the interval, outside of the pass.
 type Clinics struct {
 	config  Config
 	trigger chan struct{}
 
 	mu       sync.Mutex
-	rotation rotation.Rotation // as this process has seen it last
+	rotation rotation.Rotation // as last seen by this process
 	running  int
 	failing  map[string]*FailingClinic
 	troubled map[string]troubled
-	left     []string // clinics whose runs were broken off by the end of the loop
+	left     []string // clinics with runs interrupted by the end of the loop
 
-	// Those of the loop over all.
-	turns []turn // that were taken of the pass, and have not begun
-	again bool   // a pass was asked for, as there was an outage
+	// Used only by the goroutine of the pass.
+	turns []turn // taken from the pass, but not begun
+	again bool   // a pass was requested because of an outage
 }
 
-// New returns Clinics. It sends nothing. An error is an [*api.ArgumentError].
+// New returns Clinics. It makes no call. An error is an [*api.ArgumentError].
 func New(c Config) (*Clinics, error) {
 	c, err := c.withDefaults()
 	if err != nil {
@@ -64,11 +64,11 @@ func New(c Config) (*Clinics, error) {
 func (c *Clinics) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "reconcile.Clinics") }
 
 // Loop makes one pass over all clinics in each interval, until ctx ends. If a pass takes
-// longer, the next one follows at once. An hour is a good interval. Failures are logged and
-// passed to [Observer].RunEnd. The error is the cause of the end of ctx, or an
-// [*api.ArgumentError] if interval is not positive.
+// longer, the next one follows at once. One hour is a good interval. Failures are logged and
+// passed to [Observer].RunEnd.
 //
-// Every replica can call it.
+// Loop returns the cause of the end of ctx, or an [*api.ArgumentError] if interval is not
+// positive. Every replica can call it.
 func (c *Clinics) Loop(ctx context.Context, interval time.Duration) error {
 	if interval <= 0 {
 		return &api.ArgumentError{Field: "interval", Reason: "must be positive"}
@@ -81,15 +81,15 @@ func (c *Clinics) Loop(ctx context.Context, interval time.Duration) error {
 	return context.Cause(ctx)
 }
 
-// turn is that of one clinic in a pass.
+// turn is the turn of one clinic in a pass.
 type turn struct {
 	clinicID string
-	since    time.Time // a clinic that was reconciled since then is done
-	outages  int       // until then; see rotation
+	since    time.Time // a clinic reconciled since this time is done
+	outages  int       // until since, see rotation
 }
 
-// work reconciles the clinics that next returns, Parallel at a time. If next returns no
-// clinic, it returns when to ask again.
+// work reconciles the clinics returned by next, up to Parallel at a time. If next has no
+// clinic, it returns the wait until the next call.
 func (c *Clinics) work(ctx context.Context, interval time.Duration, next func() (turn, time.Duration), trigger <-chan struct{}) {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -120,7 +120,7 @@ func (c *Clinics) work(ctx context.Context, interval time.Duration, next func() 
 	}
 }
 
-// reconcile makes the run of a turn.
+// reconcile runs the turn of a clinic.
 func (c *Clinics) reconcile(ctx context.Context, one turn, interval time.Duration) {
 	c.count(1)
 	defer c.count(-1)
@@ -129,15 +129,15 @@ func (c *Clinics) reconcile(ctx context.Context, one turn, interval time.Duratio
 	c.note(one.clinicID, report, err, ctx.Err() != nil, now, interval)
 }
 
-// Run reconciles one clinic once, with a whole run: it accepts the missed events of all groups
+// Run reconciles one clinic once, with a whole run. It accepts the missed events of all groups
 // into the inbox, oldest first.
 //
 // An error means that work is left, and [GroupReport].Err has the reason for each group. The
 // next run resumes at the checkpoint and reads no accepted event again. The error is
-// [ErrCheckpointHeld] while another run over the clinic is under way, and if another replica
+// [ErrCheckpointHeld] if another run over the clinic is in progress, or if another replica
 // took over because this one was delayed for too long.
 //
-// An event that can never be recovered is no error. See [Report].Gaps.
+// A lost event is not an error. See [Report].Gaps.
 func (c *Clinics) Run(ctx context.Context, clinicID string) (Report, error) {
 	if clinicID == "" {
 		return Report{}, &api.ArgumentError{Field: "clinicID", Reason: "is empty"}
@@ -148,7 +148,7 @@ func (c *Clinics) Run(ctx context.Context, clinicID string) (Report, error) {
 	return c.run(ctx, &run{clinicID: clinicID, outages: outages, whole: true}, 0)
 }
 
-// run makes a run, which skips its work if it was done less than fresh ago.
+// run executes a run. It skips the work if the last complete run began less than fresh ago.
 func (c *Clinics) run(ctx context.Context, one *run, fresh time.Duration) (Report, error) {
 	ctx = priority.WithDefault(ctx, api.PriorityReconcile)
 	one.config, one.now, one.missed = &c.config, c.config.Now(), map[string]*missedEvent{}
@@ -162,8 +162,8 @@ func (c *Clinics) run(ctx context.Context, one *run, fresh time.Duration) (Repor
 	return one.report, err
 }
 
-// next returns the next clinic of the pass, or when to ask again. It skips failing clinics,
-// which have turns of their own.
+// next returns the next clinic of the pass, or the wait until the next call. It skips failing
+// clinics, because nextFailing returns them.
 func (c *Clinics) next(ctx context.Context, interval time.Duration) (turn, time.Duration) {
 	for ctx.Err() == nil {
 		for len(c.turns) > 0 {
@@ -175,10 +175,10 @@ func (c *Clinics) next(ctx context.Context, interval time.Duration) (turn, time.
 		}
 		wait, err := c.take(ctx, interval)
 		switch {
-		case errors.Is(err, ErrCheckpointHeld): // another replica takes some
+		case errors.Is(err, ErrCheckpointHeld): // another replica takes turns
 			return turn{}, time.Second
 		case err != nil:
-			c.config.Logger.LogAttrs(ctx, slog.LevelError, "no clinic to reconcile could be found",
+			c.config.Logger.LogAttrs(ctx, slog.LevelError, "could not find the next clinic to reconcile",
 				slog.String("name", c.config.Name), slog.String("reason", err.Error()))
 			return turn{}, minPause
 		case wait > 0:
@@ -188,25 +188,25 @@ func (c *Clinics) next(ctx context.Context, interval time.Duration) (turn, time.
 	return turn{}, 0
 }
 
-// Trigger starts a pass of [Clinics.Loop] now, or after the pass that is under way, in which
-// all runs are whole. Call it after the webhook endpoint was enabled again and after the inbox
-// was restored from a backup. It does not wait for the pass.
+// Trigger starts a pass of [Clinics.Loop] now, or after the current pass. All runs of this
+// pass are whole. Call it after the webhook endpoint was enabled again and after the inbox was
+// restored from a backup. It does not wait for the pass.
 func (c *Clinics) Trigger() {
 	select {
 	case c.trigger <- struct{}{}:
-	default: // a pass is due already
+	default: // a pass is already requested
 	}
 }
 
-// RunAfterOutage calls [Clinics.Trigger] at the end of an outage, during which the platform may
-// have dropped webhooks. Call it in [webhook.AlarmConfig].Notify.
+// RunAfterOutage calls [Clinics.Trigger] at the end of an outage, because the platform may
+// have dropped webhooks during the outage. Call it in [webhook.AlarmConfig].Notify.
 func (c *Clinics) RunAfterOutage(o webhook.Outage) {
 	if o.Over {
 		c.Trigger()
 	}
 }
 
-// take takes the next turns of the pass, or returns the wait until there is one.
+// take takes the next turns of the pass, or returns the wait until there are any.
 func (c *Clinics) take(ctx context.Context, interval time.Duration) (time.Duration, error) {
 	select {
 	case <-c.trigger:
@@ -246,8 +246,8 @@ func (c *Clinics) take(ctx context.Context, interval time.Duration) (time.Durati
 	return wait, nil
 }
 
-// giveBack returns the turns that the end of the loop has left, for another replica or the next
-// start. If that fails, these clinics have their next turn in the next pass.
+// giveBack returns the unused turns at the end of the loop, for another replica or the next
+// start. If it fails, these clinics have their next turn in the next pass.
 func (c *Clinics) giveBack() {
 	c.mu.Lock()
 	left := c.left
@@ -270,7 +270,7 @@ func (c *Clinics) giveBack() {
 		if !errors.Is(err, ErrCheckpointHeld) {
 			return
 		}
-		select { // another replica takes turns, for a moment
+		select { // another replica takes turns briefly
 		case <-time.After(closing / 20):
 		case <-ctx.Done():
 			return
@@ -278,7 +278,7 @@ func (c *Clinics) giveBack() {
 	}
 }
 
-// update changes the rotation while no other replica does.
+// update changes the rotation while it is claimed.
 func (c *Clinics) update(ctx context.Context, change func(context.Context, *rotation.Rotation) error) (r rotation.Rotation, err error) {
 	ctx, lease, err := claim(ctx, &c.config, rotation.Name(c.config.Name))
 	if err != nil {

@@ -11,13 +11,13 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// maxLogData limits the data of events that a run keeps from the delivery log, in bytes. The run
-// reads further events from the platform.
+// maxLogData is the maximum size of the event data that a run keeps from the delivery log, in
+// bytes. Without the data, a run reads the event from the platform.
 const maxLogData = 32 << 20
 
-// listDeliveries reads the log of failed deliveries. It has the events as they were sent, which
-// saves reading them. The run continues without the log. listDeliveries returns an error only if
-// the run ends.
+// listDeliveries reads the log of failed deliveries. The log has the events as they were sent,
+// with their data. If the log fails, the run continues without it. listDeliveries returns an
+// error only if the run ends.
 func (r *run) listDeliveries(ctx context.Context) error {
 	options := events.DeliveryListOptions{Outcome: events.DeliveryOutcomeUndelivered, SortBy: events.DeliverySortAttempt, SortOrder: api.SortOrderDescending}
 	known := map[webhook.Key]bool{}
@@ -41,8 +41,8 @@ func (r *run) listDeliveries(ctx context.Context) error {
 	return nil
 }
 
-// addDeliveries reports a page of the log, and records events that the inbox has not seen. The log
-// lists the latest attempt of an event first.
+// addDeliveries reports a page of the log, and records the events that the inbox has not seen.
+// The log lists the latest attempt of an event first.
 func (r *run) addDeliveries(ctx context.Context, page []events.Delivery, known map[webhook.Key]bool) error {
 	var sent []events.Event
 	first, l := len(r.report.FailedDeliveries), r.deliveries
@@ -88,8 +88,8 @@ func (r *run) addDeliveries(ctx context.Context, page []events.Delivery, known m
 	return nil
 }
 
-// belongsToUs reports whether a key is of one of the integrations: the log may list events of
-// products for all integrations.
+// belongsToUs reports whether a key is of one of the integrations. The log may list the
+// product events of all integrations.
 func (r *run) belongsToUs(key webhook.Key) bool {
 	return key.IntegrationID == "" || slices.Contains(r.integrations, key.IntegrationID)
 }
@@ -102,7 +102,7 @@ func (r *run) addFromLog(e events.Event, key webhook.Key) {
 		e.Data = nil
 		if r.logData+len(data) <= maxLogData {
 			r.logData += len(data)
-			e.Data = bytes.Clone(data) // and not the whole page
+			e.Data = bytes.Clone(data) // a copy does not keep the whole page in memory
 		}
 		m = &missedEvent{event: e, list: r.deliveries, found: len(r.missed)}
 		r.missed[e.ID] = m

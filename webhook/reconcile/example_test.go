@@ -14,9 +14,9 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
-// One loop reconciles the clinics of all users, an hour apart, with at most 1,000 of the calls
-// that the platform accepts in 5 minutes. It runs at once when an alarm reports the end of an
-// outage. The alarm's Observe method belongs into webhook.HandlerConfig.
+// One loop reconciles the clinics of all users every hour, with at most 1,000 calls in 5
+// minutes. It also runs when an alarm reports the end of an outage. Set the alarm's Observe
+// method in webhook.HandlerConfig.
 func ExampleClinics_Loop() {
 	start := func(ctx context.Context, users *accounts.Accounts, environment dispensary.Environment, inbox reconcile.Inbox) (*webhook.Alarm, error) {
 		budget, err := ratelimit.New(1000, 5*time.Minute)

@@ -10,7 +10,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/safecall"
 )
 
-// execute claims the checkpoint and makes the run.
+// execute claims the checkpoint and runs.
 func (r *run) execute(ctx context.Context, fresh time.Duration) (err error) {
 	working, lease, err := claim(ctx, r.config, r.report.Name)
 	if err != nil {
@@ -76,7 +76,7 @@ func (r *run) prepare(ctx context.Context) error {
 		r.report.Groups[i].Group = group
 		r.lists = append(r.lists, &listRun{group: group, rank: i, before: r.checkpoint.Groups[group], from: r.checkpoint.from(group, r.config.Overlap), report: &r.report.Groups[i]})
 		switch checked, lost := r.checkpoint.Groups[group].Checked, r.now.Add(-retention); {
-		case checked.IsZero(): // it was left out until now, perhaps
+		case checked.IsZero(): // its group may have been left out until now
 			r.checkpoint.Whole = time.Time{}
 		case checked.Before(lost):
 			r.report.Gaps = append(r.report.Gaps, Gap{Group: group, From: checked, To: lost})
@@ -88,7 +88,7 @@ func (r *run) prepare(ctx context.Context) error {
 	return nil
 }
 
-// findIntegrations asks for the integrations, if it is time to.
+// findIntegrations requests the integrations if the cached ones are too old.
 func (r *run) findIntegrations(ctx context.Context) error {
 	age := r.now.Sub(r.checkpoint.Asked)
 	if known := r.checkpoint.Integrations; len(known) > 0 && age >= 0 && age < integrationsFor {
@@ -100,13 +100,13 @@ func (r *run) findIntegrations(ctx context.Context) error {
 		return err
 	}
 	if len(ids) == 0 {
-		return errors.New("there is none")
+		return errors.New("no ID returned")
 	}
 	r.integrations, r.checkpoint.Asked = slices.Compact(slices.Sorted(slices.Values(ids))), r.now
 	return nil
 }
 
-// list finds missed events. A group that cannot be listed does not affect the others.
+// list finds missed events. If one group cannot be listed, the others are.
 func (r *run) list(ctx context.Context) error {
 	if err := r.listDeliveries(ctx); err != nil {
 		return err
@@ -115,7 +115,7 @@ func (r *run) list(ctx context.Context) error {
 		r.report.Short, r.report.Groups = true, nil
 		return r.addRetries(ctx)
 	}
-	// Before the first accept, because a run that is killed leaves fewer events in the log.
+	// Before the first accept, because a killed run leaves fewer events in the log.
 	if err := r.wholeNext(ctx); err != nil {
 		return err
 	}
@@ -127,8 +127,7 @@ func (r *run) list(ctx context.Context) error {
 	return r.addRetries(ctx)
 }
 
-// complete records the work in the checkpoint, and returns the errors of lists that could not
-// be read.
+// complete records the work in the checkpoint, and returns the errors of unreadable lists.
 func (r *run) complete(ctx context.Context) error {
 	var failed []error
 	whole := !r.report.Short
@@ -157,23 +156,23 @@ func (r *run) complete(ctx context.Context) error {
 	return errors.Join(append(failed, r.save(ctx))...)
 }
 
-// isShort reports whether the run can skip the event lists: the inbox has every event that the
-// delivery log knows, and there is no reason to think that the platform did not try to send
-// others. A clock that is wrong, or was, is no reason to skip them.
+// isShort reports whether the run can skip the event lists. It can if the inbox has every
+// event of the delivery log, and if the platform has probably tried to send all others. It
+// cannot if the clock is or was wrong.
 func (r *run) isShort() bool {
 	age := r.now.Sub(r.checkpoint.Whole)
 	return !r.whole && age >= 0 && age < r.config.WholeEvery && r.checkpoint.Outages == r.outages &&
 		r.report.DeliveryLogErr == nil && !r.missedAnew() && !r.isSilent()
 }
 
-// isSilent reports whether the last recovered event of the clinic may not be the last one that
-// came without a webhook.
+// isSilent reports whether the clinic may still be without webhooks after its last recovered
+// event.
 func (r *run) isSilent() bool {
 	s := r.checkpoint.NoWebhooks
 	return s.Runs > 0 && r.now.Sub(s.Last) < r.config.WholeEvery
 }
 
-// missedAnew reports whether an event is missing that is no retry.
+// missedAnew reports whether an event is missing, other than retries.
 func (r *run) missedAnew() bool {
 	for id := range r.missed {
 		if r.checkpoint.retry(id) == nil {

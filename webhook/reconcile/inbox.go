@@ -11,21 +11,22 @@ import (
 
 // Inbox is a [webhook.Inbox] for [Clinics]. The inboxes of this module implement it.
 //
-// It stores checkpoints: the state of [Clinics] between runs, which lets one replica run at a
-// time. A checkpoint has a name, a holder while it is claimed, and a state of at most 64 KB,
-// which contains neither patient data nor secrets. Claims expire by the clock of the storage.
+// It stores checkpoints, the state of [Clinics] between runs. A claim on a checkpoint lets
+// only one replica run at a time. A checkpoint has a name, a holder while it is claimed, and a
+// state of at most 64 KB. The state contains neither patient data nor secrets. Claims expire
+// by the clock of the storage.
 type Inbox interface {
 	webhook.Inbox
 
-	// Missing returns the keys that were never accepted, in their order, without repeats. A key
-	// counts as accepted as long as Accept reports a duplicate, whatever the state of the
-	// event. It is called with up to a few hundred keys. Accept recognizes events that arrive
+	// Missing returns the keys that were never accepted, in their order, without repeats. A
+	// key counts as accepted if Accept would report a duplicate, regardless of the state of
+	// the event. It is called with up to 300 keys. Accept recognizes an event that arrives
 	// after the call.
 	Missing(ctx context.Context, keys []webhook.Key) ([]webhook.Key, error)
 
-	// ClaimCheckpoint claims a checkpoint for ttl, and returns the state that was saved last,
-	// or nil. A second claim of the same holder extends the first. The error is
-	// [ErrCheckpointHeld] while another holder has it.
+	// ClaimCheckpoint claims a checkpoint for ttl, and returns the last saved state, or nil. A
+	// second claim of the same holder extends the first. ClaimCheckpoint fails with
+	// [ErrCheckpointHeld] while another holder has the checkpoint.
 	ClaimCheckpoint(ctx context.Context, name, holder string, ttl time.Duration) (state []byte, err error)
 
 	// SaveCheckpoint replaces the state durably and extends the claim to ttl from now. If the
@@ -36,10 +37,10 @@ type Inbox interface {
 	ReleaseCheckpoint(ctx context.Context, name, holder string) error
 }
 
-// ErrCheckpointHeld means that another replica holds the checkpoint, or has held it since.
+// ErrCheckpointHeld: another replica has the checkpoint, or has had it since the claim.
 var ErrCheckpointHeld = errors.New("reconcile: checkpoint is held by another replica")
 
-// safeInbox returns panics of an inbox as errors: functions of the program, such as
+// safeInbox returns panics of an inbox as errors. Your functions, such as
 // [webhook.Work].Order, can panic on an event.
 type safeInbox struct{ inbox Inbox }
 

@@ -9,21 +9,21 @@ import (
 	"time"
 )
 
-// lease is the claim of one run on the checkpoint. A goroutine extends it, because a call to the
-// platform may take longer.
+// lease is the claim of one run on the checkpoint. A goroutine extends it, because a call to
+// the platform may take longer than the claim.
 type lease struct {
 	config *Config
 	name   string // of the checkpoint
 	holder string
-	ended  chan struct{} // closed when nothing extends it any more
+	ended  chan struct{} // closed when the goroutine has stopped
 	cancel context.CancelCauseFunc
 
 	mu    sync.Mutex
-	state []byte // what is saved, or to be saved with the next extension
+	state []byte // the saved state, or the state to save with the next extension
 }
 
-// closing is the longest time for storing state after the end of a run's context, so that a
-// program can stop within seconds.
+// closing is the longest time for storing state after the end of a run's context. It lets a
+// program stop within seconds.
 const closing = 2 * time.Second
 
 // outlive returns a context for storing state at the end of a run. If ctx has ended, it lasts for
@@ -38,8 +38,8 @@ func outlive(ctx context.Context) (context.Context, context.CancelFunc) {
 // errReleased ends the context of a run that is over.
 var errReleased = errors.New("reconcile: the run is over")
 
-// claim claims the checkpoint, and returns a context that ends when the claim is lost. Each run has
-// its own holder, so that a process does not reconcile a clinic twice at the same time.
+// claim claims the checkpoint, and returns a context that ends if the claim is lost. Each run
+// has its own holder, so that a process does not reconcile a clinic twice at the same time.
 func claim(ctx context.Context, c *Config, name string) (context.Context, *lease, error) {
 	l := &lease{config: c, name: name, holder: rand.Text(), ended: make(chan struct{})}
 	now := time.Now()
@@ -53,8 +53,8 @@ func claim(ctx context.Context, c *Config, name string) (context.Context, *lease
 	return ctx, l, nil
 }
 
-// renew extends the claim until the run is over. It ends the run if another replica has the
-// checkpoint, or may have it.
+// renew extends the claim until the run is over. It ends the run if another replica has
+// claimed the checkpoint or may have.
 func (l *lease) renew(ctx context.Context, renewed time.Time) {
 	defer close(l.ended)
 	ticker := time.NewTicker(leaseTTL / 3)
@@ -76,13 +76,13 @@ func (l *lease) renew(ctx context.Context, renewed time.Time) {
 			l.cancel(err)
 			return
 		case time.Since(renewed) >= leaseTTL:
-			l.cancel(fmt.Errorf("%w, perhaps: the claim could not be extended: %w", ErrCheckpointHeld, err))
+			l.cancel(fmt.Errorf("%w, or the claim has expired: %w", ErrCheckpointHeld, err))
 			return
 		}
 	}
 }
 
-// save saves the state, which extends the claim.
+// save stores the state and extends the claim.
 func (l *lease) save(ctx context.Context, state []byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -90,19 +90,19 @@ func (l *lease) save(ctx context.Context, state []byte) error {
 	return l.write(ctx)
 }
 
-// write saves l.state; l.mu is held.
+// write saves l.state. The caller has locked l.mu.
 func (l *lease) write(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, leaseTTL/3)
 	defer cancel()
 	return l.config.Inbox.SaveCheckpoint(ctx, l.name, l.holder, l.state, leaseTTL)
 }
 
-// release ends the claim, also if the context of the run has ended.
+// release releases the claim, also if the context of the run has ended.
 func (l *lease) release() {
 	l.cancel(errReleased)
 	<-l.ended
 	ctx, cancel := context.WithTimeout(context.Background(), closing)
 	defer cancel()
-	// If it fails, the claim expires.
+	// The claim expires if this fails.
 	_ = l.config.Inbox.ReleaseCheckpoint(ctx, l.name, l.holder)
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// isDone notes the time of the next entry, zero if it has none, and reports whether an earlier
-// run has read it.
+// isDone records the time of the next entry, zero if it has none, and reports whether an
+// earlier run has read it.
 func (l *listRun) isDone(at, now time.Time) bool {
 	if at.IsZero() {
 		return false
@@ -32,7 +32,7 @@ func (r *run) listGroup(ctx context.Context, l *listRun) error {
 		if err != nil {
 			l.err, l.report.Err = err, err
 			if endsRun(ctx, err) || r.report.Pages == 0 && r.report.DeliveryLogErr != nil {
-				return err // a platform that answers neither log nor list is not asked for the others
+				return err // without log and list, the other lists would fail too
 			}
 			return nil
 		}
@@ -47,7 +47,7 @@ func (r *run) listGroup(ctx context.Context, l *listRun) error {
 	return nil
 }
 
-// filterUsable returns the events of a page that have an id, and notes their times.
+// filterUsable returns the new events of a page with an id, and records their times.
 func (l *listRun) filterUsable(page []events.Event, now time.Time) (usable []events.Event) {
 	for _, e := range page {
 		if e.ID != "" && !l.isDone(e.CreatedAt.Time, now) {
@@ -57,8 +57,8 @@ func (l *listRun) filterUsable(page []events.Event, now time.Time) (usable []eve
 	return usable
 }
 
-// checkBatch records the events and integrations that the inbox has not seen. An event that came
-// without an integration came for all.
+// checkBatch records the missing integrations of each event. An event that was accepted
+// without an integration counts for all.
 func (r *run) checkBatch(ctx context.Context, listed []events.Event, l *listRun) error {
 	missing, err := r.missing(ctx, listed)
 	if err != nil {
@@ -92,7 +92,7 @@ func (r *run) addFromList(e events.Event, unseen []webhook.Key, l *listRun) {
 		m = &missedEvent{found: len(r.missed)}
 		r.missed[e.ID] = m
 	}
-	// The list knows the event best, the delivery log how it was sent.
+	// Use the event of the list, and the data of the delivery log.
 	e.Data = m.event.Data
 	m.event, m.list = e, l
 	for _, key := range unseen {

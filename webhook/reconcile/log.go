@@ -8,8 +8,8 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 )
 
-// log logs a run. disconnected reports whether the last run failed because no user of the clinic
-// is connected.
+// log logs a run. disconnected reports whether the last run failed because no user of the
+// clinic is connected.
 func (r *run) log(ctx context.Context, err error, disconnected bool) {
 	level, message := r.summary()
 	attrs := []slog.Attr{slog.String("name", r.report.Name), slog.Any("report", r.report)}

@@ -18,28 +18,28 @@ import (
 )
 
 const (
-	// maxFailures is the number of failures that end a run if it had no success before, and
-	// the number of accepts that fail in a row until the inbox counts as down.
+	// maxFailures is the number of failures that end a run without a success, and the number
+	// of consecutive failed accepts after which the inbox counts as down.
 	maxFailures = 3
 
-	// saveEvery is the number of events after which the checkpoint is saved. Later events
-	// are not read again after a crash either, because the inbox knows them.
+	// saveEvery is the number of events between two saves of the checkpoint. After a crash,
+	// later events are not read again either, because the inbox has them.
 	saveEvery = 100
 
 	// retriesLast is the number of failures after which an event is tried last.
 	retriesLast = 2
 )
 
-// recoverMissed reads the missed events and accepts them. An event that cannot be read, or that
-// the inbox rejects, is retried by later runs and blocks no other event. It returns an error
-// only if the run ends by it.
+// recoverMissed reads the missed events and accepts them. If an event cannot be read, or the
+// inbox rejects it, later runs retry it and it blocks no other event. recoverMissed returns an
+// error only if the run ends.
 func (r *run) recoverMissed(ctx context.Context) error {
 	missed := r.oldestFirst()
 	for _, m := range missed {
 		r.report.Missed += len(m.keys)
 	}
 	failures, succeeded := 0, false
-	var rejected []Gap // since the last success, perhaps because the inbox is down
+	var rejected []Gap // since the last success, because the inbox may be down
 	for i, m := range missed {
 		known := r.retries(m) > 0
 		err := r.recoverOne(ctx, m)
@@ -83,7 +83,7 @@ func isRejected(err error) bool {
 	return errors.Is(err, webhook.ErrUnstorable) || errors.Is(err, safecall.ErrPanic)
 }
 
-// recoverOne reads an event and accepts it.
+// recoverOne reads and accepts an event.
 func (r *run) recoverOne(ctx context.Context, m *missedEvent) error {
 	event, err := r.read(ctx, m)
 	if err != nil {
@@ -92,7 +92,7 @@ func (r *run) recoverOne(ctx context.Context, m *missedEvent) error {
 	return r.accept(ctx, m, event)
 }
 
-// recovered moves the checkpoint past an event that is in the inbox.
+// recovered moves the checkpoint past a recovered event.
 func (r *run) recovered(m *missedEvent) {
 	r.checkpoint.forget(m.event.ID)
 	if m.list != r.deliveries && m.list.complete {
@@ -100,9 +100,9 @@ func (r *run) recovered(m *missedEvent) {
 	}
 }
 
-// oldestFirst returns the missed events in the order in which they happened. Of events of one
-// time, the one that leads to others comes first. Events that failed repeatedly come last, and
-// those with the fewest failures first.
+// oldestFirst returns the missed events in the order in which they happened. At the same time,
+// an event that leads to others comes first. Events that failed repeatedly come last, those
+// with the fewest failures first.
 func (r *run) oldestFirst() []*missedEvent {
 	return slices.SortedFunc(maps.Values(r.missed), func(a, b *missedEvent) int {
 		return cmp.Or(
@@ -110,12 +110,12 @@ func (r *run) oldestFirst() []*missedEvent {
 			a.event.CreatedAt.Compare(b.event.CreatedAt.Time),
 			cmp.Compare(a.list.rank, b.list.rank),
 			-cmp.Compare(created(a.event), created(b.event)),
-			-cmp.Compare(a.found, b.found), // the newest was listed first
+			-cmp.Compare(a.found, b.found), // lists are newest first
 		)
 	})
 }
 
-// retries returns the failures of an event that is tried last, 0 for all others.
+// retries returns the failures of an event that is tried last, and 0 for other events.
 func (r *run) retries(m *missedEvent) int {
 	if e := r.checkpoint.retry(m.event.ID); e != nil && e.Failures >= retriesLast {
 		return e.Failures
@@ -123,7 +123,7 @@ func (r *run) retries(m *missedEvent) int {
 	return 0
 }
 
-// created returns 1 for the first event of an object, else 0.
+// created returns 1 for the first event of an object, and 0 for others.
 func created(e events.Event) int {
 	if strings.HasSuffix(string(e.Type), ".created") {
 		return 1
@@ -131,13 +131,13 @@ func created(e events.Event) int {
 	return 0
 }
 
-// read returns the event with its data, which lists leave out.
+// read returns the event with its data. Lists have no data.
 func (r *run) read(ctx context.Context, m *missedEvent) (events.Event, error) {
 	e := m.event
 	if len(e.Data) > 0 {
 		return e, nil
 	}
-	if priority.Of(ctx) == api.PriorityReconcile { // what is known to be missed is more urgent than to look for it
+	if priority.Of(ctx) == api.PriorityReconcile { // a known missed event is more urgent than the search for others
 		ctx = api.ContextWithPriority(ctx, api.PriorityEvent)
 	}
 	got, err := r.clinic.Events.Get(ctx, e.ID)
@@ -149,8 +149,8 @@ func (r *run) read(ctx context.Context, m *missedEvent) (events.Event, error) {
 	return e, nil
 }
 
-// accept accepts the event for each integration that missed it. A rejection for one integration
-// does not affect the others.
+// accept accepts the event for each integration that missed it. A rejection for one
+// integration does not affect the others.
 func (r *run) accept(ctx context.Context, m *missedEvent, e events.Event) error {
 	var refused []error
 	fresh := false
@@ -174,8 +174,8 @@ func (r *run) accept(ctx context.Context, m *missedEvent, e events.Event) error 
 	return errors.Join(refused...)
 }
 
-// noteRecovered notes an event that no webhook brought. A retry is no evidence, because its
-// webhook failed before the last run.
+// noteRecovered records an event that arrived without a webhook. A retry is no evidence,
+// because its webhook failed before the last run.
 func (r *run) noteRecovered(m *missedEvent) {
 	if r.checkpoint.retry(m.event.ID) == nil {
 		r.arrivals.events++

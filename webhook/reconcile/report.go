@@ -26,13 +26,13 @@ type Report struct {
 	// reconciled the clinic.
 	Skipped bool
 
-	// Short reports that the run did not read the event lists, because the delivery log has
-	// no failed webhook of a missing event, and there was no other reason to read them. See
+	// Short reports whether the run skipped the event lists. It did so if the delivery log had
+	// no missing event and there was no other reason to read the lists. See
 	// [Config].WholeEvery. Groups is empty then.
 	Short bool
 
-	// Completed is the start of the last run that left no work, which can be this one. Zero if
-	// there was none.
+	// Completed is the start of the last run without remaining work, possibly this one. Zero
+	// if there was none.
 	Completed time.Time
 
 	// Groups has an entry for each listed group.
@@ -41,37 +41,37 @@ type Report struct {
 	// Missed is the number of events that the inbox had not seen, counted per integration.
 	Missed int
 
-	// Recovered are the accepted events, in order, without those that arrived meanwhile.
+	// Recovered are the accepted events, in order, without events that arrived during the run.
 	Recovered []webhook.Key
 
 	// Unchecked is the number of Recovered that may have been accepted before: see
 	// [webhook.Receipt].Unchecked.
 	Unchecked int
 
-	// Gaps are the missed events that this run did not recover. Later runs retry those with
-	// an Err. The others are lost.
+	// Gaps are the missed events that this run did not recover. Later runs retry gaps with an
+	// Err. The others are lost.
 	Gaps []Gap
 
-	// Retries is the number of missed events that later runs retry, including those that this
-	// run did not try.
+	// Retries is the number of missed events for later runs, including events that this run
+	// did not try.
 	Retries int
 
-	// First reports that the run read events of before the last run, because it was the first
-	// one or because an integration is new. Recovered then says nothing about the webhooks.
+	// First reports whether the run read events from before the last run, because it was the
+	// first one or an integration is new. Recovered is then no evidence about the webhooks.
 	First bool
 
 	// NoWebhooks is the time in which the events of the clinic arrived only by reconciliation.
 	// It is zero if webhooks arrive.
 	NoWebhooks NoWebhooks
 
-	// FailedDeliveries are the webhooks that the platform could not deliver since the last run,
-	// the latest first. While the endpoint is disabled, the platform sends none.
+	// FailedDeliveries are the undelivered webhooks since the last run, latest first. While
+	// the endpoint is disabled, the platform sends none.
 	FailedDeliveries []FailedDelivery
 
 	// DeliveryLogErr is the error of the delivery log. The run continues without the log.
 	DeliveryLogErr error
 
-	// Pages and Reads are the numbers of calls to the platform: pages of lists, and single
+	// Pages is the number of calls for pages of lists. Reads is the number of calls for single
 	// events.
 	Pages, Reads int
 }
@@ -80,24 +80,23 @@ type Report struct {
 type GroupReport struct {
 	Group events.Group
 
-	// Listed is the number of events since the checkpoint, Missed the number that the inbox had
-	// not seen for an integration, and Recovered the number of accepted ones.
+	// Listed is the number of events since the checkpoint. Missed is the number of events that
+	// the inbox had not seen for an integration, and Recovered the number of accepted ones.
 	Listed, Missed, Recovered int
 
-	// Err is the error that leaves work in the group: that of the list, or of the first event
-	// that failed for the first time. The next run continues there.
+	// Err is the reason for remaining work in the group. It is the error of the list, or of
+	// the first event that failed for the first time. The next run continues there.
 	Err error
 }
 
 // Gap is a missed event, or a span of time with missed events, that was not recovered. The
-// platform keeps events for 30 days.
-// API section: "Limits".
+// platform keeps events for 30 days. API section: "Limits".
 type Gap struct {
 	Group events.Group
 
-	// From and To are the bounds of a span of time that is lost, because the last run was
-	// longer ago than the platform keeps events. Both are the time of the event if the gap is
-	// a single event.
+	// From and To are the bounds of a lost span of time. A span is lost if the last run was
+	// longer ago than the platform keeps events. For a single event, both are the time of the
+	// event.
 	From, To time.Time
 
 	// EventID and Type are set for a single event.
@@ -110,7 +109,7 @@ type Gap struct {
 	Err error
 }
 
-// String returns what is missing, as in "orders from … to …".
+// String returns a description, as in "orders from … to …".
 func (g Gap) String() string {
 	if g.EventID != "" {
 		return string(g.Type) + " " + g.EventID + " of " + g.From.UTC().Format(time.RFC3339)
@@ -118,27 +117,26 @@ func (g Gap) String() string {
 	return fmt.Sprintf("%s from %s to %s", g.Group, g.From.UTC().Format(time.RFC3339), g.To.UTC().Format(time.RFC3339))
 }
 
-// FailedDelivery is a webhook that the platform could not deliver. However it is
-// printed or logged, only type, key, attempts and status are seen.
-// API section: "Webhook delivery".
+// FailedDelivery is a webhook that the platform could not deliver. Its printed and logged
+// forms contain only the type, key, attempts and status. API section: "Webhook delivery".
 type FailedDelivery struct {
 	Key  webhook.Key
 	Type events.Type
 
-	// Attempts is how many were made, AttemptedAt when the latest was, and
-	// NextAttemptAt when the next will be; zero where there is none.
+	// Attempts is the number of attempts, AttemptedAt the time of the latest one, and
+	// NextAttemptAt the time of the next one. Each is zero if there is none.
 	Attempts                   int
 	AttemptedAt, NextAttemptAt time.Time
 
-	// Status is what the integrator's server answered; 0 where it did not.
+	// Status is the HTTP status of your endpoint's response, or 0 if there was none.
 	Status int
 
-	// Missed reports that the inbox had not seen the event either, so that it
-	// was to be recovered. Others arrived in the end.
+	// Missed reports whether the inbox had not seen the event either, so the run had to
+	// recover it. Other events arrived in the end.
 	Missed bool
 
-	// Reason is what the platform says went wrong. It may hold an address, and
-	// so it is left out of JSON, too: show it to people, and do not log it.
+	// Reason is the platform's description of the failure. It may contain a host or URL, so
+	// JSON leaves it out. Show it to users, but do not log it.
 	Reason string `json:"-"`
 }
 
@@ -155,23 +153,23 @@ func (d FailedDelivery) LogValue() slog.Value { return slog.StringValue(d.String
 
 func statusText(status int) string {
 	if status == 0 {
-		return "no answer"
+		return "no response"
 	}
 	return fmt.Sprint("status ", status)
 }
 
-// String returns the numbers, as in "recovered 11 of 12 missed; pages: 6, reads:
-// 5; gaps: 1; failed deliveries: 7 (6 status 503, 1 no answer)".
+// String returns the numbers, as in "recovered 11 of 12 missed; pages: 6, reads: 5; gaps: 1;
+// failed deliveries: 7 (6 status 503, 1 no response)".
 func (r Report) String() string {
 	if r.Skipped {
-		return "skipped: another replica has just done it"
+		return "skipped: another replica has just reconciled the clinic"
 	}
 	text := fmt.Sprintf("recovered %d of %d missed; pages: %d, reads: %d", len(r.Recovered), r.Missed, r.Pages, r.Reads)
 	if r.Short && r.Missed == 0 {
 		text = fmt.Sprintf("short: nothing missed; pages: %d", r.Pages)
 	}
 	if r.Unchecked > 0 {
-		text += fmt.Sprintf("; accepted before, perhaps: %d", r.Unchecked)
+		text += fmt.Sprintf("; possibly accepted before: %d", r.Unchecked)
 	}
 	if len(r.Gaps) > 0 {
 		text += fmt.Sprintf("; gaps: %d", len(r.Gaps))
@@ -224,23 +222,24 @@ func (r Report) LogValue() slog.Value {
 	return slog.GroupValue(attrs...)
 }
 
-// NoWebhooks is a span of time in which the events of a clinic arrived only by reconciliation. It
-// ends with the first event that arrives as a webhook. A reason is an endpoint that the platform
-// has disabled.
+// NoWebhooks is a span of time in which the events of a clinic arrived only by reconciliation.
+// It ends with the first event that arrives as a webhook. A possible reason is a disabled
+// endpoint.
 type NoWebhooks struct {
-	// Since is the start of the first run that recovered events, and Last that of the last
-	// one. Both are zero if webhooks arrive.
+	// Since is the start of the first run that recovered events, and Last is the start of the
+	// last one. Both are zero if webhooks arrive.
 	Since time.Time `json:"since,omitzero"`
 	Last  time.Time `json:"last,omitzero"`
 
-	// Runs is the number of runs that recovered events, and Events that of the events.
+	// Runs is the number of runs that recovered events. Events is the number of these events.
 	Runs   int `json:"runs,omitempty"`
 	Events int `json:"events,omitempty"`
 }
 
-// minRuns is the number of runs in a row after which missing webhooks are reported. One run alone may
-// have been faster than a webhook, or than the platform's next attempt.
+// minRuns is the number of consecutive runs after which missing webhooks are reported. A
+// single run may have been faster than a webhook, or than the platform's next attempt.
 const minRuns = 2
 
-// Counts reports whether two runs in a row recovered events and no webhook arrived in between.
+// Counts reports whether two consecutive runs recovered events and no webhook arrived in
+// between.
 func (s NoWebhooks) Counts() bool { return s.Runs >= minRuns }

@@ -24,7 +24,8 @@ func newRetry(m *missedEvent, now time.Time) *retry {
 	return e
 }
 
-// addRetries adds the retries to the missed events, unless their webhooks have arrived.
+// addRetries adds the retries to the missed events, except retries that have arrived as
+// webhooks.
 func (r *run) addRetries(ctx context.Context) error {
 	var listed []events.Event
 	for _, e := range r.checkpoint.Retries {
@@ -36,7 +37,7 @@ func (r *run) addRetries(ctx context.Context) error {
 	}
 	for i, e := range slices.Clone(r.checkpoint.Retries) {
 		if r.missed[e.ID] != nil {
-			continue // it was listed again
+			continue // listed again
 		}
 		m := &missedEvent{event: listed[i], list: r.listOf(e.Group), found: len(r.missed)}
 		for _, id := range e.Integrations {
@@ -57,8 +58,8 @@ func (e *retry) event() events.Event {
 	return events.Event{ID: e.ID, Type: e.Type, ClinicID: e.ClinicID, CreatedAt: api.Timestamp{Time: e.At}}
 }
 
-// listOf returns the list of a group. Events that only the delivery log has, and those of a
-// group that is no longer listed, are of the delivery log.
+// listOf returns the list of a group. It returns the delivery log for an event without a
+// listed group.
 func (r *run) listOf(group events.Group) *listRun {
 	for _, l := range r.lists {
 		if l.group == group {
@@ -69,7 +70,7 @@ func (r *run) listOf(group events.Group) *listRun {
 }
 
 // fail records that an event was not recovered, and returns it as a gap. gone reports whether
-// the platform no longer has it.
+// the platform no longer has the event.
 func (r *run) fail(m *missedEvent, err error) (gap Gap, gone bool) {
 	gap = m.gap()
 	e := r.checkpoint.retry(m.event.ID)
@@ -87,7 +88,7 @@ func (r *run) fail(m *missedEvent, err error) (gap Gap, gone bool) {
 		e.Failures++
 		return gap, false
 	case !r.checkpoint.remember(*e):
-		m.list.complete = false // the checkpoint stays before the event
+		m.list.complete = false // keeps the checkpoint before the event
 	case errors.Is(err, api.ErrNotFound):
 		return gap, false
 	}

@@ -11,9 +11,9 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// run is one run over one clinic. It lists the missed events first, and then reads and
-// accepts them. Lists start with the newest event, so that the run can stop where the last
-// one began. Events are accepted with the oldest first.
+// run is one run over one clinic. It lists the missed events first, and then reads and accepts
+// them. Lists start with the newest event, so that the run can stop at the start of the last
+// one. Events are accepted oldest first.
 type run struct {
 	config       *Config
 	clinicID     string
@@ -24,13 +24,13 @@ type run struct {
 	lease        *lease
 	checkpoint   checkpoint
 	integrations []string
-	first        bool // the run reads events of before the last one
+	first        bool // the run reads events from before the last run
 	arrivals     arrivals
-	lists        []*listRun              // of the groups
+	lists        []*listRun              // by group
 	deliveries   *listRun                // of the delivery log
 	missed       map[string]*missedEvent // by event id
-	logData      int                     // bytes of data in missed that come from the delivery log
-	failed       []error                 // of events that failed for the first time, one of a list
+	logData      int                     // bytes of data in missed from the delivery log
+	failed       []error                 // of new failures, at most one per list
 	report       Report
 }
 
@@ -38,26 +38,26 @@ type run struct {
 type listRun struct {
 	group  events.Group
 	rank   int       // among the groups
-	from   time.Time // older entries are done
+	from   time.Time // an earlier run has read older entries
 	report *GroupReport
 
 	before   progress        // of the last run
-	seen     map[string]bool // the ids of the page before
-	last     time.Time       // of the entry before
-	newest   time.Time       // of the entries that are not in the future
+	seen     map[string]bool // the ids of the previous page
+	last     time.Time       // of the previous entry
+	newest   time.Time       // of the newest entry, except entries in the future
 	unsorted bool
-	complete bool // it was read to its end, and no event was left behind
+	complete bool // read to its end, and no event left behind
 	err      error
 }
 
 // missedEvent is an event that the inbox has not seen.
 type missedEvent struct {
-	event events.Event  // without Data if it has to be read
+	event events.Event  // without Data if it must be read
 	keys  []webhook.Key // of its webhooks
 	list  *listRun
-	found int // in which order
+	found int // position in the order of discovery
 
-	withoutIntegration bool // it was sent without one
+	withoutIntegration bool // sent without an integration
 }
 
 func (m *missedEvent) gap() Gap {
@@ -83,7 +83,7 @@ func (r *run) wholeNext(ctx context.Context) error {
 	return r.save(ctx)
 }
 
-// endsRun reports whether an error ends the run.
+// endsRun reports whether err ends the run.
 func endsRun(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || errors.Is(err, webhook.ErrInboxClosed) || errors.Is(err, api.ErrRateLimited) ||
 		errors.Is(err, api.ErrUnauthorized) || errors.Is(err, api.ErrReauthorize)
@@ -93,10 +93,10 @@ func (r *run) key(e events.Event, integration string) webhook.Key {
 	return webhook.Key{Environment: r.config.Environment, EventID: e.ID, IntegrationID: integration}
 }
 
-// maxKeys is the number of keys in a call of Missing.
+// maxKeys is the maximum number of keys in a call of Missing.
 const maxKeys = 300
 
-// missing returns the keys of events that the inbox has not seen.
+// missing returns the keys of listed events that the inbox has not seen.
 func (r *run) missing(ctx context.Context, listed []events.Event) (map[webhook.Key]bool, error) {
 	var keys []webhook.Key
 	for _, e := range listed {

@@ -10,7 +10,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 )
 
-// minPause is the pause before a clinic that failed is retried. It doubles with every further
+// minPause is the pause before the first retry of a clinic. It doubles with every further
 // failure.
 const minPause = time.Minute
 
@@ -18,56 +18,55 @@ const minPause = time.Minute
 type FailingClinic struct {
 	ClinicID string
 
-	// Since is the start of the last run that left no work. If there was none, it is the
-	// time of the first failure.
+	// Since is the start of the last run that left no work. If there was none, it is the time
+	// of the first failure.
 	Since time.Time
 
-	// Failures is the number of failed runs in a row, and Next the time of the next retry.
+	// Failures is the number of consecutive failed runs. Next is the time of the next retry.
 	Failures int
 	Next     time.Time
 
 	// Err is the error of the last run.
 	Err error
 
-	failed time.Time // when the last one did
+	failed time.Time // time of the last failure
 	busy   bool
 }
 
 // Disconnected reports whether the runs fail because no user of the clinic is connected: Err
-// matches [api.ErrReauthorize]. Only a user of the clinic can change that.
+// matches [api.ErrReauthorize]. Only a user of the clinic can fix this.
 func (c FailingClinic) Disconnected() bool { return errors.Is(c.Err, api.ErrReauthorize) }
 
-// ClinicsStats is the state of [Clinics] as far as this process knows it.
+// ClinicsStats is the state of [Clinics], as known to this process.
 type ClinicsStats struct {
-	// PassBegan is the start of the current or last pass, by any replica. Zero before the
-	// first pass. Passing reports whether a pass is under way.
+	// PassBegan is the start of the current or last pass, by any replica. It is zero before
+	// the first pass. Passing reports whether a pass is in progress.
 	PassBegan time.Time
 	Passing   bool
 
-	// Running is the number of clinics that this process is reconciling.
+	// Running is the number of clinics in progress in this process.
 	Running int
 
-	// Failing are the clinics whose last run in this process failed, the one with the
-	// earliest Since first. A clinic that Config.List no longer returns is removed in the
-	// next pass.
+	// Failing are the clinics whose last run in this process failed, earliest Since first. If
+	// Config.List no longer returns a clinic, the next pass removes it.
 	Failing []FailingClinic
 
-	// Silent is the number of clinics whose events arrive only by reconciliation, as far as
-	// this process reconciled them since the start of the previous pass, and SilentSince the
-	// start of the longest [NoWebhooks].
+	// Silent is the number of clinics whose events arrive only by reconciliation. SilentSince
+	// is the start of the longest [NoWebhooks]. Both cover the clinics reconciled by this
+	// process since the start of the previous pass.
 	Silent      int
 	SilentSince time.Time
 
-	// Retries is the number of missed events that later runs retry, of the same clinics.
+	// Retries is the number of missed events for later runs, of the same clinics.
 	Retries int
 
-	// Taken is the last time at which a replica took turns. It is old if nothing reconciles
-	// the environment. Zero before the first pass.
+	// Taken is the last time at which a replica took turns. It is old if no replica reconciles
+	// the environment. It is zero before the first pass.
 	Taken time.Time
 
-	// Oldest is the time since which every clinic has been reconciled, including the
-	// failing ones. Now minus Oldest is the lag of the oldest clinic. Zero before the end of
-	// the first pass.
+	// Oldest is the time since which every clinic has been reconciled, including failing ones.
+	// Now minus Oldest is the lag of the oldest clinic. It is zero before the end of the first
+	// pass.
 	Oldest time.Time
 }
 
@@ -112,14 +111,14 @@ func (c *Clinics) count(n int) {
 	c.running += n
 }
 
-// troubled is a clinic without webhooks or with retries, as its last run in this process left it.
+// troubled is a clinic without webhooks or with retries after its last run in this process.
 type troubled struct {
 	at         time.Time
 	noWebhooks NoWebhooks
 	retries    int
 }
 
-// noteTrouble records the trouble that a run has left. c.mu is held.
+// noteTrouble records the trouble left by a run. The caller has locked c.mu.
 func (c *Clinics) noteTrouble(clinicID string, report Report) {
 	delete(c.troubled, clinicID)
 	if report.NoWebhooks.Counts() || report.Retries > 0 {
@@ -148,7 +147,7 @@ func (c *Clinics) note(clinicID string, report Report, err error, ended bool, no
 		delete(c.failing, clinicID)
 	case ended:
 		c.left = append(c.left, clinicID)
-	case errors.Is(err, ErrCheckpointHeld): // another replica is at it
+	case errors.Is(err, ErrCheckpointHeld): // another replica is reconciling it
 		if was != nil {
 			was.Next = now.Add(minPause)
 		}
@@ -169,7 +168,8 @@ func (c *Clinics) note(clinicID string, report Report, err error, ended bool, no
 	}
 }
 
-// disconnected reports whether the last run over a clinic failed for want of a user.
+// disconnected reports whether the last run over a clinic failed because it has no connected
+// user.
 func (c *Clinics) disconnected(clinicID string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -183,7 +183,7 @@ func (c *Clinics) fails(clinicID string) bool {
 	return c.failing[clinicID] != nil
 }
 
-// nextFailing returns the failing clinic that is due first, or when to ask again.
+// nextFailing returns the failing clinic that is due first, or the wait until the next call.
 func (c *Clinics) nextFailing() (turn, time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
