@@ -25,8 +25,8 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
-// clinicsFixture is a platform with clinics whose webhooks are all lost, on the clock of a
-// bubble.
+// clinicsFixture is a platform with several clinics on the clock of synctest. All webhooks are
+// lost.
 type clinicsFixture struct {
 	platform     *dispensarytest.Server
 	lost         *dispensarytest.FaultHandle
@@ -38,8 +38,8 @@ type clinicsFixture struct {
 	clinicOf     map[string]string // by user
 
 	mu      sync.Mutex
-	down    map[string]bool // clinics that the platform does not answer
-	sent    []time.Time     // every attempt, answered or not
+	down    map[string]bool // clinics with 503 responses
+	sent    []time.Time     // every attempt, also without a response
 	handled map[string]int  // by event id
 	runs    map[string][]reconcile.Report
 	ended   map[string][]time.Time
@@ -76,8 +76,8 @@ func newClinicsFixture(t *testing.T, clinics int) *clinicsFixture {
 	return f
 }
 
-// open reads a clinic as one of its users. It counts every attempt, and answers those of a
-// clinic that is down.
+// open returns a clinic with the token of one of its users. It records every attempt. If the
+// clinic is down, it responds with 503 itself.
 func (f *clinicsFixture) open(_ context.Context, clinic string, budget api.Limiter) (reconcile.Clinic, error) {
 	options := []dispensary.Option{dispensary.WithTransport(roundTrip(func(r *http.Request) (*http.Response, error) {
 		f.mu.Lock()
@@ -105,7 +105,7 @@ func (f *clinicsFixture) handle(_ context.Context, e events.Event) error {
 	return nil
 }
 
-// config is that of a replica.
+// config returns the configuration of a replica.
 func (f *clinicsFixture) config() reconcile.Config {
 	return reconcile.Config{
 		Environment: f.environment, Inbox: f.inbox, Observer: reconcile.Observer{RunEnd: f.observe},
@@ -113,7 +113,7 @@ func (f *clinicsFixture) config() reconcile.Config {
 	}
 }
 
-// reconcileAll starts a replica; its loop ends with stop, or with the test.
+// reconcileAll starts a replica. Its loop ends with stop or with the test.
 func (f *clinicsFixture) reconcileAll(t *testing.T, interval time.Duration, change func(*reconcile.Config)) (all *reconcile.Clinics, stop func()) {
 	t.Helper()
 	c := f.config()
@@ -133,7 +133,7 @@ func (f *clinicsFixture) reconcileAll(t *testing.T, interval time.Duration, chan
 	return all, stop
 }
 
-// reconciled returns how often each clinic was, in the order of their ids.
+// reconciled returns the number of successful runs of each clinic, in the order of their ids.
 func (f *clinicsFixture) reconciled() []int {
 	synctest.Wait()
 	f.mu.Lock()
@@ -159,7 +159,7 @@ func (f *clinicsFixture) observe(_ context.Context, report reconcile.Report, err
 	}
 }
 
-// happen registers n patients with each of some clinics.
+// happen registers n patients with each clinic.
 func (f *clinicsFixture) happen(t *testing.T, n int, clinics ...string) {
 	t.Helper()
 	for _, clinic := range clinics {
@@ -170,7 +170,7 @@ func (f *clinicsFixture) happen(t *testing.T, n int, clinics ...string) {
 	}
 }
 
-// calls counts the requests that have reached the platform, by clinic.
+// calls counts the requests received by the platform, by clinic.
 func (f *clinicsFixture) calls(t *testing.T) map[string]int {
 	t.Helper()
 	calls := map[string]int{}

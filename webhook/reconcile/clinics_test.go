@@ -24,11 +24,13 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
-// pagesOfARun are the log of deliveries and the lists of events, which are short here.
+// pagesOfARun is the number of pages in a whole run: the delivery log and the event lists,
+// with one page each.
 var pagesOfARun = 1 + len(events.Groups())
 
-// 500 clinics with three users each, of which the platform does not answer 50 for an hour.
-func TestClinicsOfALargeIntegrator(t *testing.T) {
+// The test has 500 clinics with three users each. The platform does not serve 50 of them for
+// an hour.
+func TestLoopServesManyClinics(t *testing.T) {
 	t.Parallel()
 	testsize.SkipUnderRace(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -49,7 +51,7 @@ func TestClinicsOfALargeIntegrator(t *testing.T) {
 		f.happen(t, 2, f.clinics[110:300]...)
 		stats := all.Stats()
 		assert.Len(t, stats.Failing, len(down))
-		assert.WithinDuration(t, start, stats.Oldest, time.Minute, "none of the failing ones has ever been reconciled")
+		assert.WithinDuration(t, start, stats.Oldest, time.Minute, "failing clinics without a successful run")
 		time.Sleep(interval / 2)
 		f.mu.Lock()
 		clear(f.down)
@@ -59,7 +61,7 @@ func TestClinicsOfALargeIntegrator(t *testing.T) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 
-		// Nothing is lost, and nothing is handled twice.
+		// Every event is handled once.
 		happened := f.platform.Events()
 		assert.Len(t, happened, 40*3+190*2)
 		assert.Len(t, f.handled, len(happened))
@@ -69,7 +71,7 @@ func TestClinicsOfALargeIntegrator(t *testing.T) {
 			missed[e.ClinicID]++
 		}
 
-		// A clinic takes the pages of its runs, and a call for each event that was missed.
+		// A clinic costs the pages of its runs, and one call for each missed event.
 		calls := f.calls(t)
 		total := 0
 		for _, id := range f.clinics {
@@ -82,15 +84,15 @@ func TestClinicsOfALargeIntegrator(t *testing.T) {
 			assert.Equal(t, pages+reads, calls[id])
 			total += calls[id]
 		}
-		assert.Len(t, f.platform.Journal.Requests(), total, "nothing else is called")
+		assert.Len(t, f.platform.Journal.Requests(), total, "no other calls")
 
-		// No period sees more than the budget, outages and retries included.
+		// Every period stays within the budget, including outages and retries.
 		for i := budget; i < len(f.sent); i++ {
 			require.GreaterOrEqual(t, f.sent[i].Sub(f.sent[i-budget]), per)
 		}
 
-		// The clinics that are up do not notice those that are down: each pass is over
-		// when the budget lets it.
+		// Failing clinics must not delay the others: each pass must end as soon as the budget
+		// allows.
 		for _, id := range up {
 			require.Len(t, f.runs[id], 4)
 			for pass, at := range f.ended[id] {
@@ -100,24 +102,24 @@ func TestClinicsOfALargeIntegrator(t *testing.T) {
 		}
 		for _, id := range down {
 			assert.NotEmpty(t, f.runs[id])
-			assert.InDelta(t, 6, f.failed[id], 1, "after 1, 2, 4, 8, 16 minutes, and the interval")
+			assert.InDelta(t, 6, f.failed[id], 1, "retries after 1, 2, 4, 8, 16 minutes, and the interval")
 		}
 		stats = all.Stats()
 		assert.Empty(t, stats.Failing)
 		assert.Equal(t, 3*interval, stats.PassBegan.Sub(start))
 		assert.Equal(t, stats.PassBegan, stats.Oldest)
-		t.Log(total, "calls that were answered of", len(f.sent), "for", len(happened), "events")
+		t.Log(total, "answered calls of", len(f.sent), "for", len(happened), "events")
 	})
 }
 
-// A budget lets one clinic be reconciled in ten minutes. A program that is stopped and
-// started goes on with the next one, and does not begin with the first again.
-func TestClinicsGoOnAfterARestart(t *testing.T) {
+// The budget allows one clinic in ten minutes. A restarted program must continue with the next
+// clinic instead of the first.
+func TestRestartedLoopContinuesPass(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newClinicsFixture(t, 7)
 		for n := range f.clinics {
-			limiter, err := ratelimit.New(pagesOfARun+1, 10*time.Minute) // a part is left to people
+			limiter, err := ratelimit.New(pagesOfARun+1, 10*time.Minute) // leaves a part for other calls
 			require.NoError(t, err)
 			_, stop := f.reconcileAll(t, time.Hour, func(c *reconcile.Config) { c.Budget, c.Parallel = limiter, 1 })
 			time.Sleep(10*time.Minute - time.Second)
@@ -132,8 +134,8 @@ func TestClinicsGoOnAfterARestart(t *testing.T) {
 	})
 }
 
-// Turns that were taken and not used when a program ends are not lost.
-func TestClinicsGiveTurnsBack(t *testing.T) {
+// Unused turns must not be lost when a program ends.
+func TestStoppedLoopReturnsTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newClinicsFixture(t, 7)
@@ -156,7 +158,7 @@ func TestClinicsGiveTurnsBack(t *testing.T) {
 	})
 }
 
-func TestReplicasShareTheClinics(t *testing.T) {
+func TestReplicasShareClinics(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newClinicsFixture(t, 30)
@@ -177,10 +179,10 @@ func TestReplicasShareTheClinics(t *testing.T) {
 		}
 		for pass := 1; pass <= 3; pass++ {
 			time.Sleep(59 * time.Minute)
-			assert.Equal(t, slices.Repeat([]int{pass}, 30), f.reconciled(), "once in a pass, by one of them")
+			assert.Equal(t, slices.Repeat([]int{pass}, 30), f.reconciled(), "one run per pass, by one replica")
 			time.Sleep(time.Minute)
 		}
-		mu.Lock() // the next pass begins
+		mu.Lock() // the next pass has begun
 		defer mu.Unlock()
 		for _, share := range shares {
 			assert.Positive(t, share)
@@ -188,7 +190,7 @@ func TestReplicasShareTheClinics(t *testing.T) {
 	})
 }
 
-func TestClinicsAreReconciledAgainWhenTriggered(t *testing.T) {
+func TestOutageEndTriggersPass(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newClinicsFixture(t, 5)
@@ -199,20 +201,20 @@ func TestClinicsAreReconciledAgainWhenTriggered(t *testing.T) {
 		time.Sleep(time.Minute)
 		first.RunAfterOutage(webhook.Outage{})
 		time.Sleep(time.Minute)
-		assert.Equal(t, []int{1, 1, 1, 1, 1}, f.reconciled(), "an outage that goes on is no reason")
+		assert.Equal(t, []int{1, 1, 1, 1, 1}, f.reconciled(), "a continuing outage triggers no pass")
 		first.RunAfterOutage(webhook.Outage{Over: true})
 		time.Sleep(time.Minute)
 		assert.Equal(t, []int{2, 2, 2, 2, 2}, f.reconciled())
 		time.Sleep(56 * time.Minute)
-		assert.Equal(t, []int{2, 2, 2, 2, 2}, f.reconciled(), "the interval begins anew")
+		assert.Equal(t, []int{2, 2, 2, 2, 2}, f.reconciled(), "the interval restarts")
 		time.Sleep(4 * time.Minute)
 		assert.Equal(t, []int{3, 3, 3, 3, 3}, f.reconciled())
 	})
 }
 
-// A clinic without a user who may call is a warning once, keeps no other waiting, and is
-// reconciled soon after one of its users has connected.
-func TestClinicWhoseLastUserIsRevoked(t *testing.T) {
+// A clinic without a connected user must log one warning, block no other clinic, and be
+// reconciled soon after a user has connected.
+func TestDisconnectedClinicBlocksNoOther(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newClinicsFixture(t, 3)
@@ -248,12 +250,12 @@ func TestClinicWhoseLastUserIsRevoked(t *testing.T) {
 		time.Sleep(30 * time.Minute)
 		assert.Equal(t, []int{2, 2, 2}, f.reconciled())
 		assert.Empty(t, all.Stats().Failing)
-		assert.Len(t, f.handled, 1, "the run after those that failed is a whole one")
+		assert.Len(t, f.handled, 1, "the run after the failures is whole")
 	})
 }
 
-// A clinic that fails, and is no longer listed, is not tried again, nor reported.
-func TestClinicThatHasLeft(t *testing.T) {
+// A failing clinic that is no longer listed must not be retried or reported.
+func TestUnlistedClinicIsForgotten(t *testing.T) {
 	t.Parallel()
 	for name, left := range map[string]int{"first": 0, "between": 2, "last": 4} {
 		t.Run(name, func(t *testing.T) {
@@ -286,8 +288,8 @@ func TestClinicThatHasLeft(t *testing.T) {
 	}
 }
 
-// A replica whose run failed does not repeat it once another one has reconciled the clinic.
-func TestClinicThatAnotherReplicaHasReconciled(t *testing.T) {
+// If another replica has reconciled a clinic, a replica must not repeat its own failed run.
+func TestReplicaSkipsReconciledClinic(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newClinicsFixture(t, 1)
@@ -318,8 +320,8 @@ func TestClinicThatAnotherReplicaHasReconciled(t *testing.T) {
 	})
 }
 
-// What the program's own functions do wrong ends no loop, and is tried again.
-func TestClinicsSurviveTheirFunctions(t *testing.T) {
+// Errors and panics of your functions must not end the loop.
+func TestLoopSurvivesFailingFunctions(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newClinicsFixture(t, 3)
@@ -352,7 +354,7 @@ func TestClinicsSurviveTheirFunctions(t *testing.T) {
 	})
 }
 
-func TestClinicsRefuse(t *testing.T) {
+func TestNewRejectsBadConfig(t *testing.T) {
 	t.Parallel()
 	f := newClinicsFixture(t, 1)
 	for field, change := range map[string]func(*reconcile.Config){
@@ -385,7 +387,7 @@ func TestClinicsRefuse(t *testing.T) {
 	assert.Zero(t, all.Stats())
 }
 
-func TestIntegrationsAreAskedForOnceInAWhile(t *testing.T) {
+func TestIntegrationsAreCached(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
 	asked := 0
@@ -405,10 +407,10 @@ func TestIntegrationsAreAskedForOnceInAWhile(t *testing.T) {
 	}
 }
 
-// A loop ends within seconds of its context, whatever the storage does.
+// A loop must end within seconds of its context, even if the storage hangs.
 func TestLoopEndsPromptly(t *testing.T) {
 	t.Parallel()
-	for name, err := range map[string]error{"no answer": nil, "held by another replica": reconcile.ErrCheckpointHeld} {
+	for name, err := range map[string]error{"no response": nil, "held by another replica": reconcile.ErrCheckpointHeld} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {

@@ -28,7 +28,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
-// readOnce holds that no event was read twice, but those that were refused.
+// readOnce checks that no event was read successfully twice.
 func (s *fixture) readOnce(t *testing.T) {
 	t.Helper()
 	read := map[string]int{}
@@ -42,9 +42,9 @@ func (s *fixture) readOnce(t *testing.T) {
 	}
 }
 
-// A process that dies in the middle leaves its claim, and no record of the last events.
-// The next process waits for the end of the claim, and reads nothing again.
-func TestReconcilerSurvivesACrash(t *testing.T) {
+// A crashed process keeps its claim and has not saved its last events. The next process must
+// wait until the claim expires, and must not read recovered events again.
+func TestRunResumesAfterCrash(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newLossyFixture(t)
@@ -70,15 +70,14 @@ func TestReconcilerSurvivesACrash(t *testing.T) {
 		for _, group := range report.Groups {
 			listed += group.Listed
 		}
-		assert.LessOrEqual(t, listed, 170, "the checkpoint was saved on the way")
-		assert.Equal(t, 100, report.Reads, "the one that was read and not accepted is read again")
+		assert.LessOrEqual(t, listed, 170, "the checkpoint was saved during the run")
+		assert.Equal(t, 100, report.Reads, "a read but unaccepted event is read again")
 		s.finish(t, keys...)
 	})
 }
 
-// A run that ends early, or in which several things go wrong at once, goes on where it was,
-// and forgets nothing.
-func TestReconcilerKeepsItsPlace(t *testing.T) {
+// A run that ends early, or has several failures at once, must resume without losing an event.
+func TestFailedRunResumes(t *testing.T) {
 	t.Parallel()
 	failing := func(operation string, skip, times int) model.Fault {
 		return model.Fault{Effect: model.EffectErrorStatus, Status: 500, Operation: operation, Skip: skip, Times: times}
@@ -89,7 +88,7 @@ func TestReconcilerKeepsItsPlace(t *testing.T) {
 	for name, c := range map[string]struct {
 		faults       []model.Fault
 		err          error
-		first, reads int // that are recovered, and made, nevertheless
+		first, reads int // recovered events and reads of the first run
 	}{
 		"rate limited":              {[]model.Fault{limited("events.get", 7)}, api.ErrRateLimited, 7, 8},
 		"server error":              {[]model.Fault{failing("events.get", 7, 3)}, api.ErrServer, 117, 120},
@@ -115,14 +114,14 @@ func TestReconcilerKeepsItsPlace(t *testing.T) {
 			assert.Len(t, report.Recovered, c.first)
 			rest := s.reconcile(t, nil)
 			assert.ElementsMatch(t, keys, append(report.Recovered, rest.Recovered...))
-			assert.True(t, slices.IsSortedFunc(rest.Recovered, func(a, b webhook.Key) int { return slices.Index(keys, a) - slices.Index(keys, b) }), "in order")
+			assert.True(t, slices.IsSortedFunc(rest.Recovered, func(a, b webhook.Key) int { return slices.Index(keys, a) - slices.Index(keys, b) }), "rest must be in order")
 			s.readOnce(t)
 			s.finish(t, keys...)
 		})
 	}
 }
 
-// orders lets orders be placed, further apart than any overlap reaches.
+// orders places n orders, two hours apart, more than any overlap in these tests.
 func (s *fixture) orders(t *testing.T, n int) (keys []webhook.Key) {
 	t.Helper()
 	for range n {
@@ -134,8 +133,8 @@ func (s *fixture) orders(t *testing.T, n int) (keys []webhook.Key) {
 	return keys
 }
 
-// An event without a date that can be read, which stands nowhere, is not forgotten either.
-func TestReconcilerComesBackToWhatHasNoDate(t *testing.T) {
+// An event without a readable date must not be lost.
+func TestUndatedEventIsRetried(t *testing.T) {
 	t.Parallel()
 	for _, date := range []any{nil, "soon"} {
 		s := newLossyFixture(t)
@@ -155,13 +154,13 @@ func TestReconcilerComesBackToWhatHasNoDate(t *testing.T) {
 	}
 }
 
-// An event that only the log has is not forgotten either.
-func TestReconcilerComesBackToTheLog(t *testing.T) {
+// An event that only the delivery log has must not be lost.
+func TestLoggedEventIsRetried(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
 	s.broken.Store(true)
 	keys := s.orders(t, 4)
-	s.clock.Advance(24 * time.Hour) // so that no attempt is made any more
+	s.clock.Advance(24 * time.Hour) // after the last attempt
 	read := func(c *config) {
 		c.Groups = []events.Group{events.GroupClinicKeys}
 		c.Events = s.rewriting(func(_ *http.Request, body map[string]any) {
@@ -172,11 +171,11 @@ func TestReconcilerComesBackToTheLog(t *testing.T) {
 	report, _ := s.fails(t, api.ErrServer, read)
 	assert.Equal(t, keys[1:], report.Recovered)
 	assert.Equal(t, keys[:1], s.reconcile(t, read).Recovered)
-	assert.Len(t, s.reconcile(t, read).FailedDeliveries, 1, "the others are old news")
+	assert.Len(t, s.reconcile(t, read).FailedDeliveries, 1, "only the latest delivery is new")
 	s.finish(t, keys...)
 }
 
-func TestReconcilerHonoursItsContext(t *testing.T) {
+func TestRunHonorsContext(t *testing.T) {
 	t.Parallel()
 	s := newLossyFixture(t)
 	keys := s.happen(t, 10)
@@ -191,7 +190,7 @@ func TestReconcilerHonoursItsContext(t *testing.T) {
 	report, err := s.reconciler(t, func(c *config) { c.Inbox = hooked{s.inbox, leave} }).Run(ctx)
 	require.ErrorIs(t, err, context.Canceled)
 	assert.LessOrEqual(t, len(report.Recovered), 3)
-	rest := s.reconcile(t, nil) // at once: the claim has been given back
+	rest := s.reconcile(t, nil) // at once, because the claim was released
 	assert.Equal(t, keys, append(report.Recovered, rest.Recovered...))
 	_, err = s.reconciler(t, nil).Run(ctx)
 	require.ErrorIs(t, err, context.Canceled)
@@ -206,8 +205,8 @@ func (p priorities) Wait(ctx context.Context) error {
 	return nil
 }
 
-// To look for what was missed is less urgent than what is known to be missed.
-func TestReconcilerHasItsPriority(t *testing.T) {
+// The search for missed events must be less urgent than the read of a missed event.
+func TestRunSetsPriorities(t *testing.T) {
 	t.Parallel()
 	s := newLossyFixture(t)
 	keys := s.happen(t, 3)
@@ -218,7 +217,7 @@ func TestReconcilerHasItsPriority(t *testing.T) {
 	s.finish(t, keys...)
 }
 
-// panicking is an inbox that panics in one of its methods.
+// panicking returns an inbox that panics in one method.
 func panicking(inbox reconcile.Inbox, in string) reconcile.Inbox {
 	return hooked{inbox, func(_ context.Context, method string, _ webhook.Delivery) error {
 		if method == in {
@@ -228,8 +227,8 @@ func panicking(inbox reconcile.Inbox, in string) reconcile.Inbox {
 	}}
 }
 
-// No panic of the program's own ends the process.
-func TestReconcilerSurvivesPanics(t *testing.T) {
+// A panic in your code must not end the process.
+func TestRunSurvivesPanics(t *testing.T) {
 	t.Parallel()
 	for _, in := range []string{"Accept", "Missing", "ClaimCheckpoint", "SaveCheckpoint", "ReleaseCheckpoint", "Integrations", "Logger"} {
 		t.Run(in, func(t *testing.T) {
@@ -246,7 +245,7 @@ func TestReconcilerSurvivesPanics(t *testing.T) {
 				}
 			}).Run(t.Context())
 			if in == "ReleaseCheckpoint" || in == "Logger" {
-				require.NoError(t, err, "the claim ends by itself; the log loses its lines")
+				require.NoError(t, err, "the claim expires, and log lines are lost")
 				return
 			}
 			require.ErrorIs(t, err, safecall.ErrPanic)
@@ -254,15 +253,15 @@ func TestReconcilerSurvivesPanics(t *testing.T) {
 	}
 }
 
-// The goroutine that extends the claim survives one as well.
-func TestReconcilerSurvivesPanicsOfItsLease(t *testing.T) {
+// A panic must not end the process while the claim is extended, either.
+func TestRunSurvivesPanicOfLease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture(t)
 		_, err := s.reconciler(t, func(c *config) {
 			c.Inbox = panicking(s.inbox, "SaveCheckpoint")
 			c.Integrations = func(ctx context.Context) ([]string, error) {
-				<-ctx.Done() // while the claim is extended in vain
+				<-ctx.Done() // until the claim cannot be extended
 				return nil, ctx.Err()
 			}
 		}).Run(t.Context())
@@ -276,7 +275,7 @@ type panickingLog struct{ slog.Handler }
 
 func (panickingLog) Handle(context.Context, slog.Record) error { panic("no disk") }
 
-// unreadable has the platform respond with a status to every read of some events.
+// unreadable makes the platform respond with a status to every read of some events.
 func (s *fixture) unreadable(status int, bad ...webhook.Key) func(*config) {
 	base := s.platform.HTTPClient().Transport
 	through := roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -289,8 +288,8 @@ func (s *fixture) unreadable(status int, bad ...webhook.Key) func(*config) {
 	return func(c *config) { c.Events = s.client(dispensary.WithTransport(through)).Events }
 }
 
-// Events that the platform lists and never returns do not block the others, wherever they are
-// and however many they are.
+// Events that are listed but cannot be read must not block others, regardless of their
+// position and number.
 func TestUnreadableEventsBlockNoOther(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{404, 500} {
@@ -301,7 +300,7 @@ func TestUnreadableEventsBlockNoOther(t *testing.T) {
 				keys := s.happen(t, 12)
 				bad := keys[where[0]:where[1]]
 				var recovered []webhook.Key
-				for range 2 + 2*len(bad)/3 { // as many as fail three reads at a time, and each read twice
+				for range 2 + 2*len(bad)/3 { // enough runs to read each event twice, with three failures per run
 					report, _ := s.reconciler(t, s.unreadable(status, bad...)).Run(t.Context())
 					recovered = append(recovered, report.Recovered...)
 					s.clock.Advance(time.Minute)
@@ -309,9 +308,9 @@ func TestUnreadableEventsBlockNoOther(t *testing.T) {
 				assert.Len(t, recovered, len(keys)-len(bad))
 				s.clock.Advance(20 * 24 * time.Hour)
 				report := s.reconcile(t, s.unreadable(status, bad...))
-				assert.Len(t, report.Gaps, 3, "a run without a success retries three")
+				assert.Len(t, report.Gaps, 3, "a run without a success retries three events")
 				assert.Equal(t, len(bad), report.Retries)
-				assert.ElementsMatch(t, bad, s.reconcile(t, nil).Recovered, "they are read once the platform returns them")
+				assert.ElementsMatch(t, bad, s.reconcile(t, nil).Recovered, "the platform returns the events again")
 				assert.Zero(t, s.reconcile(t, nil).Retries)
 				s.finish(t, keys...)
 			})
@@ -319,8 +318,8 @@ func TestUnreadableEventsBlockNoOther(t *testing.T) {
 	}
 }
 
-// An unreadable event is retried for as long as the platform keeps it, costs a read per run, and
-// is reported as lost then.
+// An unreadable event must be retried while the platform keeps it, with one read per run, and
+// then be reported as lost.
 func TestUnreadableEventIsLostWithRetention(t *testing.T) {
 	t.Parallel()
 	for status, days := range map[int]int{404: 30, 403: 31, 500: 31} {
@@ -350,7 +349,7 @@ func TestUnreadableEventIsLostWithRetention(t *testing.T) {
 	}
 }
 
-// A webhook that arrives in the end ends the retries of its event.
+// A webhook must end the retries of its event.
 func TestRetryEndsWithWebhook(t *testing.T) {
 	t.Parallel()
 	s := newLossyFixture(t)
@@ -364,8 +363,8 @@ func TestRetryEndsWithWebhook(t *testing.T) {
 	s.finish(t, keys...)
 }
 
-// More events than the checkpoint has room for keep their group before them: none is lost, and
-// the checkpoint stays small.
+// If the checkpoint has no room for more retries, their group must stay before them. No event
+// may be lost, and the checkpoint must stay small.
 func TestRetriesAreBounded(t *testing.T) {
 	t.Parallel()
 	s := newLossyFixture(t)

@@ -27,14 +27,13 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
-// fixture is the platform with an integrator's receiver, on a clock that stands
-// still. What the receiver handles is counted.
+// fixture is a platform with a webhook receiver, on a frozen clock. It counts handled events.
 type fixture struct {
 	platform *dispensarytest.Server
 	clock    *dispensarytest.Clock
 	inbox    *memoryinbox.Inbox
 	handler  *webhook.Handler
-	broken   atomic.Bool // the handler is not reached
+	broken   atomic.Bool // responds with 503 instead of calling the handler
 
 	clinic       string
 	integrations []string
@@ -42,18 +41,18 @@ type fixture struct {
 	mu         sync.Mutex
 	handled    map[webhook.Key]int
 	order      []webhook.Key
-	duplicates []webhook.Key // that arrived as webhooks
+	duplicates []webhook.Key // of the received webhooks
 	bodies     map[webhook.Key]events.Event
 	happened   int
 }
 
-// fixtureStart is a time of day with a midnight within every longer story.
+// fixtureStart is a time of day. Every longer test passes a midnight.
 var fixtureStart = time.Date(2026, 3, 4, 15, 6, 7, 0, time.UTC)
 
 // leaseTTL is the time after which the claim of a dead process expires.
 const leaseTTL = time.Minute
 
-// patient is how long an acceptance may take: the machine may have other things to do.
+// patient is the timeout for accepting an event, long enough for a busy machine.
 const patient = time.Minute
 
 func newFixture(t *testing.T, options ...dispensarytest.Option) *fixture {
@@ -80,7 +79,7 @@ func newFixture(t *testing.T, options ...dispensarytest.Option) *fixture {
 		AcceptTimeout: patient,
 		Observer:      webhook.Observer{RequestEnd: s.observe},
 
-		AnswerUnsignedProbe: true, // under one reading
+		AnswerUnsignedProbe: true, // needed for one behavior
 	})
 	require.NoError(t, err)
 	s.handler = handler
@@ -94,7 +93,7 @@ func newFixture(t *testing.T, options ...dispensarytest.Option) *fixture {
 	return s
 }
 
-// newLossyFixture makes one whose webhooks are lost.
+// newLossyFixture returns a fixture that loses all webhooks.
 func newLossyFixture(t *testing.T, options ...dispensarytest.Option) *fixture {
 	t.Helper()
 	s := newFixture(t, options...)
@@ -102,7 +101,7 @@ func newLossyFixture(t *testing.T, options ...dispensarytest.Option) *fixture {
 	return s
 }
 
-// findIntegrations asks for those of the first clinic.
+// findIntegrations sets the first clinic and its integrations.
 func (s *fixture) findIntegrations(t *testing.T) {
 	t.Helper()
 	first, err := s.client(dispensary.WithClinicKey(dispensary.NewSecret(s.platform.ClinicKey()))).Clinic.Get(t.Context())
@@ -118,7 +117,8 @@ func (s *fixture) findIntegrations(t *testing.T) {
 	s.platform.Journal.Reset()
 }
 
-// client has a new token, because tokens end after two hours of the clock.
+// client returns a client with a new token, because tokens expire after two hours of the
+// clock.
 func (s *fixture) client(options ...dispensary.Option) *dispensary.Client {
 	once := dispensary.WithRetryPolicy(dispensary.RetryPolicy{MaxAttempts: 1})
 	return s.platform.Client(model.User{}, append([]dispensary.Option{once}, options...)...)
@@ -142,13 +142,13 @@ func (s *fixture) observe(_ context.Context, o webhook.Observation) {
 	}
 }
 
-// config sets up the reconciler of the fixture's clinic.
+// config configures the reconciler of the fixture's clinic.
 type config struct {
 	reconcile.Config
 	reconcile.Clinic
 }
 
-// config is that of a reconciler with a client of the moment, whose runs are all whole.
+// config returns the configuration of a reconciler with a new client. All its runs are whole.
 func (s *fixture) config() config {
 	return config{reconcile.Config{
 		Environment: s.platform.Site().Environment,
@@ -173,7 +173,7 @@ func (r *reconciler) Run(ctx context.Context) (reconcile.Report, error) {
 	return r.Clinics.Run(ctx, r.clinic)
 }
 
-// reconciler makes one; change may be nil.
+// reconciler returns a reconciler. change may be nil.
 func (s *fixture) reconciler(t *testing.T, change func(*config)) *reconciler {
 	t.Helper()
 	c := s.config()
@@ -188,7 +188,7 @@ func (s *fixture) reconciler(t *testing.T, change func(*config)) *reconciler {
 	return &reconciler{all, s.clinic}
 }
 
-// reconcile makes a run that must succeed.
+// reconcile runs once and expects success.
 func (s *fixture) reconcile(t *testing.T, change func(*config)) reconcile.Report {
 	t.Helper()
 	report, err := s.reconciler(t, change).Run(t.Context())
@@ -196,7 +196,7 @@ func (s *fixture) reconcile(t *testing.T, change func(*config)) reconcile.Report
 	return report
 }
 
-// fails makes a run that must fail with an error.
+// fails runs once and expects the error want.
 func (s *fixture) fails(t *testing.T, want error, change func(*config)) (reconcile.Report, error) {
 	t.Helper()
 	report, err := s.reconciler(t, change).Run(t.Context())
@@ -204,8 +204,8 @@ func (s *fixture) fails(t *testing.T, want error, change func(*config)) (reconci
 	return report, err
 }
 
-// happen lets n things happen, of every group but clinic keys, and returns the
-// keys of their events. The clock moves by a second with each.
+// happen creates n events, in turn of every group but clinic keys, and returns their keys. The
+// clock advances by one second with each.
 func (s *fixture) happen(t *testing.T, n int) (keys []webhook.Key) {
 	t.Helper()
 	p := s.platform
@@ -233,7 +233,7 @@ func (s *fixture) happen(t *testing.T, n int) (keys []webhook.Key) {
 	return keys
 }
 
-// keys are those of an event for each integration.
+// keys returns the keys of an event, one for each integration.
 func (s *fixture) keys(e model.Event) (keys []webhook.Key) {
 	for _, id := range s.integrations {
 		keys = append(keys, webhook.Key{Environment: s.platform.Site().Environment, EventID: e.ID, IntegrationID: id})
@@ -241,8 +241,8 @@ func (s *fixture) keys(e model.Event) (keys []webhook.Key) {
 	return keys
 }
 
-// switchOff has the receiver fail until the platform switches it off, and returns the
-// keys of the events that it was to receive meanwhile.
+// switchOff breaks the receiver until the platform disables the endpoint. It returns the keys
+// of the undelivered events.
 func (s *fixture) switchOff(t *testing.T) (keys []webhook.Key) {
 	t.Helper()
 	s.broken.Store(true)
@@ -256,15 +256,15 @@ func (s *fixture) switchOff(t *testing.T) (keys []webhook.Key) {
 	}
 }
 
-// switchOn repairs the receiver and enables it in the dashboard.
+// switchOn repairs the receiver and enables the endpoint.
 func (s *fixture) switchOn(t *testing.T) {
 	t.Helper()
 	s.broken.Store(false)
 	require.NoError(t, s.platform.Webhooks.Enable())
 }
 
-// sendLate delivers events by webhook, or all that ever happened if none is named. All of
-// them must be acknowledged, and known if none is named.
+// sendLate delivers the events in only by webhook, or all events if only is empty. All
+// webhooks must be acknowledged. If only is empty, they must be duplicates.
 func (s *fixture) sendLate(t *testing.T, only ...string) {
 	t.Helper()
 	for _, e := range s.platform.Events() {
@@ -286,8 +286,8 @@ func (s *fixture) sendLate(t *testing.T, only ...string) {
 	}
 }
 
-// finish closes the inbox, and holds that each of the keys was handled once, and
-// nothing else of the integrations.
+// finish closes the inbox, and checks that each key was handled once, and no other key of the
+// integrations.
 func (s *fixture) finish(t *testing.T, keys ...webhook.Key) {
 	t.Helper()
 	require.NoError(t, s.inbox.Close(t.Context()))
@@ -307,8 +307,7 @@ func (s *fixture) finish(t *testing.T, keys ...webhook.Key) {
 	assert.Equal(t, want, got)
 }
 
-// calls counts the requests to the platform since the journal was reset, by the
-// kind of operation.
+// calls counts the requests to the platform since the journal was reset, by kind of operation.
 func (s *fixture) calls() (all, pages, reads int) {
 	for _, r := range s.platform.Journal.Requests() {
 		switch {
@@ -322,7 +321,7 @@ func (s *fixture) calls() (all, pages, reads int) {
 	return all, pages, reads
 }
 
-// request makes a webhook that was signed by the platform.
+// request returns a webhook request signed by the platform.
 func (s *fixture) request(body string) *http.Request {
 	r := httptest.NewRequest(http.MethodPost, "/webhooks", strings.NewReader(body))
 	secret := api.NewSecret(s.platform.Application().WebhookSecret)

@@ -21,8 +21,9 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
-// An event that is gone between the list and the read is a gap. The next run retries it.
-func TestReconcilerReportsWhatIsGone(t *testing.T) {
+// An event that disappears between the list and the read must be a gap. The next run must
+// retry it.
+func TestDisappearedEventIsGap(t *testing.T) {
 	t.Parallel()
 	s := newLossyFixture(t)
 	keys := s.happen(t, 5)
@@ -41,8 +42,8 @@ func TestReconcilerReportsWhatIsGone(t *testing.T) {
 	s.finish(t, keys...)
 }
 
-// An event whose time is up while the run is under way is gone for good.
-func TestReconcilerComesTooLate(t *testing.T) {
+// An event that expires during the run must be reported as lost.
+func TestExpiredEventIsLost(t *testing.T) {
 	t.Parallel()
 	s := newLossyFixture(t)
 	lost := s.happen(t, 2)
@@ -61,8 +62,8 @@ func TestReconcilerComesTooLate(t *testing.T) {
 	s.finish(t, keys...)
 }
 
-// A proxy that answers 404 to everything makes nothing be given up.
-func TestReconcilerDoesNotTakeA404ForTheEnd(t *testing.T) {
+// If a proxy responds with 404 to everything, no event may be reported as lost.
+func TestProxy404LosesNoEvent(t *testing.T) {
 	t.Parallel()
 	s := newLossyFixture(t)
 	keys := s.happen(t, 20)
@@ -73,11 +74,12 @@ func TestReconcilerDoesNotTakeA404ForTheEnd(t *testing.T) {
 	}
 	assert.LessOrEqual(t, len(s.platform.Journal.Requests("events.get")), 6)
 	fault.Remove()
-	assert.Equal(t, slices.Concat(keys[3:], keys[:3]), s.reconcile(t, nil).Recovered, "those that failed twice come last")
+	assert.Equal(t, slices.Concat(keys[3:], keys[:3]), s.reconcile(t, nil).Recovered, "events that failed twice come last")
 	s.finish(t, keys...)
 }
 
-// An event dated in the future hides no later event, whatever the clock of the machine says.
+// An event dated in the future must hide no later event, even if the clock of the machine is
+// wrong.
 func TestFutureDateHidesNoEvent(t *testing.T) {
 	t.Parallel()
 	for _, fast := range []time.Duration{0, 48 * time.Hour, -2 * time.Hour} {
@@ -104,7 +106,8 @@ func TestFutureDateHidesNoEvent(t *testing.T) {
 	}
 }
 
-// A failed delivery dated in the future hides no later one of events that only the log has.
+// A failed delivery dated in the future must hide no later delivery of events outside the
+// lists.
 func TestFutureAttemptHidesNoDelivery(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
@@ -123,16 +126,15 @@ func TestFutureAttemptHidesNoDelivery(t *testing.T) {
 	s.finish(t, append(keys, later...)...)
 }
 
-// What happened after the last run and before the oldest event that the platform still
-// has is a gap that cannot be closed.
-func TestReconcilerReportsTheGap(t *testing.T) {
+// Events after the last run, but older than the platform keeps, are lost in a gap.
+func TestLongPauseIsReportedAsGap(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
 	assert.Empty(t, s.reconcile(t, nil).Gaps)
 	began := s.clock.Now()
 	s.platform.Fault(model.Fault{Effect: model.EffectDeliveryLost})
 	s.clock.Advance(time.Hour)
-	s.happen(t, 5) // forgotten
+	s.happen(t, 5) // too old at the next run
 	s.clock.Advance(20 * 24 * time.Hour)
 	keys := s.happen(t, 5)
 	s.clock.Advance(20 * 24 * time.Hour)
@@ -144,11 +146,11 @@ func TestReconcilerReportsTheGap(t *testing.T) {
 		assert.Equal(t, reconcile.Gap{Group: group, From: began, To: s.clock.Now().Add(-30 * 24 * time.Hour)}, gap)
 		assert.Equal(t, string(group)+" from 2026-03-04T15:06:07Z to 2026-03-14T16:06:17Z", gap.String())
 	}
-	assert.Empty(t, s.reconcile(t, nil).Gaps, "it is reported once")
+	assert.Empty(t, s.reconcile(t, nil).Gaps, "a gap is reported once")
 	s.finish(t, keys...)
 }
 
-// refusing returns an inbox that answers some keys with an error, or a panic.
+// refusing returns an inbox that rejects some keys with an error, or panics on them.
 func (s *fixture) refusing(err error, keys ...webhook.Key) func(*config) {
 	return func(c *config) {
 		c.Inbox = hooked{s.inbox, func(_ context.Context, method string, d webhook.Delivery) error {
@@ -165,9 +167,9 @@ func (s *fixture) refusing(err error, keys ...webhook.Key) func(*config) {
 
 var errPanics = errors.New("panics")
 
-// An event that the inbox refuses for good keeps no other from being recovered,
-// however many there are of it, and is not forgotten.
-func TestReconcilerPassesOverWhatTheInboxRefuses(t *testing.T) {
+// Events that the inbox always rejects must block no other event, regardless of their number,
+// and must be retried.
+func TestRejectedEventsBlockNoOther(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		err, matches error
@@ -190,7 +192,7 @@ func TestReconcilerPassesOverWhatTheInboxRefuses(t *testing.T) {
 					assert.Equal(t, slices.Delete(slices.Clone(keys), c.from, c.to), report.Recovered)
 					require.Len(t, report.Gaps, len(bad))
 				} else {
-					require.NoError(t, err, "it is known")
+					require.NoError(t, err, "a known rejection is no error")
 					assert.Empty(t, report.Recovered)
 				}
 				require.Len(t, report.Gaps, len(bad))
@@ -206,15 +208,15 @@ func TestReconcilerPassesOverWhatTheInboxRefuses(t *testing.T) {
 	}
 }
 
-// An inbox that is full or closed, or fails altogether, ends the run and makes no gaps;
-// nothing is taken for recovered.
-func TestReconcilerKnowsAnInboxThatIsDown(t *testing.T) {
+// If the inbox is full, closed or failing, the run must end without gaps, and no event may
+// count as recovered.
+func TestFailingInboxEndsRun(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		err   error
 		reads int
 	}{
-		"fails":  {errors.New("no"), 5}, // it gives up
+		"fails":  {errors.New("no"), 5}, // after three failures
 		"full":   {webhook.ErrInboxFull, 5},
 		"closed": {webhook.ErrInboxClosed, 3}, // at once
 	} {
@@ -233,8 +235,8 @@ func TestReconcilerKnowsAnInboxThatIsDown(t *testing.T) {
 	}
 }
 
-// What is refused for one integration is recovered for the other.
-func TestReconcilerRefusesForOneIntegration(t *testing.T) {
+// A rejection for one integration must not affect the other.
+func TestRejectionAffectsOneIntegration(t *testing.T) {
 	t.Parallel()
 	s := newLossyFixture(t, dispensarytest.WithTuning(dispensarytest.Tuning{Integrations: 2}))
 	keys := s.orders(t, 1)

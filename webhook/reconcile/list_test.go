@@ -18,9 +18,9 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// TestReconcilerUnderEveryReading plays an outage and its repair under every
-// reading of what the API leaves open.
-func TestReconcilerUnderEveryReading(t *testing.T) {
+// TestReconcilerHandlesEveryBehavior plays an outage and its repair with every behavior that the
+// API leaves open.
+func TestReconcilerHandlesEveryBehavior(t *testing.T) {
 	t.Parallel()
 	testsize.SkipUnderRace(t)
 	run := func(t *testing.T, reading behavior.Variant) {
@@ -35,7 +35,7 @@ func TestReconcilerUnderEveryReading(t *testing.T) {
 		s.switchOn(t)
 		s.reconcile(t, keyed)
 		s.happen(t, 5)
-		s.clock.Advance(24 * time.Hour) // what is sent late
+		s.clock.Advance(24 * time.Hour) // time for late webhooks
 		assert.Empty(t, s.reconcile(t, keyed).Recovered)
 		s.readOnce(t)
 		var keys []webhook.Key
@@ -49,15 +49,15 @@ func TestReconcilerUnderEveryReading(t *testing.T) {
 	}
 	for i, choice := range behavior.Choices() {
 		for j, variant := range choice.Variants {
-			if i == 0 || j > 0 { // the defaults once
+			if i == 0 || j > 0 { // the defaults only once
 				t.Run(string(variant), func(t *testing.T) { run(t, variant) })
 			}
 		}
 	}
 }
 
-// Things that happen during the walk move events from one page to the next.
-func TestReconcilerWalksAMovingList(t *testing.T) {
+// Events during the listing move other events to later pages.
+func TestRunToleratesChangingList(t *testing.T) {
 	t.Parallel()
 	testsize.SkipUnderRace(t)
 	s := newFixture(t)
@@ -80,12 +80,12 @@ func TestReconcilerWalksAMovingList(t *testing.T) {
 		}
 	}))
 	assert.Equal(t, keys, report.Recovered)
-	assert.Equal(t, 14, during, "two pages, and no more for the movement")
+	assert.Equal(t, 14, during, "two pages, and no extra pages")
 	assert.Len(t, s.reconcile(t, nil).Recovered, during)
 }
 
-// What the platform lists late is found within the overlap.
-func TestReconcilerFindsWhatIsListedLate(t *testing.T) {
+// An event that the platform lists late must be found within the overlap.
+func TestOverlapFindsLateEvents(t *testing.T) {
 	t.Parallel()
 	s := newLossyFixture(t)
 	keys := s.happen(t, 20)
@@ -95,14 +95,13 @@ func TestReconcilerFindsWhatIsListedLate(t *testing.T) {
 	}))
 	assert.Equal(t, slices.Delete(slices.Clone(keys), 2, 3), report.Recovered)
 	report = s.reconcile(t, func(c *config) { c.Overlap = time.Second })
-	assert.Empty(t, report.Recovered, "beyond the overlap")
+	assert.Empty(t, report.Recovered, "older than the overlap")
 	assert.Equal(t, []webhook.Key{late}, s.reconcile(t, nil).Recovered)
 	s.finish(t, keys...)
 }
 
-// A platform that does not sort as it is asked to loses nothing: the list is
-// walked to its end.
-func TestReconcilerNoticesListsThatAreNotSorted(t *testing.T) {
+// If the platform ignores the sort order, the list must be read to its end.
+func TestUnsortedListIsReadWhole(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
 	keys := s.happen(t, 300)
@@ -113,7 +112,7 @@ func TestReconcilerNoticesListsThatAreNotSorted(t *testing.T) {
 	lost := s.happen(t, 10)
 	client := s.ascending("/events/")
 	report := s.reconcile(t, func(c *config) { c.Events = client.Events })
-	assert.Equal(t, lost, report.Recovered, "and in order")
+	assert.Equal(t, lost, report.Recovered, "all lost events in order")
 	s.finish(t, append(keys, lost...)...)
 }
 
@@ -129,14 +128,14 @@ func (s *fixture) ascending(path string) *dispensary.Client {
 	})))
 }
 
-// Neither does a delivery log that is not sorted.
-func TestReconcilerNoticesALogThatIsNotSorted(t *testing.T) {
+// If the delivery log is unsorted, it must be read to its end, too.
+func TestUnsortedLogIsReadWhole(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
 	s.broken.Store(true)
 	logOnly := func(c *config) { c.Groups = []events.Group{events.GroupClinicKeys} }
 	keys := s.happen(t, 150)
-	s.clock.Advance(12 * time.Hour) // all attempts
+	s.clock.Advance(12 * time.Hour) // for all attempts
 	assert.Len(t, s.reconcile(t, logOnly).Recovered, 150)
 	keys = append(keys, s.happen(t, 1)...)
 	assert.Equal(t, keys[150:], s.reconcile(t, logOnly).Recovered)
@@ -151,9 +150,8 @@ func TestReconcilerNoticesALogThatIsNotSorted(t *testing.T) {
 	s.finish(t, append(keys, late...)...)
 }
 
-// A clock that is wrong makes webhooks fail; it must not make the reconciler fail
-// as well.
-func TestReconcilerDoesNotTrustItsClock(t *testing.T) {
+// A wrong clock makes webhooks fail. It must not make the reconciler fail as well.
+func TestWrongClockLosesNoEvent(t *testing.T) {
 	t.Parallel()
 	for name, off := range map[string]time.Duration{"fast": 12 * time.Hour, "slow": -12 * time.Hour} {
 		t.Run(name, func(t *testing.T) {

@@ -18,14 +18,14 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
-// run is a run that a loop made.
+// observedRun is a run of a loop.
 type observedRun struct {
 	at     time.Time
 	report reconcile.Report
 	err    error
 }
 
-// runs are those that were made.
+// runs collects runs.
 type runs struct {
 	mu   sync.Mutex
 	made []observedRun
@@ -38,7 +38,7 @@ func (r *runs) all() []observedRun {
 	return slices.Clone(r.made)
 }
 
-// observed returns a reconciler whose runs are kept.
+// observed returns a reconciler that records its runs in r.
 func (s *fixture) observed(t *testing.T, r *runs) *reconciler {
 	t.Helper()
 	return s.reconciler(t, func(c *config) {
@@ -65,10 +65,10 @@ func loop(t *testing.T, r *reconciler, interval time.Duration) {
 	})
 }
 
-// The loops run on a token that does not end within them.
+// beat is the interval of the loops, short enough for the lifetime of a token.
 const beat = 10 * time.Minute
 
-func TestLoopTriesAgainSoonerAfterAFailure(t *testing.T) {
+func TestLoopRetriesFailuresSooner(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture(t, dispensarytest.WithClock(nil))
@@ -84,18 +84,18 @@ func TestLoopTriesAgainSoonerAfterAFailure(t *testing.T) {
 			assert.Equal(t, i < 5, run.err != nil)
 		}
 		assert.Equal(t, []time.Duration{0, time.Minute, 3 * time.Minute, 7 * time.Minute, 15 * time.Minute}, at[:5])
-		assert.InDelta(t, 15*time.Minute+beat, at[5], float64(beat/10), "no longer than the interval")
+		assert.InDelta(t, 15*time.Minute+beat, at[5], float64(beat/10), "waits at most the interval")
 	})
 }
 
-// A replica whose clock is ahead does not keep the others from their work.
-func TestReplicasSurviveAClockThatIsAhead(t *testing.T) {
+// A replica with a fast clock must not prevent the others from working.
+func TestReplicasTolerateFastClock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture(t, dispensarytest.WithClock(nil))
 		var kept runs
 		loop(t, s.observed(t, &kept), beat)
-		time.Sleep(beat / 2) // two runs at the same moment would compete for the checkpoint
+		time.Sleep(beat / 2) // two runs at the same time would compete for the checkpoint
 		for range 9 {
 			time.Sleep(beat)
 			s.reconcile(t, func(c *config) { c.Now = func() time.Time { return time.Now().Add(24 * time.Hour) } })
@@ -104,8 +104,8 @@ func TestReplicasSurviveAClockThatIsAhead(t *testing.T) {
 	})
 }
 
-// held returns a reconciler that waits in the middle of a run until the gate
-// opens, and a channel that tells when it does.
+// held returns a reconciler that waits in the middle of a run until gate is closed, and a
+// channel that signals the start of the wait.
 func (s *fixture) held(t *testing.T, gate <-chan struct{}, inbox reconcile.Inbox) (r *reconciler, waiting chan struct{}) {
 	t.Helper()
 	waiting = make(chan struct{}, 1)
@@ -123,8 +123,8 @@ func (s *fixture) held(t *testing.T, gate <-chan struct{}, inbox reconcile.Inbox
 	}), waiting
 }
 
-// Of two replicas one works, however long it takes: its claim is extended.
-func TestReconcilerRunsOnce(t *testing.T) {
+// Only one of two replicas must work, because the claim is extended for the whole run.
+func TestClaimAllowsOneRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newLossyFixture(t)
@@ -154,8 +154,8 @@ func TestReconcilerRunsOnce(t *testing.T) {
 	})
 }
 
-// A replica that was held up for too long stops: another may have taken over.
-func TestReconcilerStopsWhenItsClaimIsLost(t *testing.T) {
+// A replica must stop after a long delay, because another one may have taken over.
+func TestLostClaimEndsRun(t *testing.T) {
 	t.Parallel()
 	down := errors.New("the storage is down")
 	for name, failure := range map[string]error{"taken": reconcile.ErrCheckpointHeld, "cannot be extended": down} {
@@ -181,8 +181,8 @@ func TestReconcilerStopsWhenItsClaimIsLost(t *testing.T) {
 	}
 }
 
-// A moment in which the storage is down is survived.
-func TestReconcilerSurvivesAMoment(t *testing.T) {
+// A run must survive a short outage of the storage.
+func TestRunSurvivesShortStorageOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture(t)
@@ -201,8 +201,8 @@ func TestReconcilerSurvivesAMoment(t *testing.T) {
 	})
 }
 
-// A name that something else uses is not overwritten.
-func TestReconcilerDoesNotOverwriteWhatItCannotRead(t *testing.T) {
+// A checkpoint of another program must not be overwritten.
+func TestRunKeepsForeignCheckpoint(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
 	ctx := t.Context()
@@ -217,8 +217,8 @@ func TestReconcilerDoesNotOverwriteWhatItCannotRead(t *testing.T) {
 	assert.Equal(t, "not ours", string(state))
 }
 
-// A run that was asked for, and failed, is made again, however short ago the last one was.
-func TestLoopRepeatsTheRunThatWasAskedFor(t *testing.T) {
+// A triggered run that failed must be repeated, even soon after the last run.
+func TestLoopRepeatsFailedTrigger(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newLossyFixture(t, dispensarytest.WithClock(nil))

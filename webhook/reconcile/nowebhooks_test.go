@@ -16,9 +16,9 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
-// Once the platform has disabled an endpoint, no webhook comes and the delivery log stays empty.
-// The loop finds each event within its interval nevertheless, and the log, the report and the
-// stats show missing webhooks until the first webhook arrives, in a new process as well.
+// If the platform has disabled an endpoint, no webhook arrives and the delivery log stays
+// empty. The loop must still find each event within its interval. The log, the report and the
+// stats must show missing webhooks until the first webhook arrives, also in a new process.
 func TestMissingWebhooksAreReported(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -40,7 +40,7 @@ func TestMissingWebhooksAreReported(t *testing.T) {
 		for range 24 {
 			missed := f.register(t, f.clinics[0])
 			time.Sleep(time.Hour)
-			assert.True(t, f.wasHandled(missed), "within the interval")
+			assert.True(t, f.wasHandled(missed), "found within the interval")
 		}
 		assert.Equal(t, 24, strings.Count(log.Take(), "webhooks do not arrive, events come only by reconciliation"))
 		assert.Equal(t, 1, all.Stats().Silent)
@@ -66,8 +66,8 @@ func (f *clinicsFixture) last(clinic string) reconcile.Report {
 	return f.runs[clinic][len(f.runs[clinic])-1]
 }
 
-// A single lost webhook among others, and one that is on its way, do not count. A recovered
-// event is a warning unless the run is the first one.
+// A single lost or delayed webhook must not count. A recovered event is a warning unless the
+// run is the first one.
 func TestLostWebhookDoesNotCount(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)

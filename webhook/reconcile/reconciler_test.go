@@ -23,10 +23,10 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
-func TestReconcilerWantsToKnowTheIntegrations(t *testing.T) {
+func TestRunRequiresIntegrations(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
-	broken := errors.New("no answer")
+	broken := errors.New("no response")
 	for _, ask := range []func(context.Context) ([]string, error){
 		reconcile.Integrations(),
 		func(context.Context) ([]string, error) { return nil, broken },
@@ -44,9 +44,9 @@ func TestReconcilerWantsToKnowTheIntegrations(t *testing.T) {
 	assert.Zero(t, report.Reads)
 }
 
-// A clinic with two integrations gets every event twice, and one reading is
-// enough for both. What was seen for one of them only is recovered for the other.
-func TestReconcilerServesSeveralIntegrations(t *testing.T) {
+// A clinic with two integrations receives every event twice, but one read is enough. An event
+// seen for only one integration must be recovered for the other.
+func TestRunServesSeveralIntegrations(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t, dispensarytest.WithTuning(dispensarytest.Tuning{Integrations: 2}))
 	require.Len(t, s.integrations, 2)
@@ -74,8 +74,8 @@ func TestReconcilerServesSeveralIntegrations(t *testing.T) {
 	s.finish(t, slices.Concat(keys, lost, half, failed)...)
 }
 
-// A webhook that names no integration stands for all of them.
-func TestReconcilerKnowsWebhooksWithoutIntegration(t *testing.T) {
+// A webhook without an integration counts for all integrations.
+func TestBareWebhookCountsForAllIntegrations(t *testing.T) {
 	t.Parallel()
 	s := newLossyFixture(t)
 	keys := s.happen(t, 3)
@@ -85,16 +85,15 @@ func TestReconcilerKnowsWebhooksWithoutIntegration(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []webhook.Key{keys[0], keys[2]}, s.reconcile(t, nil).Recovered)
 
-	s.clock.Advance(24 * time.Hour) // integrations are asked for again
+	s.clock.Advance(24 * time.Hour) // requests the integrations again
 	more := s.happen(t, 1)
 	more[0].IntegrationID = ""
 	report := s.reconcile(t, func(c *config) { c.Integrations = reconcile.Integrations("") })
 	assert.Contains(t, report.Recovered, more[0])
 }
 
-// How a webhook was sent, which the delivery log tells, counts for more than how
-// it is thought to be.
-func TestReconcilerLearnsFromFailedNotices(t *testing.T) {
+// The integration in the delivery log takes precedence over the configured one.
+func TestLogDeterminesIntegration(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
 	s.broken.Store(true)
@@ -111,8 +110,8 @@ func TestReconcilerLearnsFromFailedNotices(t *testing.T) {
 	s.finish(t, keys...)
 }
 
-// Without the log, and with one that has no data, everything is read.
-func TestReconcilerDoesWithoutTheLog(t *testing.T) {
+// Without the log, or with a log without data, every event must be read.
+func TestRunWorksWithoutLog(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
 	s.broken.Store(true)
@@ -134,8 +133,8 @@ func TestReconcilerDoesWithoutTheLog(t *testing.T) {
 	s.finish(t, append(keys, more...)...)
 }
 
-// Failed attempts in the log are not reported for a webhook that arrived in the end.
-func TestReconcilerReportsOnlyNoticesThatMatter(t *testing.T) {
+// Failed attempts must not be reported for a webhook that has arrived.
+func TestReportIgnoresDeliveredWebhooks(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t, dispensarytest.WithBehavior(behavior.DeliveryLogAttempt))
 	s.broken.Store(true)
@@ -146,9 +145,9 @@ func TestReconcilerReportsOnlyNoticesThatMatter(t *testing.T) {
 	s.broken.Store(true)
 	keys = append(keys, s.happen(t, 1)...)
 	report := s.reconcile(t, nil)
-	require.Len(t, report.FailedDeliveries, 2, "and not three, one for each attempt")
+	require.Len(t, report.FailedDeliveries, 2, "one per webhook, not one per attempt")
 	late, first := report.FailedDeliveries[0], report.FailedDeliveries[1]
-	assert.Equal(t, keys, []webhook.Key{first.Key, late.Key}, "the latest first")
+	assert.Equal(t, keys, []webhook.Key{first.Key, late.Key}, "latest first")
 	assert.Equal(t, 2, first.Attempts)
 	assert.False(t, first.Missed)
 	assert.True(t, late.Missed)
@@ -156,9 +155,8 @@ func TestReconcilerReportsOnlyNoticesThatMatter(t *testing.T) {
 	s.finish(t, keys...)
 }
 
-// A token that lacks a scope, or a group that fails, keeps nothing else from
-// being recovered.
-func TestReconcilerGoesOnWithTheOtherGroups(t *testing.T) {
+// A token without a scope, or a failing group, must not affect the other groups.
+func TestFailedGroupAffectsNoOther(t *testing.T) {
 	t.Parallel()
 	s := newLossyFixture(t)
 	keys := s.happen(t, 10)
@@ -177,15 +175,15 @@ func TestReconcilerGoesOnWithTheOtherGroups(t *testing.T) {
 		c.Groups = slices.DeleteFunc(events.Groups(), func(g events.Group) bool { return g == events.GroupOrders })
 	})
 	assert.Empty(t, report.Recovered)
-	assert.Len(t, s.reconcile(t, nil).Recovered, 2, "nothing of the group is taken for seen")
+	assert.Len(t, s.reconcile(t, nil).Recovered, 2, "no event of the group counts as seen")
 	s.finish(t, keys...)
 }
 
-func TestReconcilerGoesBackAsFarAsConfigured(t *testing.T) {
+func TestFirstRunLimitsRecovery(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
 	s.broken.Store(true)
-	s.happen(t, 5) // the log has them, but they are none of its concern
+	s.happen(t, 5) // in the log, but too old for FirstRun
 	s.platform.Fault(model.Fault{Effect: model.EffectDeliveryLost})
 	s.happen(t, 5)
 	s.clock.Advance(10 * time.Minute)
@@ -193,17 +191,17 @@ func TestReconcilerGoesBackAsFarAsConfigured(t *testing.T) {
 	s.clock.Advance(24*time.Hour - 5*time.Minute)
 	day := func(c *config) { c.FirstRun = 24 * time.Hour }
 	assert.Equal(t, keys, s.reconcile(t, day).Recovered)
-	assert.Empty(t, s.reconcile(t, day).Recovered, "the overlap does not reach behind it")
+	assert.Empty(t, s.reconcile(t, day).Recovered, "the overlap ends at the first run")
 	s.clock.Advance(48 * time.Hour)
 	more := s.happen(t, 5)
 	s.clock.Advance(48 * time.Hour)
-	assert.Equal(t, more, s.reconcile(t, day).Recovered, "it is only the first run that it is for")
+	assert.Equal(t, more, s.reconcile(t, day).Recovered, "FirstRun applies only to the first run")
 	s.finish(t, append(keys, more...)...)
 }
 
-// An integration that was not there before has missed what the others saw. Until
-// then nothing is done for it, whatever the log tells.
-func TestReconcilerStartsAnewForANewIntegration(t *testing.T) {
+// A new integration has missed earlier events. Before it is known, its failed deliveries are
+// ignored.
+func TestNewIntegrationRestartsCheckpoint(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t, dispensarytest.WithTuning(dispensarytest.Tuning{Integrations: 2}))
 	fault := s.platform.Fault(model.Fault{Effect: model.EffectDeliveryLost})
@@ -219,14 +217,14 @@ func TestReconcilerStartsAnewForANewIntegration(t *testing.T) {
 		assert.Equal(t, s.integrations[0], notice.Key.IntegrationID)
 	}
 	assert.Empty(t, s.reconcile(t, one).Recovered)
-	s.clock.Advance(24 * time.Hour) // integrations are asked for again
+	s.clock.Advance(24 * time.Hour) // requests the integrations again
 	assert.Len(t, s.reconcile(t, nil).Recovered, 10)
 	assert.Empty(t, s.reconcile(t, nil).Recovered)
 	s.finish(t, keys...)
 }
 
-// A webhook may arrive a moment before its recovery does.
-func TestReconcilerIsOvertakenByWebhooks(t *testing.T) {
+// A webhook may arrive just before its recovery.
+func TestWebhookOvertakesRecovery(t *testing.T) {
 	t.Parallel()
 	s := newLossyFixture(t)
 	keys := s.happen(t, 5)
@@ -243,11 +241,11 @@ func TestReconcilerIsOvertakenByWebhooks(t *testing.T) {
 	s.finish(t, keys...)
 }
 
-// TestReconciliationDrill: the receiver fails until the platform switches it off,
-// and stays off for 25 hours in which a thousand events happen, or 5,000 in full
-// size. One run recovers all of them, in order, with no more calls than events and
-// pages, and what the platform sends late is known.
-func TestReconciliationDrill(t *testing.T) {
+// TestRunRecoversLongOutage breaks the receiver until the platform disables the endpoint. The
+// endpoint stays disabled for 25 hours with 1,000 events, or 5,000 in full size. One run must
+// recover all of them in order, with no more calls than events and pages. Late webhooks must
+// be duplicates.
+func TestRunRecoversLongOutage(t *testing.T) {
 	t.Parallel()
 	missed := testsize.Of(1000, 5000)
 	s := newFixture(t)
@@ -265,11 +263,11 @@ func TestReconciliationDrill(t *testing.T) {
 	all, pages, reads := s.calls()
 	t.Logf("%d events: %d calls, %d pages, %d reads: %s", missed+len(failed), all, pages, reads, report)
 	assert.Equal(t, [3]int{pages + reads, report.Pages, report.Reads}, [3]int{all, pages, reads})
-	assert.Equal(t, missed, reads, "what the delivery log has is not read again")
+	assert.Equal(t, missed, reads, "events of the delivery log are not read")
 	assert.LessOrEqual(t, all, missed+pages)
 	assert.LessOrEqual(t, pages, 5*(missed/5/100+2)+1)
 	require.Equal(t, missed+len(failed), len(report.Recovered))
-	assert.Equal(t, keys[10:], report.Recovered, "in the order in which it happened")
+	assert.Equal(t, keys[10:], report.Recovered, "in the order of the events")
 	assert.Empty(t, report.Gaps)
 	require.NoError(t, report.DeliveryLogErr)
 
@@ -286,17 +284,17 @@ func TestReconciliationDrill(t *testing.T) {
 	report = s.reconcile(t, nil)
 	assert.Empty(t, report.Recovered)
 	_, pages, reads = s.calls()
-	assert.Equal(t, [2]int{6, 0}, [2]int{pages, reads}, "nothing is walked twice but the overlap")
+	assert.Equal(t, [2]int{6, 0}, [2]int{pages, reads}, "only the overlap is listed again")
 	state, err := s.inbox.ClaimCheckpoint(t.Context(), "us/sandbox/"+s.clinic, "other", time.Hour)
 	require.NoError(t, err)
-	assert.Less(t, len(state), 1000, "the checkpoint is small, whatever was missed")
+	assert.Less(t, len(state), 1000, "the checkpoint must stay small")
 	assert.True(t, json.Valid(state))
 	keys = append(keys, s.happen(t, 5)...)
 	s.finish(t, keys...)
 }
 
-// What the router is given cannot be told from what a webhook brings.
-func TestRecoveredEventsAreThoseOfWebhooks(t *testing.T) {
+// A recovered event must be equal to the event of a webhook.
+func TestRecoveredEventsEqualWebhooks(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
 	keys := s.happen(t, 5) // by webhook

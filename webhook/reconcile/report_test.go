@@ -15,7 +15,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
-func TestReportIsANumberForEverything(t *testing.T) {
+func TestReportPrintsOnlyNumbers(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
 	s.broken.Store(true)
@@ -38,7 +38,7 @@ func TestReportIsANumberForEverything(t *testing.T) {
 	}, listed)
 	assert.Equal(t, "us/sandbox/"+s.clinic, report.Name)
 	assert.Equal(t, s.clock.Now(), report.Started)
-	assert.Zero(t, report.Duration, "the clock stands still")
+	assert.Zero(t, report.Duration, "the clock is frozen")
 
 	notice := report.FailedDeliveries[0]
 	line := fmt.Sprintf("%s %s: attempt 1: status 503", notice.Type, notice.Key)
@@ -52,9 +52,8 @@ func TestReportIsANumberForEverything(t *testing.T) {
 	assert.Equal(t, "recovered 0 of 1 missed; pages: 1, reads: 1", reconcile.Report{Short: true, Missed: 1, Pages: 1, Reads: 1}.String())
 }
 
-// Nothing that a reconciler logs, reports or keeps holds anything of a patient,
-// or of what the platform says in words.
-func TestReconcilerLeaksNothing(t *testing.T) {
+// Logs, reports and checkpoints must contain no patient data and no message of the platform.
+func TestReconcilerLeaksNoData(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
 	s.broken.Store(true)
@@ -90,7 +89,7 @@ func TestReconcilerLeaksNothing(t *testing.T) {
 		assert.Contains(t, text, level)
 	}
 	assert.NotContains(t, text, "Canary")
-	assert.NotContains(t, text, "neither 200 nor 201", "the platform's words")
+	assert.NotContains(t, text, "neither 200 nor 201", "message of the platform")
 	for _, patient := range s.platform.Patients.All() {
 		assert.NotContains(t, text, patient.Email)
 		assert.NotContains(t, text, patient.LastName)

@@ -16,13 +16,13 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
-// rewriting returns the services of a client that sees other answers than the
-// platform gives: change is given the body of every answer.
+// rewriting returns the services of a client with changed responses. change receives the body
+// of every response.
 func (s *fixture) rewriting(change func(*http.Request, map[string]any)) events.Service {
 	return s.client(dispensary.WithTransport(changed(s.platform.HTTPClient().Transport, change))).Events
 }
 
-// changed passes on answers that are changed.
+// changed returns a transport that changes the bodies of responses.
 func changed(base http.RoundTripper, change func(*http.Request, map[string]any)) http.RoundTripper {
 	return roundTrip(func(r *http.Request) (*http.Response, error) {
 		resp, err := base.RoundTrip(r)
@@ -42,12 +42,12 @@ func changed(base http.RoundTripper, change func(*http.Request, map[string]any))
 	})
 }
 
-// rewritten has a reconciler see them.
+// rewritten gives a reconciler the changed responses.
 func (s *fixture) rewritten(change func(*http.Request, map[string]any)) func(*config) {
 	return func(c *config) { c.Events = s.rewriting(change) }
 }
 
-// deleteFromLog takes a field from all events in the log of deliveries.
+// deleteFromLog removes a field from all events in the delivery log.
 func deleteFromLog(body map[string]any, field string) {
 	for _, row := range items(body, "webhook_deliveries") {
 		delete(row["event_payload"].(map[string]any)["event"].(map[string]any), field)
@@ -58,7 +58,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// items returns the objects of a list in a body, none if it is not there.
+// items returns the objects of a list in a body, or nil if the list is missing.
 func items(body map[string]any, name string) (all []map[string]any) {
 	list, _ := body[name].([]any)
 	for _, item := range list {
@@ -67,7 +67,7 @@ func items(body map[string]any, name string) (all []map[string]any) {
 	return all
 }
 
-// hide takes events out of a list and its count.
+// hide removes events from a list and from its count.
 func hide(body map[string]any, which func(map[string]any) bool) {
 	list, ok := body["events"].([]any)
 	if !ok {
@@ -80,14 +80,14 @@ func hide(body map[string]any, which func(map[string]any) bool) {
 	}
 }
 
-// hooked is an inbox with a function that is called before each method, with its name:
-// what it returns, or panics with, is what the method fails with.
+// hooked is an inbox with a hook. before is called with the name of each method, and its error
+// or panic replaces the result.
 type hooked struct {
 	reconcile.Inbox
 	before func(ctx context.Context, method string, d webhook.Delivery) error
 }
 
-// onAccept is a hook of Accept alone.
+// onAccept returns a hook for Accept only.
 func onAccept(f func() error) func(context.Context, string, webhook.Delivery) error {
 	return func(_ context.Context, method string, _ webhook.Delivery) error {
 		if method == "Accept" {
@@ -132,7 +132,7 @@ func (h hooked) ReleaseCheckpoint(ctx context.Context, name, holder string) erro
 	return h.Inbox.ReleaseCheckpoint(ctx, name, holder)
 }
 
-// dated has a reconciler see a date in place of that of some events, in lists and in the log.
+// dated gives a reconciler another date for some events, in lists and in the log.
 func (s *fixture) dated(at time.Time, ids ...string) func(*config) {
 	return s.rewritten(func(_ *http.Request, body map[string]any) {
 		for _, e := range items(body, "events") {

@@ -21,9 +21,9 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
-// After an outage every clinic has one whole run, also those whose turn in the pass was before,
-// and also where the program ends meanwhile.
-func TestRunsAreWholeAfterAnOutage(t *testing.T) {
+// After an outage every clinic must have one whole run, even if its turn in the pass was
+// before, and even if the program ends during the pass.
+func TestOutageCausesWholeRuns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newReceivingFixture(t, 6)
@@ -42,7 +42,7 @@ func TestRunsAreWholeAfterAnOutage(t *testing.T) {
 		for _, clinic := range f.clinics {
 			unsent = append(unsent, f.registerUnsent(t, clinic))
 		}
-		time.Sleep(30*time.Minute + 25*time.Second) // the third has its turn
+		time.Sleep(30*time.Minute + 25*time.Second) // the third clinic has its turn
 		all.RunAfterOutage(webhook.Outage{})
 		all.RunAfterOutage(webhook.Outage{Over: true})
 		time.Sleep(10 * time.Second)
@@ -54,16 +54,16 @@ func TestRunsAreWholeAfterAnOutage(t *testing.T) {
 			assert.True(t, f.wasHandled(id))
 		}
 		for _, clinic := range f.clinics {
-			f.register(t, clinic) // and the webhook arrives
+			f.register(t, clinic) // its webhook arrives
 		}
 		time.Sleep(2 * time.Hour)
 		assert.Equal(t, []string{"ws", "ws", "ws", "ws", "ws", "ws"}, f.kinds())
 	})
 }
 
-// Where no replica has run for longer than two intervals, the receiver was down, too, or the
-// inbox comes from a backup.
-func TestRunsAreWholeWhereNoneWasMadeForLong(t *testing.T) {
+// If no replica has run for more than two intervals, the receiver was down too, or the inbox
+// was restored from a backup.
+func TestLongPauseCausesWholeRuns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newReceivingFixture(t, 2)
@@ -80,14 +80,14 @@ func TestRunsAreWholeWhereNoneWasMadeForLong(t *testing.T) {
 	})
 }
 
-// failures returns how many runs over a clinic failed.
+// failures returns the number of failed runs over a clinic.
 func (f *clinicsFixture) failures(clinic string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.failed[clinic]
 }
 
-// changeCheckpoint changes what is kept of the first clinic.
+// changeCheckpoint changes the checkpoint of the first clinic.
 func (f *clinicsFixture) changeCheckpoint(t *testing.T, change func(map[string]any)) {
 	t.Helper()
 	name := f.environment.String() + "/" + f.clinics[0]
@@ -102,9 +102,9 @@ func (f *clinicsFixture) changeCheckpoint(t *testing.T, change func(map[string]a
 	require.NoError(t, f.inbox.ReleaseCheckpoint(t.Context(), name, "test"))
 }
 
-// A checkpoint from a clock that was ahead, or without an integration or a group, is followed by
-// a whole run.
-func TestRunsAreWholeWhereTheCheckpointSaysTooLittle(t *testing.T) {
+// A checkpoint written by a fast clock, or without an integration or a group, requires a whole
+// run.
+func TestIncompleteCheckpointCausesWholeRun(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(map[string]any){
 		"clock ahead":     func(c map[string]any) { c["whole"] = time.Now().Add(48 * time.Hour) },
@@ -135,13 +135,13 @@ func TestRunsAreWholeWhereTheCheckpointSaysTooLittle(t *testing.T) {
 				time.Sleep(2 * time.Hour)
 				assert.Equal(t, []string{"ws", "ss"}, f.kinds())
 				want := map[bool]int32{true: 2, false: 1}[name == "new integration"]
-				assert.Equal(t, want, listed.Load(), "it begins where the last one ended")
+				assert.Equal(t, want, listed.Load(), "the run begins at the checkpoint")
 			})
 		})
 	}
 }
 
-// opened has clinics read with a client whose answers are changed.
+// opened gives clinics a client with changed responses.
 func (f *clinicsFixture) opened(c *reconcile.Config, change func(*http.Request, map[string]any)) {
 	open := c.Open
 	c.Open = func(ctx context.Context, id string, budget api.Limiter) (reconcile.Clinic, error) {
@@ -151,15 +151,16 @@ func (f *clinicsFixture) opened(c *reconcile.Config, change func(*http.Request, 
 	}
 }
 
-// A log that cannot be read, as a whole or in part, is no evidence that nothing is missing.
-func TestRunsAreWholeWhereTheLogSaysNothing(t *testing.T) {
+// A delivery log that cannot be read, completely or partly, is no evidence of complete
+// webhooks.
+func TestUnreadableLogCausesWholeRun(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		fault  model.Fault
 		change func(*http.Request, map[string]any)
 	}{
-		"it fails": {fault: model.Fault{Effect: model.EffectErrorStatus, Status: 500, Operation: "webhook_deliveries.list"}},
-		"a delivery cannot be read": {
+		"log fails": {fault: model.Fault{Effect: model.EffectErrorStatus, Status: 500, Operation: "webhook_deliveries.list"}},
+		"delivery is unreadable": {
 			fault: model.Fault{Effect: model.EffectDeliveryForged},
 			change: func(_ *http.Request, body map[string]any) {
 				for _, row := range items(body, "webhook_deliveries") {
@@ -194,7 +195,7 @@ func TestRunsAreWholeWhereTheLogSaysNothing(t *testing.T) {
 				assert.Equal(t, []string{"ww"}, f.kinds())
 				assert.True(t, f.wasHandled(unsent))
 				assert.EqualValues(t, 1, unread.Load())
-				f.register(t, f.clinics[0]) // and the webhook arrives
+				f.register(t, f.clinics[0]) // its webhook arrives
 				time.Sleep(10 * time.Hour)
 				assert.True(t, strings.HasSuffix(f.kinds()[0], "sss"))
 			})
@@ -202,10 +203,10 @@ func TestRunsAreWholeWhereTheLogSaysNothing(t *testing.T) {
 	}
 }
 
-// A run that failed is followed by a whole one, in another process as well.
-func TestRunsAreWholeAfterOneThatFailed(t *testing.T) {
+// A failed run must be followed by a whole run, also in another process.
+func TestFailedRunCausesWholeRun(t *testing.T) {
 	t.Parallel()
-	for name, operation := range map[string]string{"in all it reads": "", "in a list": "events.list_orders"} {
+	for name, operation := range map[string]string{"all reads": "", "one list": "events.list_orders"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
@@ -223,11 +224,11 @@ func TestRunsAreWholeAfterOneThatFailed(t *testing.T) {
 				accept()
 				fault.Remove()
 				assert.Equal(t, operation == "events.list_orders", f.wasHandled(unsent))
-				time.Sleep(10 * time.Minute) // the webhook that was refused gets through
+				time.Sleep(10 * time.Minute) // the rejected webhook is retried successfully
 				after := f.registerUnsent(t, f.clinics[0])
 				f.reconcileAll(t, time.Hour, nil)
 				time.Sleep(time.Minute)
-				f.register(t, f.clinics[0]) // and the webhook arrives
+				f.register(t, f.clinics[0]) // its webhook arrives
 				time.Sleep(3 * time.Hour)
 				assert.Equal(t, []string{"wss"}, f.kinds())
 				assert.True(t, f.wasHandled(unsent))
@@ -237,7 +238,7 @@ func TestRunsAreWholeAfterOneThatFailed(t *testing.T) {
 	}
 }
 
-// An event that the inbox rejects makes one run fail, and no later one. Every run retries it.
+// An event that the inbox rejects must fail one run and no later one. Every run must retry it.
 func TestShortRunsRetryRejectedEvent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -265,7 +266,7 @@ func TestShortRunsRetryRejectedEvent(t *testing.T) {
 		time.Sleep(12 * time.Hour)
 		assert.Equal(t, []string{"wssssssssssss"}, f.kinds())
 		assert.Equal(t, 1, f.failures(f.clinics[0]))
-		assert.EqualValues(t, 13, gaps.Load(), "the retry a minute later, and each run")
+		assert.EqualValues(t, 13, gaps.Load(), "one gap after a minute and one per run")
 		full.Store(false)
 		time.Sleep(3 * time.Hour)
 		assert.Equal(t, []string{"sss"}, f.kinds())
@@ -273,8 +274,8 @@ func TestShortRunsRetryRejectedEvent(t *testing.T) {
 	})
 }
 
-// An event that the platform lists and responds to with 404 makes no run fail. Every run
-// retries it.
+// An event that is listed, but whose read returns 404, must fail no run. Every run must retry
+// it.
 func TestShortRunsRetryMissingEvent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -291,8 +292,8 @@ func TestShortRunsRetryMissingEvent(t *testing.T) {
 	})
 }
 
-// A clinic that fails and recovers has one whole run, also if there was an outage some day.
-func TestOneWholeRunAfterOneThatFailed(t *testing.T) {
+// A clinic that fails and recovers must have one whole run, also after an earlier outage.
+func TestFailuresCauseSingleWholeRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newReceivingFixture(t, 1)
@@ -308,9 +309,9 @@ func TestOneWholeRunAfterOneThatFailed(t *testing.T) {
 	})
 }
 
-// A process that is killed after it has accepted what the log has, leaves no evidence there.
-// The next run is a whole one all the same.
-func TestRunsAreWholeAfterOneThatWasKilled(t *testing.T) {
+// If a process is killed after it has accepted the events of the log, the log shows no missing
+// event. The next run must still be whole.
+func TestKilledRunCausesWholeRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newReceivingFixture(t, 1)
@@ -346,7 +347,7 @@ func TestRunsAreWholeAfterOneThatWasKilled(t *testing.T) {
 	})
 }
 
-// newReceivingFixture makes clinics whose webhooks arrive.
+// newReceivingFixture returns clinics that receive webhooks.
 func newReceivingFixture(t *testing.T, clinics int) *clinicsFixture {
 	t.Helper()
 	f := newClinicsFixture(t, clinics)
@@ -361,16 +362,16 @@ func newReceivingFixture(t *testing.T, clinics int) *clinicsFixture {
 	return f
 }
 
-// register registers a patient with a clinic, and returns the event.
+// register registers a patient with a clinic, and returns the ID of the event.
 func (f *clinicsFixture) register(t *testing.T, clinic string) string {
 	t.Helper()
 	_, e, err := f.platform.Patients.Create(model.PatientCreate{ClinicID: clinic})
 	require.NoError(t, err)
-	synctest.Wait() // until its webhook is sent
+	synctest.Wait() // until its webhook was sent
 	return e.ID
 }
 
-// registerUnsent registers a patient, and no attempt is made to send the webhook.
+// registerUnsent registers a patient without an attempt to send the webhook.
 func (f *clinicsFixture) registerUnsent(t *testing.T, clinic string) string {
 	t.Helper()
 	lost := f.platform.Fault(model.Fault{Effect: model.EffectDeliveryLost})
@@ -378,13 +379,12 @@ func (f *clinicsFixture) registerUnsent(t *testing.T, clinic string) string {
 	return f.register(t, clinic)
 }
 
-// refuse has the receiver refuse all webhooks from now on.
+// refuse makes the receiver reject all webhooks until stop is called.
 func (f *clinicsFixture) refuse() (stop func()) {
 	return f.platform.Fault(model.Fault{Effect: model.EffectDeliveryForged}).Remove
 }
 
-// kinds says of each clinic which runs were whole (w) and which were short (s), since the
-// last call.
+// kinds returns the runs of each clinic since the last call, w for whole and s for short.
 func (f *clinicsFixture) kinds() (all []string) {
 	synctest.Wait()
 	f.mu.Lock()
@@ -400,7 +400,7 @@ func (f *clinicsFixture) kinds() (all []string) {
 	return all
 }
 
-// pages counts the pages that were read of a clinic.
+// pages counts the pages read for a clinic.
 func (f *clinicsFixture) pages(clinic string) (n int) {
 	for _, r := range f.platform.Journal.Requests() {
 		if f.clinicOf[r.UserID] == clinic && (strings.HasPrefix(r.Operation, "events.list") || r.Operation == "webhook_deliveries.list") {
@@ -417,8 +417,8 @@ func (f *clinicsFixture) wasHandled(event string) bool {
 	return f.handled[event] == 1
 }
 
-// Where nothing is missing, a clinic takes one call a run, and those of a whole run a day.
-func TestRunsAreShort(t *testing.T) {
+// If no event is missing, a run costs one call, except for one whole run per day.
+func TestLoopMakesShortRuns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newReceivingFixture(t, 3)
@@ -427,7 +427,7 @@ func TestRunsAreShort(t *testing.T) {
 		for range 2 {
 			time.Sleep(90 * time.Minute)
 			first := f.register(t, f.clinics[0])
-			assert.True(t, f.wasHandled(first), "by its webhook")
+			assert.True(t, f.wasHandled(first), "handled by its webhook")
 			time.Sleep(24*time.Hour - 90*time.Minute - time.Second)
 			assert.Equal(t, []string{day, day, day}, f.kinds())
 			time.Sleep(time.Second)
@@ -441,9 +441,9 @@ func TestRunsAreShort(t *testing.T) {
 	})
 }
 
-// One delivery that failed is evidence: what the platform did not even try to send is found
-// with it. Without any it is found by the next whole run.
-func TestShortRunFindsWhatTheLogHas(t *testing.T) {
+// A failed delivery is evidence: the whole run after it finds unsent events too. Without it,
+// the next whole run finds them.
+func TestFailedDeliveryCausesWholeRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newReceivingFixture(t, 2)
@@ -458,7 +458,7 @@ func TestShortRunFindsWhatTheLogHas(t *testing.T) {
 		assert.True(t, f.wasHandled(refused))
 		assert.True(t, f.wasHandled(unsent))
 		assert.False(t, f.wasHandled(alone))
-		time.Sleep(8 * time.Hour) // the attempts go on, and all of them fail
+		time.Sleep(8 * time.Hour) // all further attempts fail
 		assert.Equal(t, []string{"wwwwwwww", "ssssssss"}, f.kinds(), "no webhook has arrived since the recovery")
 		accept()
 		f.register(t, f.clinics[0])
@@ -468,8 +468,8 @@ func TestShortRunFindsWhatTheLogHas(t *testing.T) {
 	})
 }
 
-// What gets through with a later attempt is no reason for a whole run.
-func TestShortRunWhereALaterAttemptSucceeds(t *testing.T) {
+// A webhook that arrived with a later attempt must not cause a whole run.
+func TestLateWebhookCausesNoWholeRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newReceivingFixture(t, 1)
