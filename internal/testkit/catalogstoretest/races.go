@@ -76,8 +76,8 @@ func oneBegins(t *testing.T, open opener) {
 	}
 }
 
-// noChangeIsSkipped reads changes during concurrent writes. A reader that continues from its
-// last revision must end with the same records as a reader that starts from 0.
+// noChangeIsSkipped reads changes during concurrent writes. If a reader continues from its last
+// revision, it must end with the same records as a reader from 0.
 func noChangeIsSkipped(t *testing.T, open opener) {
 	const rounds = 8
 	store := open()
@@ -137,8 +137,8 @@ func noChangeIsSkipped(t *testing.T, open opener) {
 	assert.Equal(t, len(want), state(t, store).Records[catalogstore.PresencePresent])
 }
 
-// requestsDuringReads requests a product while other callers read it. A request that is
-// younger than the last read must stay.
+// requestsDuringReads requests a product while other callers read it. If a request is younger
+// than the last read, it must stay.
 func requestsDuringReads(t *testing.T, open opener) {
 	const rounds = 10
 	runConcurrently(open, func(store catalogstore.Store, caller int) {

@@ -85,7 +85,8 @@ func manyRequests(t *testing.T, open opener) {
 	assert.Equal(t, kept(at(2)), some[4_990].At)
 }
 
-// requestsFromLists checks that a list which changes a product requests it, as an event does.
+// requestsFromLists saves lists. If a list changes a product with details, the product must be
+// requested, as after an event.
 func requestsFromLists(t *testing.T, open opener) {
 	store := open()
 	detailed(t, store, 1, single("a", "A", ""))
