@@ -307,18 +307,18 @@ func TestWrongFaultsPanic(t *testing.T) {
 	t.Parallel()
 	fake := New(t, WithInMemory())
 	for says, f := range map[string]model.Fault{
-		`there is no effect "boom"`:                {Effect: "boom"},
+		`unknown effect "boom"`:                    {Effect: "boom"},
 		`did you mean "patients.create"?`:          {Effect: model.EffectLatency, Delay: 1, Operation: "patient.create"},
 		`latency has no operation "q"`:             {Effect: model.EffectLatency, Delay: 1, Operation: "q"},
 		`latency has no event type "order.placed"`: {Effect: model.EffectLatency, Delay: 1, EventType: model.EventOrderPlaced},
 		`delivery_lost has no operation`:           {Effect: model.EffectDeliveryLost, Operation: "clinic.get"},
 		`did you mean "order.placed"?`:             {Effect: model.EffectDeliveryLost, EventType: "orders.placed"},
-		"a negative number":                        {Effect: model.EffectTruncatedBody, Bytes: -1},
-		"a negative duration":                      {Effect: model.EffectTooManyRequests, RetryAfter: -1},
-		"Chance is between":                        {Effect: model.EffectDropBeforeCommit, Chance: 2},
+		"Bytes must not be negative":               {Effect: model.EffectTruncatedBody, Bytes: -1},
+		"RetryAfter must not be negative":          {Effect: model.EffectTooManyRequests, RetryAfter: -1},
+		"Chance must be between":                   {Effect: model.EffectDropBeforeCommit, Chance: 2},
 		"needs a Status from 400":                  {Effect: model.EffectErrorStatus, Status: 200},
 		"EffectProxyError needs a Status":          {Effect: model.EffectProxyError, Status: 200},
-		"a Delay is needed":                        {Effect: model.EffectSlowBody},
+		"EffectSlowBody need a Delay":              {Effect: model.EffectSlowBody},
 		"EffectRateLimit needs Limit and Window":   {Effect: model.EffectRateLimit, Limit: 1},
 	} {
 		require.ErrorContains(t, f.Validate(), says)

@@ -4,8 +4,8 @@ import (
 	"errors"
 )
 
-// PatientCreate is a person who registers, with the first clinic unless another one is
-// named. Names and address are made up where they are empty.
+// PatientCreate describes a patient who registers. An empty ClinicID is the first clinic.
+// Create makes up empty names and an empty email address, and leaves the other fields empty.
 type PatientCreate struct {
 	FirstName    string
 	LastName     string
@@ -16,8 +16,8 @@ type PatientCreate struct {
 	ClinicID     string
 }
 
-// PatientUpdate is what a patient edits; nil leaves a field as it is, and a
-// pointer to "" clears it.
+// PatientUpdate contains the changes to a patient. Nil keeps a field, and a pointer to ""
+// clears it.
 type PatientUpdate struct {
 	FirstName        *string
 	LastName         *string
@@ -28,9 +28,9 @@ type PatientUpdate struct {
 	TextNotification *bool
 }
 
-// PlanCreate is a plan that a practitioner writes on the platform. Without a
-// practitioner it is the first of the patient's clinic, without recommendations one pack of
-// the first product that is available.
+// PlanCreate describes a plan that a practitioner writes on the platform. An empty
+// PractitionerID is the first practitioner of the patient's clinic. If Recommendations is
+// empty, the plan recommends one pack of the first available product.
 type PlanCreate struct {
 	PractitionerID  string
 	PersonalMessage string
@@ -38,34 +38,34 @@ type PlanCreate struct {
 	Draft           bool
 }
 
-// PlanUpdate is what a practitioner edits; nil leaves a field as it is.
+// PlanUpdate contains a practitioner's changes to a plan. Nil keeps a field.
 type PlanUpdate struct {
 	PersonalMessage *string
 	Recommendations []Recommendation
 }
 
-// ProtocolCreate is a protocol that a practitioner writes on the platform: the first
-// practitioner unless set. Its name is made up if it is empty. Without recommendations it
-// recommends one pack of the first product that is available.
+// ProtocolCreate describes a protocol that a practitioner writes on the platform. Create makes
+// up an empty Name. An empty PractitionerID is the first practitioner. If Recommendations is
+// empty, the protocol recommends one pack of the first available product.
 type ProtocolCreate struct {
 	Name            string
 	PractitionerID  string
 	PersonalMessage string
-	Ownership       string // one of the ownerships; empty is owned
+	Ownership       string // one of the ownerships; empty means owned
 	Recommendations []ProtocolRecommendation
 	Draft           bool
 }
 
-// OrderCreate is what a patient orders. Without lines it takes the recommendations of the
-// plans, added up; without plans, too, what an in-office checkout put into the cart, or
-// one pack of the first product that is available.
+// OrderCreate describes an order of a patient. If Lines is empty, the order contains the
+// recommendations of the plans, added up. If PlanIDs is empty as well, it contains the
+// patient's cart from an in-office checkout, or else one pack of the first available product.
 type OrderCreate struct {
 	PlanIDs []string
 	Lines   []Line
 }
 
-// ProductCreate is a product that comes into the catalog. What is empty is made
-// up: a name, the first brand, one pack.
+// ProductCreate describes a new product of the catalog. Create makes up an empty Name. An
+// empty BrandID is the first brand, and empty Variants mean one pack.
 type ProductCreate struct {
 	Name            string
 	BrandID         string
@@ -73,8 +73,8 @@ type ProductCreate struct {
 	Variants        []VariantCreate
 }
 
-// VariantCreate is a pack of a new product; empty, it holds 60 capsules for 19.99
-// and is available.
+// VariantCreate describes a pack of a new product. The zero value is a pack of 60 capsules for
+// 19.99, available.
 type VariantCreate struct {
 	Units         int
 	UnitOfMeasure string
@@ -82,14 +82,14 @@ type VariantCreate struct {
 	Status        string
 }
 
-// ProductUpdate is what changes about a product; nil leaves a field as it is.
+// ProductUpdate contains the changes to a product. Nil keeps a field.
 type ProductUpdate struct {
 	Name   *string
 	Dosage *Dosage
 }
 
-// VariantUpdate is what changes about a variant; nil leaves a field as it is. Units of
-// 0 and empty texts become null.
+// VariantUpdate contains the changes to a variant. Nil keeps a field. Units of 0 and empty
+// strings become null.
 type VariantUpdate struct {
 	MSRP          *Cents
 	Status        *string
@@ -99,20 +99,19 @@ type VariantUpdate struct {
 	SupplierSKU   *string
 }
 
-// The reasons why an action fails. errors.Is finds them.
+// Errors of actions, for errors.Is.
 var (
-	// ErrNotFound: nothing has the id that was named.
+	// ErrNotFound: no object has this id.
 	ErrNotFound = errors.New("not found")
 
-	// ErrValidation: a value is missing, taken or of the wrong form.
+	// ErrValidation: a value is missing, already taken or malformed.
 	ErrValidation = errors.New("invalid")
 
 	// ErrState: the object's state does not allow the action.
 	ErrState = errors.New("wrong state")
 )
 
-// Overview is the latest of what a platform holds, the newest first, and how much
-// there is of it.
+// Overview contains the latest rows of a platform, newest first, and the total numbers.
 type Overview struct {
 	Patients []Patient
 	Plans    []Plan
@@ -120,6 +119,6 @@ type Overview struct {
 	Products []Product
 	Events   []Event
 
-	// Totals count all of them, older ones included.
+	// Totals count all rows, including older ones.
 	Totals struct{ Patients, Plans, Orders, Products, Events int }
 }

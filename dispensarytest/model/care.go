@@ -16,7 +16,7 @@ type Recommendation struct {
 	VariantID       string
 	UnitsToPurchase int
 	Refill          bool
-	Dosage          *Dosage // nil where nothing was said about it
+	Dosage          *Dosage // nil if the request set no dosage
 }
 
 // Plan is a treatment plan. API section: "Treatment plan".

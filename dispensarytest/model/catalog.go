@@ -1,6 +1,6 @@
 package model
 
-// Dosage says how to take a product. All fields are free text.
+// Dosage describes how to take a product. All fields are free text.
 type Dosage struct {
 	Amount         string // a number, a range or a fraction: "1", "1-2", "1/2"
 	Frequency      string // for example "twice per day"
@@ -9,8 +9,7 @@ type Dosage struct {
 	AdditionalInfo string
 }
 
-// Product is a catalog entry; what can be ordered are its variants.
-// API section: "Product".
+// Product is a catalog entry. Patients order its variants. API section: "Product".
 type Product struct {
 	ID               string
 	Name             string
@@ -24,7 +23,8 @@ type Product struct {
 	CertificationIDs []string
 	CategoryIDs      []string // of all clinics
 
-	// Removed says that the catalog does not have it any more; orders and plans do.
+	// Removed reports whether the product has left the catalog. Orders and plans still refer
+	// to it.
 	Removed bool `json:",omitempty"`
 }
 
@@ -35,7 +35,8 @@ const (
 	VariantDiscontinued = "discontinued"
 	VariantUnavailable  = "unavailable"
 
-	// VariantVendorBackorder is short at the maker; see the behavior vendor-backorder.
+	// VariantVendorBackorder means that the manufacturer is out of stock. See the behavior
+	// vendor-backorder.
 	VariantVendorBackorder = "vendor backorder"
 )
 

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-func TestCents(t *testing.T) {
+func TestCentsFormatAsDecimals(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, "34.99", Cents(3499).String())
 	assert.Equal(t, "0.05", Cents(5).String())

@@ -30,15 +30,15 @@ func EventTypes() []string {
 	}
 }
 
-// Event is something that happened on the platform, other than through the API.
-// API section: "Event".
+// Event is an event that happened on the platform and not through the API. API section:
+// "Event".
 type Event struct {
 	ID        string
 	Type      string
 	CreatedAt time.Time       // see the behavior event-times
 	ClinicID  string          // empty on product events
-	ObjectID  string          // the plan, patient, order, product or integration it is about
-	Data      json.RawMessage // as it stood when the event happened
+	ObjectID  string          // the plan, patient, order, product or integration
+	Data      json.RawMessage // as of the time of the event
 
 	// NotSent is the reason why no webhook was sent: no endpoint, no subscription, no active
 	// integration, or a delivery condition. It is empty if deliveries were planned. The
@@ -49,32 +49,33 @@ type Event struct {
 // Attempt is one request to the webhook endpoint.
 type Attempt struct {
 	At             time.Time
-	Probe          bool   // it ended with the empty probe; the event was not sent
+	Probe          bool   // the empty probe failed; the event was not sent
 	Signature      string // the SVC-Signature header
 	RequestBody    []byte
-	Status         int // 0 when there was no answer
+	Status         int // 0 if there was no response
 	ResponseHeader string
 	ResponseBody   string
 	IPAddress      string
-	Err            string // what made it a failure; empty on success
-	Fault          Effect // what a [Fault] did to it
+	Err            string // the cause of the failure; empty on success
+	Fault          Effect // the effect of a [Fault] on this attempt
 }
 
-// Delivery is one event for one integration, with every attempt made so far.
+// Delivery is one event for one integration, with all attempts so far.
 type Delivery struct {
 	ID            string
 	EventID       string
 	EventType     string
 	IntegrationID string
 	Attempts      []Attempt
-	NextAttemptAt time.Time // zero when none is due
+	NextAttemptAt time.Time // zero if none is due
 	Delivered     bool
-	Stopped       bool // the endpoint went away or was disabled
-	Revoked       bool // the clinic revoked the integration's key before it was delivered
-	Lost          bool // a [Fault] kept it from being made
+	Stopped       bool // the endpoint was removed or disabled
+	Revoked       bool // the clinic revoked the integration's key before the delivery
+	Lost          bool // a [Fault] prevented the delivery
 }
 
-// String says where the delivery stands.
+// String describes the result of the latest attempt, and either the reason for stopping or the
+// time of the next attempt.
 func (d Delivery) String() string {
 	text := "no attempt yet"
 	if n := len(d.Attempts); n > 0 {
@@ -94,12 +95,12 @@ func (d Delivery) String() string {
 	return text
 }
 
-// Endpoint is the integrator's registered webhook: one per platform.
-// API section: "Webhooks".
+// Endpoint is the integrator's registered webhook. A platform has one. API section:
+// "Webhooks".
 type Endpoint struct {
 	URL          string
-	Types        []string // event types it is subscribed to
+	Types        []string // subscribed event types
 	Disabled     bool
-	Reason       string    // why it is disabled
+	Reason       string    // the reason for disabling it
 	FailingSince time.Time // zero unless the latest attempts failed
 }

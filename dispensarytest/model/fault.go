@@ -11,51 +11,53 @@ import (
 	"github.com/dispensary-go/dispensary/internal/closestmatch"
 )
 
-// Effect is what a [Fault] does.
+// Effect is the kind of failure that a [Fault] causes.
 type Effect string
 
-// Effects on requests to the API; see [Fault] for the fields they read.
+// Effects on requests to the API. See [Fault] for the fields that they read.
 const (
-	// EffectDropAfterCommit breaks the connection off after the platform has done what
-	// was asked, and before the first byte of its answer: the caller cannot know.
+	// EffectDropAfterCommit closes the connection after the platform has performed the request
+	// and before the first byte of the response. The caller cannot know the outcome.
 	EffectDropAfterCommit Effect = "drop_after_commit"
 
-	// EffectDropBeforeCommit breaks the connection off with nothing done.
+	// EffectDropBeforeCommit closes the connection and does not perform the request.
 	EffectDropBeforeCommit Effect = "drop_before_commit"
 
-	// EffectErrorStatus refuses with Status and Messages, in the platform's own shape.
+	// EffectErrorStatus rejects the request with Status and Messages, in the platform's own
+	// format.
 	EffectErrorStatus Effect = "error_status"
 
-	// EffectLatency lets the request wait for Delay before anything is done. The wait counts from
-	// when the request came: once the fault has fired, a clock moved by Delay ends it.
+	// EffectLatency delays the request by Delay before the platform performs it. The delay
+	// counts from the arrival of the request. Once the fault has fired, advancing the clock by
+	// Delay ends it.
 	EffectLatency Effect = "latency"
 
-	// EffectProxyError refuses with Status (502 unless set) in the name of a proxy in
-	// front of the platform: an HTML page, without a request id.
+	// EffectProxyError rejects the request with Status (502 unless set) as a proxy in front of
+	// the platform would: with an HTML page and without a request id.
 	EffectProxyError Effect = "proxy_error"
 
-	// EffectRateLimit refuses with 429 what is beyond Limit requests in any Window, and
-	// says with Retry-After when there is room again, unless Silent.
+	// EffectRateLimit responds with 429 to requests beyond Limit in any Window. Unless Silent
+	// is set, Retry-After contains the time until the next request is accepted.
 	EffectRateLimit Effect = "rate_limit"
 
-	// EffectSlowBody sends the answer in pieces of Bytes (64 unless set), with a wait of
-	// Delay before each but the first.
+	// EffectSlowBody sends the response body in pieces of Bytes (64 unless set) and waits for
+	// Delay before each piece but the first.
 	EffectSlowBody Effect = "slow_body"
 
-	// EffectTokenExpired lets the access token expire as the request comes in; the
-	// refresh token stays good.
+	// EffectTokenExpired expires the access token when the request arrives. The refresh token
+	// stays valid.
 	EffectTokenExpired Effect = "token_expired"
 
-	// EffectTokenInvalidated ends the whole consent as the request comes in, the refresh
-	// token included: the user has to authorize again.
+	// EffectTokenInvalidated revokes the whole consent when the request arrives, including the
+	// refresh token. The user has to authorize again.
 	EffectTokenInvalidated Effect = "token_invalidated"
 
-	// EffectTooManyRequests refuses with 429, and with Retry-After when RetryAfter is
-	// set: in seconds, or as a date with RetryAfterDate.
+	// EffectTooManyRequests responds with 429. If RetryAfter is set, the response has a
+	// Retry-After header in seconds, or as a date if RetryAfterDate is set.
 	EffectTooManyRequests Effect = "too_many_requests"
 
-	// EffectTruncatedBody breaks the connection off after Bytes of the answer's body, or
-	// after half of it.
+	// EffectTruncatedBody closes the connection after Bytes of the response body, or after
+	// half of it if Bytes is 0.
 	EffectTruncatedBody Effect = "truncated_body"
 )
 
@@ -64,66 +66,67 @@ const (
 	// EffectDeliveryForged signs an attempt with another secret.
 	EffectDeliveryForged Effect = "delivery_forged"
 
-	// EffectDeliveryFuture signs an attempt with a timestamp that is Delay ahead: ten
-	// minutes unless set.
+	// EffectDeliveryFuture signs an attempt with a timestamp that is Delay ahead (10 minutes
+	// unless set).
 	EffectDeliveryFuture Effect = "delivery_future"
 
-	// EffectDeliveryLost never makes the delivery: only the event lists have the event.
+	// EffectDeliveryLost skips the delivery. Only the event lists contain the event.
 	EffectDeliveryLost Effect = "delivery_lost"
 
-	// EffectDeliveryReordered holds a delivery back until another one was attempted, or
-	// for Delay: one minute unless set.
+	// EffectDeliveryReordered delays a delivery until another one was attempted, or by Delay
+	// (1 minute unless set).
 	EffectDeliveryReordered Effect = "delivery_reordered"
 
-	// EffectDeliveryRepeated sends an event again that was delivered, signed anew.
+	// EffectDeliveryRepeated sends a delivered event again, with a new signature.
 	EffectDeliveryRepeated Effect = "delivery_repeated"
 
-	// EffectDeliveryStale signs an attempt with a timestamp that is Delay old: ten
-	// minutes unless set.
+	// EffectDeliveryStale signs an attempt with a timestamp that is Delay old (10 minutes
+	// unless set).
 	EffectDeliveryStale Effect = "delivery_stale"
 )
 
-// Fault is something that goes wrong on the platform. Which requests or
-// deliveries meet it is one half of it, what happens to them the other.
+// Fault is a failure of the platform. The first fields select requests or deliveries, the
+// others describe the effect on them.
 //
-// All waits are on the platform's clock: on a frozen one the caller waits until
-// the clock is advanced. Several faults can meet the same request; the
-// first of those that end it does, in the order they were set in.
+// All waits follow the platform's clock. If the clock is frozen, the caller waits until it is
+// advanced. Several faults can affect the same request. If more than one of them ends the
+// request, the fault that was set first does.
 type Fault struct {
 	Effect    Effect
-	Operation string  // whose requests meet it: "patients.create"; empty is any
-	EventType string  // whose deliveries meet it: "order.placed"; empty is any
-	Skip      int     // how many pass unharmed first
-	Times     int     // how often it fires; 0 is until it is removed
-	Chance    float64 // between 0 and 1: how likely it fires each time; 0 is always
-	Seed      uint64  // where Chance throws its dice; the same seed, the same throws
+	Operation string  // affected requests, such as "patients.create"; empty means all
+	EventType string  // affected deliveries, such as "order.placed"; empty means all
+	Skip      int     // requests or deliveries to spare first
+	Times     int     // maximum number of times it fires; 0 means until it is removed
+	Chance    float64 // probability from 0 to 1 that it fires; 0 means always
+	Seed      uint64  // seed of the random numbers for Chance; the same seed gives the same choices
 
-	Delay          time.Duration // of EffectLatency, EffectSlowBody and deliveries
+	Delay          time.Duration // of EffectLatency, EffectSlowBody and effects on deliveries
 	Status         int           // of EffectErrorStatus and EffectProxyError
-	Messages       []string      // of EffectErrorStatus; made up where empty
-	RetryAfter     time.Duration // of EffectTooManyRequests; whole seconds are sent
-	RetryAfterDate bool          // Retry-After is a date
+	Messages       []string      // of EffectErrorStatus; made up if empty
+	RetryAfter     time.Duration // of EffectTooManyRequests; sent in whole seconds
+	RetryAfterDate bool          // send Retry-After as a date
 	Limit          int           // of EffectRateLimit
 	Window         time.Duration // of EffectRateLimit
-	Silent         bool          // EffectRateLimit sends no Retry-After
+	Silent         bool          // EffectRateLimit omits Retry-After
 	Bytes          int           // of EffectTruncatedBody and EffectSlowBody
 }
 
-// Validate says what is wrong with a fault, if anything is.
+// Validate returns an error for the first invalid field, or nil. Operation is invalid with an
+// effect on deliveries, and EventType with an effect on requests.
 func (f Fault) Validate() error {
 	for _, wrong := range []struct {
 		is   bool
 		text string
 	}{
-		{!slices.Contains(Effects(), f.Effect), fmt.Sprintf("there is no effect %q", f.Effect)},
+		{!slices.Contains(Effects(), f.Effect), fmt.Sprintf("unknown effect %q", f.Effect)},
 		{!f.named(f.Operation, f.ofDelivery(), operations.IDs()), f.misnamed("operation", f.Operation, operations.IDs())},
 		{!f.named(f.EventType, !f.ofDelivery(), EventTypes()), f.misnamed("event type", f.EventType, EventTypes())},
-		{f.Skip < 0 || f.Times < 0 || f.Bytes < 0, "a negative number"},
-		{f.Delay < 0 || f.RetryAfter < 0, "a negative duration"},
-		{f.Chance < 0 || f.Chance > 1, "Chance is between 0 and 1"},
+		{f.Skip < 0 || f.Times < 0 || f.Bytes < 0, "Skip, Times and Bytes must not be negative"},
+		{f.Delay < 0 || f.RetryAfter < 0, "Delay and RetryAfter must not be negative"},
+		{f.Chance < 0 || f.Chance > 1, "Chance must be between 0 and 1"},
 		{f.Effect == EffectErrorStatus && (f.Status < 400 || f.Status > 599), "EffectErrorStatus needs a Status from 400 to 599"},
 		{f.Effect == EffectProxyError && f.Status != 0 && (f.Status < 400 || f.Status > 599), "EffectProxyError needs a Status from 400 to 599"},
-		{(f.Effect == EffectLatency || f.Effect == EffectSlowBody) && f.Delay == 0, "a Delay is needed"},
+		{(f.Effect == EffectLatency || f.Effect == EffectSlowBody) && f.Delay == 0, "EffectLatency and EffectSlowBody need a Delay"},
 		{f.Effect == EffectRateLimit && (f.Limit < 1 || f.Window <= 0), "EffectRateLimit needs Limit and Window"},
 	} {
 		if wrong.is {
@@ -133,15 +136,15 @@ func (f Fault) Validate() error {
 	return nil
 }
 
-// named reports that a filter is a name the platform knows, or empty; on the
-// wrong kind of fault only the latter.
+// named reports whether name is empty or, unless the fault's effect ignores this filter, a
+// known name.
 func (f Fault) named(name string, unused bool, known []string) bool {
 	return name == "" || !unused && slices.Contains(known, name)
 }
 
 func (f Fault) misnamed(what, name string, known []string) string {
 	if near := closestmatch.To(name, known); near != "" && near != name {
-		return fmt.Sprintf("there is no %s %q (did you mean %q?)", what, name, near)
+		return fmt.Sprintf("unknown %s %q (did you mean %q?)", what, name, near)
 	}
 	return fmt.Sprintf("%s has no %s %q", f.Effect, what, name)
 }
@@ -158,7 +161,7 @@ var deliveryEffects = []Effect{
 	EffectDeliveryForged, EffectDeliveryFuture, EffectDeliveryLost, EffectDeliveryReordered, EffectDeliveryRepeated, EffectDeliveryStale,
 }
 
-// Effects returns all effects, those on requests first.
+// Effects returns all effects, effects on requests first.
 func Effects() []Effect {
 	return append([]Effect{
 		EffectDropAfterCommit, EffectDropBeforeCommit, EffectErrorStatus, EffectLatency, EffectProxyError, EffectRateLimit,

@@ -1,31 +1,31 @@
-// Package model holds the nouns of the platform: patients, plans, orders, products,
-// events and their deliveries, what is asked for when one is made or changed, and the
-// faults that can be set. Package dispensarytest hands them out as copies.
+// Package model defines the objects of the platform: patients, plans, orders, products, events
+// and their deliveries. It also defines the inputs of actions that create or change an object,
+// and the faults that a test can set. Package dispensarytest returns all objects as copies.
 package model
 
 import (
 	"time"
 )
 
-// Clinic is the practice that an application works for. API section: "Clinic".
+// Clinic is the practice that authorizes the application. API section: "Clinic".
 type Clinic struct {
 	ID            string
 	Name          string
-	Discount      float64 // percent off every patient order
+	Discount      float64 // percentage off every patient order
 	DispensaryURL string
 }
 
-// Patient is a person who orders supplements. Empty strings are null in the
-// API. API section: "Patient".
+// Patient is a person who orders supplements. Empty strings are null in the API. API section:
+// "Patient".
 type Patient struct {
 	ID               string
 	ClinicID         string
 	FirstName        string
 	LastName         string
-	Email            string // unique on the whole platform, whatever its case
+	Email            string // unique on the whole platform, ignoring case
 	DateOfBirth      string // yyyy-mm-dd
 	Gender           string
-	Discount         float64 // percent, without the clinic's
+	Discount         float64 // percentage, without the clinic's discount
 	MobileNumber     string  // with a leading +
 	TextNotification bool
 	MetadataID       string // the integrator's own identifier
@@ -59,9 +59,9 @@ type User struct {
 	ClinicID string
 }
 
-// Token is a live pair of tokens.
+// Token is a valid pair of an access token and a refresh token.
 type Token struct {
-	ID           string // names the token in the journal
+	ID           string // identifies the token in the journal
 	AccessToken  string
 	RefreshToken string
 	Scopes       []string
@@ -70,17 +70,17 @@ type Token struct {
 	User         User
 }
 
-// Credential is a token or an authorization code as the platform knows it.
+// Credential is a token or an authorization code as stored by the platform.
 type Credential struct {
 	Kind      string // "access_token", "refresh_token" or "code"
 	Value     string
-	TokenID   string // names an access token in the journal; empty for others
+	TokenID   string // identifies an access token in the journal; empty for other kinds
 	User      User
 	Scopes    []string
 	ExpiresAt time.Time // zero for refresh tokens, which do not expire
 
-	// Rejection is the reason why the platform would reject it now. It is empty while the
-	// credential is valid.
+	// Rejection is the reason for which the platform would reject the credential now. It is
+	// empty if the credential is valid.
 	Rejection string
 }
 
@@ -92,6 +92,6 @@ type Application struct {
 	ClientSecret   string
 	RedirectURI    string
 	Scopes         []string
-	WebhookSecret  string // key of the signatures
-	ChallengeToken string // what a webhook endpoint answers with
+	WebhookSecret  string // signs webhooks
+	ChallengeToken string // the expected response of a webhook endpoint
 }

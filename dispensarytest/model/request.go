@@ -6,36 +6,36 @@ import (
 	"time"
 )
 
-// Request is one request as the platform saw it.
+// Request is one request as the platform received it.
 type Request struct {
 	Seq       int       // 1 is the first request of this platform
-	At        time.Time // of its arrival, on the platform's clock
-	ID        string    // the X-Request-Id of the answer
-	Operation string    // for example "patients.create"; empty when there is none
+	At        time.Time // time of arrival on the platform's clock
+	ID        string    // X-Request-Id of the response
+	Operation string    // for example "patients.create"; empty if no operation matches
 	Method    string
-	Route     string   // the template below the base address
-	Path      string   // escaped, as it was sent
+	Route     string   // the template, without the base URL
+	Path      string   // escaped, as sent
 	Query     string   // raw
-	Status    int      // of the answer, lost or not; 0 when a fault kept the platform from giving one
-	UserID    string   // whose token it was
+	Status    int      // of the response, even if it was lost; 0 if a fault prevented one
+	UserID    string   // user of the token
 	TokenID   string   // see [Token]
-	Scopes    []string // the operation needs; empty if it checked none
-	Granted   bool     // the token has all of Scopes
-	Unknown   []Unread // query parameters the operation does not know
-	Unread    []Unread // body fields the operation does not know
+	Scopes    []string // scopes that the operation needs; empty if it checked none
+	Granted   bool     // whether the token has all of Scopes
+	Unknown   []Unread // unknown query parameters
+	Unread    []Unread // unknown body fields
 	Errors    []string // the messages of an error response
-	Near      []string // for unknown operations: what there is on this path
+	Near      []string // for unknown operations: the operations on this path
 
-	Faults     []Effect      // what a [Fault] did to it
-	RetryAfter time.Duration // what the answer asked the caller to wait
-	AnsweredAt time.Time     // just before the first byte of the answer, on the platform's clock
+	Faults     []Effect      // effects of a [Fault] on the request
+	RetryAfter time.Duration // time that the response asked the caller to wait
+	AnsweredAt time.Time     // just before the first byte of the response, on the platform's clock
 
-	// Bodies, of a platform that keeps them: JSON where it was sent, cut off when it is
-	// long, and without tokens. The answer's is there even where a fault kept it back.
+	// Bodies are set if the platform records bodies. They contain JSON if it was sent, without
+	// tokens, and are cut off if long. The response body is set even if a fault withheld it.
 	RequestBody, ResponseBody []byte
 }
 
-// String is one line for a test's log, without the query.
+// String returns one line for a test's log, without the query.
 func (r Request) String() string {
 	name := r.Operation
 	if name == "" {
@@ -51,10 +51,10 @@ func (r Request) String() string {
 	return line
 }
 
-// Unread is a name that the platform ignored.
+// Unread is a name that the platform did not know and ignored.
 type Unread struct {
 	Name string
-	Near string // the nearest name it knows, if any is near
+	Near string // the closest known name; empty if none is close
 }
 
 func (u Unread) String() string {

@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-// WorldSize is how much there is of everything. What the default world has more of
-// stays; 0 adds nothing.
+// WorldSize is the minimum number of objects of each kind. Objects of the default world stay
+// if they exceed it, and 0 adds none.
 type WorldSize struct {
 	Clinics  int
-	Patients int // of all clinics together, as everything below
+	Patients int // of all clinics together, like the fields below
 	Products int
 	Plans    int
 	Orders   int
 }
 
-// Cents is an amount of money in hundredths of the region's currency. The API
-// writes it as a decimal string: Cents(3499) is "34.99".
+// Cents is an amount of money in hundredths of the region's currency. The API writes it as a
+// decimal string: Cents(3499) is "34.99".
 type Cents int64
 
-// String writes the amount as the API does, with two decimals.
+// String returns the amount in the API's format, with two decimals.
 func (c Cents) String() string {
 	sign, n := "", int64(c)
 	if n < 0 {
@@ -30,10 +30,10 @@ func (c Cents) String() string {
 	return sign + whole + "." + rest[1:]
 }
 
-// MarshalText makes the amount a decimal string in JSON.
+// MarshalText encodes the amount as a decimal string.
 func (c Cents) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
-// UnmarshalText reads what MarshalText wrote.
+// UnmarshalText parses the format of [Cents.MarshalText].
 func (c *Cents) UnmarshalText(text []byte) error {
 	digits, negative := strings.CutPrefix(string(text), "-")
 	whole, fraction, _ := strings.Cut(digits, ".")

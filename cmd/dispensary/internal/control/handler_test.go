@@ -129,7 +129,7 @@ func TestRefusals(t *testing.T) {
 	r.refused("POST", "/webhook/enable", "", 409, "no webhook endpoint is registered")
 	r.refused("PUT", "/webhook", `{"url":"http://example.com"}`, 422, "is plain HTTP and not on loopback")
 	r.refused("GET", "/events/x/delivery?timeout=1h", "", 422, "timeout is not a duration")
-	r.refused("POST", "/faults", `{"effect":"flood"}`, 422, `there is no effect "flood"`)
+	r.refused("POST", "/faults", `{"effect":"flood"}`, 422, `unknown effect "flood"`)
 	r.refused("POST", "/faults", `{"effect":"latency","delay":5}`, 422, "delay is not a duration")
 	r.refused("DELETE", "/faults/fault-7", "", 404, "fault-7")
 }
