@@ -15,7 +15,8 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 )
 
-// Each variant that is not a default has a constant, whose name begins with the choice.
+// Each variant except the defaults has a constant. Its name begins with the name of the
+// choice.
 func TestVariantsHaveConstants(t *testing.T) {
 	t.Parallel()
 	file, err := parser.ParseFile(token.NewFileSet(), "variants.go", nil, 0)

@@ -11,13 +11,13 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
 )
 
-// entry is a choice with the meaning of each variant.
+// entry is a choice with the meanings of its variants.
 type entry struct {
 	Choice
 	meanings []string
 }
 
-// ways are the name and the meaning of each variant, the default first.
+// ways lists the name and the meaning of each variant, the default first.
 type ways [][2]string
 
 // entries returns all choices, sorted by name. The caller must not change them.
@@ -27,8 +27,8 @@ var entries = sync.OnceValue(func() []entry {
 	return all
 })
 
-// point returns a choice that changes responses of the operations that touches reports, or
-// only events and webhooks if touches is nil.
+// point returns a choice. Its variants change responses of the operations for which touches
+// returns true. If touches is nil, they change only events and webhooks.
 func point(name, section, why string, touches func(operations.Operation) bool, variants ways) entry {
 	e := entry{Choice: Choice{Name: name, Section: section, Why: why}}
 	for _, v := range variants {
@@ -52,38 +52,38 @@ func statuses(codes ...int) (variants ways) {
 
 func answerChoices() []entry {
 	return []entry{
-		point("success-status", "Endpoints", "Success codes are not shown; 201 is what integrators of such services see for what was created.",
+		point("success-status", "Endpoints", "The spec does not show the status of a success. Integrators of similar services observe 201 after a creation.",
 			oneOf("patients.create", "practitioners.create", "staff.create", "treatment_plans.create", "treatment_plans.in_office_checkout"),
 			ways{{"201-for-created", "201 for created patients, practitioners, staff, plans and checkouts"}, {"always-200", "200 for everything"}}),
-		point("error-shape", "Errors 6", "The body of errors is not shown; several shapes are seen, which follow the status.", answersJSON, ways{
-			{"by-status", "error as a list with 422, as a text with 401 and 403, with the status otherwise"},
+		point("error-shape", "Errors 6", "The spec does not show the body of an error. Integrators observe several shapes, depending on the status.", answersJSON, ways{
+			{"by-status", "error is a list with 422, a text with 401 and 403, and comes with the status otherwise"},
 			{"text", `{"error":"…"} for every status`},
 			{"status-and-text", `{"status":…,"error":"…"} for every status`},
 			{"coded-list", `{"errors":[{"code":"…","message":"…"}]} for every status`},
 		}),
-		point("validation-status", "Errors 7", "The status of validation failures is not shown.", takesToken, statuses(422, 400)),
-		point("wrong-state-status", "Errors 7", "The status for a wrong state, such as activating what is no draft, is not shown.", oneOf("dynamic_links.get", "treatment_plans.update", "treatment_plans.cancel", "treatment_plans.activate", "treatment_plans.in_office_checkout"), statuses(422, 409)),
-		point("missing-scope-status", "Errors 7", "The status for a forbidden scope is not shown.", takesToken, statuses(403, 404)),
+		point("validation-status", "Errors 7", "The spec does not show the status of a validation failure.", takesToken, statuses(422, 400)),
+		point("wrong-state-status", "Errors 7", "The spec does not show the status for a wrong state, such as the activation of an active plan.", oneOf("dynamic_links.get", "treatment_plans.update", "treatment_plans.cancel", "treatment_plans.activate", "treatment_plans.in_office_checkout"), statuses(422, 409)),
+		point("missing-scope-status", "Errors 7", "The spec does not show the status for a missing scope.", takesToken, statuses(403, 404)),
 		point("plain-http-status", "Errors 1", "The spec does not say which error plain HTTP produces.", every, statuses(403, 400)),
-		point("empty-values", "Resources and their fields", "Whether fields without a value are null or left out is not shown.",
+		point("empty-values", "Resources and their fields", "The spec does not show whether fields without a value are null or absent.",
 			answersJSON,
-			ways{{"null", "null"}, {"absent", "left out, but for those of meta"}}),
+			ways{{"null", "null"}, {"absent", "absent, except for fields of meta"}}),
 		point("unknown-fields", "Endpoints", "The spec does not mention unknown body fields. The token endpoint ignores them under every variant, as RFC 6749 demands.",
 			takesBody,
-			ways{{"ignored", "they change nothing; the Journal has them"}, {"rejected", "they are a validation failure"}}),
+			ways{{"ignored", "ignored, and listed in the Journal"}, {"rejected", "a validation failure"}}),
 		point("unknown-parameters", "Endpoints", "The spec does not mention unknown query parameters. The token endpoint ignores them under every variant, as RFC 6749 demands.",
 			takesToken,
-			ways{{"ignored", "they change nothing; the Journal has them"}, {"rejected", "they are a validation failure"}}),
+			ways{{"ignored", "ignored, and listed in the Journal"}, {"rejected", "a validation failure"}}),
 		point("rate-limit", "Limits", "The spec does not state the rate limit. Integrators observe 5,000 requests in a rolling 5 minutes.",
 			every,
-			ways{{"off", "there is none"}, {"5000-in-5m", "5,000 requests in a rolling 5 minutes, then 429"}}),
+			ways{{"off", "no limit"}, {"5000-in-5m", "5,000 requests in a rolling 5 minutes, then 429"}}),
 	}
 }
 
 func listChoices() []entry {
 	return []entry{
-		point("default-page-size", "Limits", "The page size without page[size] is not shown; 20 and 25 are seen.", isList, ways{
-			{"25", "25 items"}, {"20", "20 items"}, {"2", "2 items, which finds out who reads only one page"},
+		point("default-page-size", "Limits", "The spec does not show the page size without page[size]. Integrators observe 20 and 25.", isList, ways{
+			{"25", "25 items"}, {"20", "20 items"}, {"2", "2 items, to find code that reads only one page"},
 		}),
 		point("oversized-page", "Limits", "Integrators observe a maximum of 100. The effect of a larger size is unknown.",
 			isList,
@@ -93,42 +93,42 @@ func listChoices() []entry {
 			ways{{"empty", "no items"}, {"not-found", "404"}}),
 		point("unsorted-lists", "Sorting convention", "The spec does not define the order of a list without sort_by.",
 			func(op operations.Operation) bool { return op.List && op.ID != "products.similar" },
-			ways{{"oldest-first", "the order of creation"}, {"newest-first", "the reverse; similar products keep their ranking"}}),
+			ways{{"oldest-first", "the order of creation"}, {"newest-first", "the reverse. Similar products keep their ranking"}}),
 		point("array-filters", "Catalog", "The spec does not say whether several values of a filter narrow or widen the product search.",
 			oneOf("products.search"),
-			ways{{"all", "products that have every value"}, {"any", "products that have one of the values"}}),
+			ways{{"all", "products with every value"}, {"any", "products with one of the values"}}),
 		point("vendor-backorder", "Product", "A product is backordered if any variant is. The spec does not say whether this includes the status \"vendor backorder\".",
 			oneOf("products.list", "products.get", "products.search", "products.similar", "categories.products"),
-			ways{{"unavailable", "it is not"}, {"backordered", "it is"}}),
+			ways{{"unavailable", "the status does not count"}, {"backordered", "the status counts as backordered"}}),
 		point("metadata-type", "Metadata", "The spec does not say whether type is required.",
 			oneOf("metadata.list"),
-			ways{{"optional", "all types are looked through"}, {"required", "a validation failure without"}}),
+			ways{{"optional", "the lookup searches all types"}, {"required", "a validation failure without it"}}),
 	}
 }
 
 func tokenChoices() []entry {
 	return []entry{
 		point("refresh-rotation", "Authentication 3", "The spec does not say whether a refresh returns a new refresh token. Integrators observe a grace period.", oneOf("oauth.token"), ways{
-			{"none", "the refresh token stays"},
-			{"grace", "a new one; the old one ends with the first use of the new access token"},
-			{"immediate", "a new one; the old one ends at once"},
+			{"none", "the refresh token stays the same"},
+			{"grace", "a new one. The old one stays valid until the first use of the new access token"},
+			{"immediate", "a new one. The old one becomes invalid at once"},
 		}),
-		point("access-token-after-refresh", "Authentication 3", "The spec does not say whether a refresh ends the old access token.",
+		point("access-token-after-refresh", "Authentication 3", "The spec does not say whether a refresh invalidates the old access token.",
 			oneOf("oauth.token"),
-			ways{{"kept", "it stays good until it expires"}, {"ended", "it ends with the refresh"}}),
-		point("refresh-token-revocation", "OAuth", "That an access token can be revoked is said; whether a refresh token can is not. RFC 7009 demands it.",
+			ways{{"kept", "it stays valid until it expires"}, {"ended", "it becomes invalid with the refresh"}}),
+		point("refresh-token-revocation", "OAuth", "The spec describes the revocation of an access token only. RFC 7009 also demands it for a refresh token.",
 			oneOf("oauth.revoke"),
-			ways{{"revoked", "as an access token"}, {"unknown", "it counts as an unknown token"}}),
-		point("revocation-reach", "Authentication 6", "Revoking ends the token and its refresh token. The spec does not mention access tokens from before a refresh.",
+			ways{{"revoked", "revoked, like an access token"}, {"unknown", "treated as an unknown token"}}),
+		point("revocation-reach", "Authentication 6", "A revocation ends the token and its refresh token. The spec does not mention access tokens from before a refresh.",
 			oneOf("oauth.revoke"),
-			ways{{"consent", "they end, with everything that came from the user's consent"}, {"pair", "they stay good until they expire"}}),
+			ways{{"consent", "they become invalid, with all tokens of the user's consent"}, {"pair", "they stay valid until they expire"}}),
 		point("unknown-token-revocation", "OAuth", "The spec does not define the response to revoking an unknown token. RFC 7009 treats it as a success.",
 			oneOf("oauth.revoke"),
 			ways{{"ok", "200"}, {"rejected", "400 invalid_request"}}),
 		point("expires-in", "Oauth token", "expires_in is an integer. Integrators also observe a string.",
 			oneOf("oauth.token"),
 			ways{{"number", "7200"}, {"string", `"7200"`}}),
-		point("clinic-key-header", "Authentication 9", "When the header is required is not shown; newer examples do without.", takesToken, ways{
+		point("clinic-key-header", "Authentication 9", "The spec does not show which calls require the header. Newer examples omit it.", takesToken, ways{
 			{"optional", "the bearer token alone identifies the clinic"},
 			{"clinic-endpoint", "GET /clinic needs it"},
 			{"always", "every call with a bearer token needs it"},
@@ -141,27 +141,27 @@ func tokenChoices() []entry {
 
 func planChoices() []entry {
 	return []entry{
-		point("draft-cancellation", "States and transitions", "The transition from draft to canceled is not shown.",
+		point("draft-cancellation", "States and transitions", "The spec does not show a transition from draft to canceled.",
 			oneOf("treatment_plans.cancel"),
 			ways{{"rejected", "a wrong state"}, {"allowed", "the draft is canceled"}}),
 		point("canceled-plan-update", "States and transitions", "The spec does not say whether a canceled plan can be edited.",
 			oneOf("treatment_plans.update"),
 			ways{{"rejected", "a wrong state"}, {"allowed", "it is edited and stays canceled"}}),
-		point("draft-update", "States and transitions", "The effect of an update on the state is not shown.",
+		point("draft-update", "States and transitions", "The spec does not show the effect of an update on the state.",
 			oneOf("treatment_plans.update"),
-			ways{{"stays-draft", "none"}, {"activates", "a draft that is updated becomes active"}}),
+			ways{{"stays-draft", "none"}, {"activates", "an updated draft becomes active"}}),
 		point("link-practitioner", "Dynamic links", "The spec requires treatment_plan. It does not say whether the practitioner_id in it is required.",
 			oneOf("dynamic_links.create"),
-			ways{{"token", "it can where the token is a practitioner's, who is it then"}, {"required", "a validation failure without"}}),
+			ways{{"token", "optional if the token belongs to a practitioner, whose id is the default"}, {"required", "a validation failure without it"}}),
 		point("incomplete-plan", "States and transitions", "A plan is sent to its patient. The spec does not say whether a draft without a patient or recommendations can be activated.",
 			oneOf("treatment_plans.activate", "treatment_plans.update"),
-			ways{{"rejected", "a wrong state; an update that would activate it leaves it a draft"}, {"activated", "it is; a checkout needs both all the same"}}),
+			ways{{"rejected", "a wrong state. An update that would activate it leaves it a draft"}, {"activated", "the draft is activated. A checkout still needs a patient and recommendations"}}),
 		point("checkout-state", "Treatment plans", "The spec does not say which state an in-office checkout needs.",
 			oneOf("treatment_plans.in_office_checkout"),
-			ways{{"active", "only active plans"}, {"not-canceled", "drafts, too"}}),
+			ways{{"active", "only active plans"}, {"not-canceled", "active plans and drafts"}}),
 		point("draft-invitation", "Treatment plan", "The spec does not say whether a draft has an invitation_url.",
 			oneOf("treatment_plans.create", "treatment_plans.get", "treatment_plans.update", "metadata.list"),
-			ways{{"none", "null"}, {"present", "as an active plan has"}}),
+			ways{{"none", "null"}, {"present", "present, as in an active plan"}}),
 	}
 }
 
@@ -169,14 +169,14 @@ func eventChoices() []entry {
 	return []entry{
 		point("plan-created-event", "Event types", "The spec does not say whether drafting or sending creates a plan. Integrators observe the event on sending.",
 			nil,
-			ways{{"on-activation", "a draft makes treatment_plan.created when it is activated"}, {"on-creation", "a draft makes it at once, and treatment_plan.updated when it is activated"}}),
+			ways{{"on-activation", "the activation of a draft emits treatment_plan.created"}, {"on-creation", "the creation of a draft emits it, and the activation emits treatment_plan.updated"}}),
 		point("event-times", "Event", "The spec does not say whether two events of one object can have the same created_at, which has milliseconds. Such events cannot be ordered by time.",
 			showsEventTimes,
-			ways{{"apart", "an event is at least a millisecond later than the one before of the same object, and may be ahead of the clock; updated_at of a plan goes with it"}, {"as-they-fall", "events have the clock's time, which can be the same"}}),
-		point("product-event-clinic", "Webhooks 6", "The table of an event says that product events have no clinic_id, the section on webhooks that each payload has one.",
+			ways{{"apart", "an event is at least a millisecond later than the previous event of its object, and may be ahead of the clock. The updated_at of a plan matches its event"}, {"as-they-fall", "events have the clock's time, so two of them can have the same time"}}),
+		point("product-event-clinic", "Webhooks 6", "The table of event fields omits clinic_id for product events. The section on webhooks includes it in each payload.",
 			oneOf("webhook_deliveries.list"),
-			ways{{"absent", "webhooks of product events have none"}, {"present", "they have that of the integration they are sent to; the event lists have none"}}),
-		point("unwrapped-event-data", "Events", "The data of most types is not shown; order.placed and product.created are seen without a wrapper.",
+			ways{{"absent", "webhooks of product events have none"}, {"present", "webhooks have the clinic of the integration. The event lists have none"}}),
+		point("unwrapped-event-data", "Events", "The spec does not show the data of most types. Integrators observe order.placed and product.created without a wrapper.",
 			oneOf("events.get", "webhook_deliveries.list"),
 			ways{{"orders-and-new-products", "order.placed and product.created are not wrapped"}, {"none", "all data is wrapped under its kind"}}),
 	}
@@ -185,36 +185,36 @@ func eventChoices() []entry {
 func webhookChoices() []entry {
 	return []entry{
 		point("probe", "Webhooks", "The spec does not mention an empty test call. Integrators observe it on registration and before each event.", nil, ways{
-			{"off", "none"},
+			{"off", "never"},
 			{"on-registration", "once, when the endpoint is registered"},
-			{"before-each", "then, and before every attempt"},
+			{"before-each", "when the endpoint is registered, and before every attempt"},
 		}),
-		point("probe-signature", "Webhooks", "Whether the test call is signed is not documented.",
+		point("probe-signature", "Webhooks", "The spec does not say whether the test call is signed.",
 			nil,
-			ways{{"signed", "as any other"}, {"unsigned", "without the header"}}),
-		point("delivery-conditions", "Webhooks 6", "The spec does not mention that sending needs a live token with the scope of the event. Integrators observe it.",
+			ways{{"signed", "signed like an event"}, {"unsigned", "without the header"}}),
+		point("delivery-conditions", "Webhooks 6", "The spec does not mention a condition for sending. Integrators observe that it needs a live token with the scope of the event.",
 			nil,
-			ways{{"enforced", "events without one are not sent"}, {"off", "every event is sent"}}),
-		point("delivery-timeout", "Webhooks 5", "The time-out is called aggressive; 2 seconds are seen.", nil, ways{
+			ways{{"enforced", "an event is sent only with such a token"}, {"off", "every event is sent"}}),
+		point("delivery-timeout", "Webhooks 5", "The spec calls the timeout aggressive. Integrators observe 2 seconds.", nil, ways{
 			{"2s", "2 seconds"}, {"1s", "1 second"}, {"5s", "5 seconds"},
 		}),
-		point("retry-schedule", "Webhooks 4", "Up to six attempts back off exponentially; the waits are not documented.", nil, ways{
-			{"1m-5m-30m-1h-5h", "the waits that are seen"},
+		point("retry-schedule", "Webhooks 4", "The spec describes up to six attempts with exponential backoff, but not the waits.", nil, ways{
+			{"1m-5m-30m-1h-5h", "the observed waits: 1, 5 and 30 minutes, 1 and 5 hours"},
 			{"doubling", "5, 10, 20, 40 and 80 minutes"},
 		}),
 	}
 }
 
-// logChoices are about the record of a delivery.
+// logChoices returns the choices about the record of a delivery.
 func logChoices() []entry {
 	return []entry{
 		point("resume-after-enable", "Webhooks 8", "The spec does not say whether enabling the endpoint resumes stopped deliveries.",
 			nil,
-			ways{{"dropped", "nothing is resumed; the event lists have them"}, {"resumed", "what has attempts left is attempted at once"}}),
+			ways{{"dropped", "none. The event lists still contain the events"}, {"resumed", "deliveries with attempts left are attempted at once"}}),
 		point("delivery-log", "Webhook deliveries", "The spec does not say whether the log has a row for each delivery or for each attempt.",
 			oneOf("webhook_deliveries.list"),
-			ways{{"delivery", "one row, as the latest attempt left it"}, {"attempt", "one row for each attempt"}}),
-		point("unanswered-status", "Webhook delivery", "response_status without an answer is not shown.",
+			ways{{"delivery", "one row, with the latest attempt"}, {"attempt", "one row for each attempt"}}),
+		point("unanswered-status", "Webhook delivery", "The spec does not show response_status if there was no response.",
 			oneOf("webhook_deliveries.list"),
 			ways{{"null", "null"}, {"zero", "0"}}),
 		point("webhook-envelope", "Webhooks 2", "Payloads are wrapped in event. Integrators also observe event_payload around it.", nil, ways{
@@ -236,7 +236,8 @@ func takesToken(op operations.Operation) bool { return !op.Open }
 
 func takesBody(op operations.Operation) bool { return !op.Open && op.Method != http.MethodGet }
 
-// showsEventTimes holds for what has the time of an event, or of the plan it was about.
+// showsEventTimes reports whether a response of op contains the time of an event or of its
+// plan.
 func showsEventTimes(op operations.Operation) bool {
 	return strings.HasPrefix(op.ID, "events.") || strings.HasPrefix(op.ID, "treatment_plans.") && op.ID != "treatment_plans.create" &&
 		op.ID != "treatment_plans.in_office_checkout"

@@ -8,8 +8,8 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 )
 
-// The points the API leaves open, and how a platform is made that decides one
-// of them in another way.
+// List the points that the API leaves open, and start a fake with another variant of one of
+// them.
 func ExampleChoices() {
 	for _, choice := range behavior.Choices() {
 		if choice.Name == "refresh-rotation" {
@@ -28,8 +28,8 @@ func ExampleChoices() {
 	fmt.Println(slices.Contains(fake.Behaviors(), behavior.RefreshRotationGrace))
 	// Output:
 	// The spec does not say whether a refresh returns a new refresh token. Integrators observe a grace period.
-	// - none: the refresh token stays
-	// - grace: a new one; the old one ends with the first use of the new access token
-	// - immediate: a new one; the old one ends at once
+	// - none: the refresh token stays the same
+	// - grace: a new one. The old one stays valid until the first use of the new access token
+	// - immediate: a new one. The old one becomes invalid at once
 	// true
 }
