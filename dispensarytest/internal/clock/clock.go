@@ -1,7 +1,6 @@
-// Package clock is the time of a platform: a clock that can be frozen and advanced, the
-// tasks that wait for it, and the notifier that wakes what watches a platform.
-//
-// Where its locks stand among the platform's is said in package store.
+// Package clock implements the time of a platform: a clock that can be frozen and advanced,
+// the tasks scheduled on it, and a notifier that wakes the observers of a platform. Package
+// store defines the order of its locks among the platform's locks.
 package clock
 
 import (
@@ -16,45 +15,44 @@ type Clock struct {
 	mu       sync.Mutex
 	frozen   bool
 	fixed    time.Time     // the time of a frozen clock
-	offset   time.Duration // how far a live clock has been advanced
+	offset   time.Duration // total advance of a live clock
 	due      taskHeap
 	seq      uint64
 	timer    *time.Timer // wakes a live clock for its next task
-	draining bool        // a drain goroutine is on its way or at work
+	draining bool        // a drain goroutine is starting or running
 
-	moved    chan struct{} // closed when the clock is moved; nil while nothing waits
-	watchers []*Notifier   // of the platforms that have this clock
+	moved    chan struct{} // closed when the clock moves; nil if no caller waits
+	watchers []*Notifier   // of the platforms with this clock
 
-	// runToken is held by the goroutine that runs tasks, so that they run one at a
-	// time and in order. It is a channel and not a mutex because only a wait on a
-	// channel is durably blocking in a synctest bubble.
+	// runToken belongs to the goroutine that runs tasks, so tasks run one at a time and in
+	// order. It is a channel, because in a synctest bubble a wait on a channel is durably
+	// blocking and a wait on a mutex is not.
 	runToken chan struct{}
 }
 
 // Live returns a clock that follows the time package.
 func Live() *Clock { return &Clock{runToken: make(chan struct{}, 1)} }
 
-// Frozen returns a clock that stands until it is advanced.
+// Frozen returns a clock that moves only when it is advanced.
 func Frozen(at time.Time) *Clock {
 	return &Clock{frozen: true, fixed: at.UTC(), runToken: make(chan struct{}, 1)}
 }
 
-// LiveAhead returns a live clock that has been advanced.
+// LiveAhead returns a live clock that is ahead by offset.
 func LiveAhead(offset time.Duration) *Clock {
 	c := Live()
 	c.offset = offset
 	return c
 }
 
-// Offset is how far a live clock has been advanced.
+// Offset returns the total advance of a live clock.
 func (c *Clock) Offset() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.offset
 }
 
-// Pause waits for the task that runs, and keeps others from running until resume is
-// called.
+// Pause waits for the running task and blocks all others until resume is called.
 func (c *Clock) Pause() (resume func()) {
 	c.runToken <- struct{}{}
 	return func() { <-c.runToken }
@@ -67,10 +65,10 @@ func (c *Clock) Now() time.Time {
 	return c.now()
 }
 
-// Frozen reports that the clock moves only by [Clock.Advance].
+// Frozen reports whether the clock moves only by [Clock.Advance].
 func (c *Clock) Frozen() bool { return c.frozen }
 
-// Next returns when the next task is due, and false if none waits.
+// Next returns the time of the next task. It returns false if there is no task.
 func (c *Clock) Next() (time.Time, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -80,8 +78,8 @@ func (c *Clock) Next() (time.Time, bool) {
 	return c.due[0].At, true
 }
 
-// Advance moves the clock forward and runs due tasks, each at its own time. A negative
-// duration panics.
+// Advance moves the clock forward and runs due tasks, each at its own time. It panics if d is
+// negative.
 func (c *Clock) Advance(d time.Duration) {
 	if d < 0 {
 		panic("dispensarytest: Clock.Advance: time does not run backwards")
@@ -102,8 +100,7 @@ func (c *Clock) Advance(d time.Duration) {
 	c.mu.Unlock()
 }
 
-// Push schedules a task. It runs once the clock reaches its time, on a goroutine of the
-// clock. The owner can drop it.
+// Push schedules a task. The task runs on a goroutine of the clock at t.At. Drop cancels it.
 func (c *Clock) Push(t *Task) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -113,13 +110,13 @@ func (c *Clock) Push(t *Task) {
 	c.arm()
 }
 
-// Drop forgets all tasks of an owner, and the timer with the last one: a
-// platform that is closed leaves nothing behind.
+// Drop cancels all tasks of an owner, and stops the timer if no task remains. A closed
+// platform so leaves no goroutine or timer behind.
 func (c *Clock) Drop(owner any) {
 	c.remove(func(t *Task) bool { return t.Owner == owner })
 }
 
-// Forget is drop for some tasks.
+// Forget cancels some tasks.
 func (c *Clock) Forget(some map[*Task]bool) {
 	if len(some) > 0 {
 		c.remove(func(t *Task) bool { return some[t] })
@@ -137,7 +134,7 @@ func (c *Clock) remove(which func(*Task) bool) {
 	c.arm()
 }
 
-// Watch notifies w of the moves of the clock.
+// Watch notifies w each time the clock moves.
 func (c *Clock) Watch(w *Notifier) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -154,8 +151,7 @@ func (c *Clock) now() time.Time {
 	if c.frozen {
 		return c.fixed
 	}
-	// Rounding strips the monotonic reading, which an advanced clock no longer
-	// agrees with.
+	// Round removes the monotonic reading, because an advanced clock disagrees with it.
 	return time.Now().Add(c.offset).Round(0).UTC()
 }
 
@@ -178,9 +174,8 @@ func (c *Clock) moveTo(t time.Time) {
 	c.offset += ahead
 }
 
-// Wait returns once the clock shows the moment until, or false when one of the
-// channels is closed before. It is no task: those run one at a time, and a delivery
-// among them may be waiting for the very caller.
+// Wait returns true once the clock reaches until, or false if a channel is closed first. It is
+// not a task: tasks run one at a time, and a running delivery may itself wait for the caller.
 func (c *Clock) Wait(gone, closed <-chan struct{}, until time.Time) bool {
 	for {
 		c.mu.Lock()
@@ -193,7 +188,7 @@ func (c *Clock) Wait(gone, closed <-chan struct{}, until time.Time) bool {
 		if left <= 0 {
 			return true
 		}
-		var passed <-chan time.Time // never, on a frozen clock
+		var passed <-chan time.Time // nil on a frozen clock: never fires
 		if !c.frozen {
 			passed = time.After(left)
 		}
@@ -208,7 +203,7 @@ func (c *Clock) Wait(gone, closed <-chan struct{}, until time.Time) bool {
 	}
 }
 
-// arm makes sure that the next task will run. The caller holds mu.
+// arm ensures that the next task will run. The caller holds mu.
 func (c *Clock) arm() {
 	if len(c.due) == 0 || c.draining {
 		return
@@ -232,7 +227,7 @@ func (c *Clock) onTimer() {
 	c.arm()
 }
 
-// drain runs what is due now, without moving the clock.
+// drain runs the due tasks without moving the clock.
 func (c *Clock) drain() {
 	defer c.Pause()()
 	for {
@@ -252,7 +247,7 @@ func (c *Clock) drain() {
 type Task struct {
 	Owner any
 	At    time.Time
-	seq   uint64 // tasks of one moment run in the order they were scheduled
+	seq   uint64 // orders tasks with the same time by scheduling
 	Run   func()
 }
 

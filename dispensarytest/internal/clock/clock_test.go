@@ -14,7 +14,7 @@ func schedule(c *Clock, owner any, at time.Time, run func()) {
 	c.Push(&Task{Owner: owner, At: at, Run: run})
 }
 
-func TestAdvanceRunsWhatFallsDueInOrder(t *testing.T) {
+func TestAdvanceRunsDueTasksInOrder(t *testing.T) {
 	t.Parallel()
 	for _, clock := range []*Clock{frozenAt(), Live()} {
 		start := clock.Now()
@@ -49,7 +49,7 @@ func TestDueTasksRunWithoutAdvance(t *testing.T) {
 	<-done
 }
 
-func TestLiveClockFollowsTheBubble(t *testing.T) {
+func TestLiveClockFollowsBubble(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		clock := Live()
@@ -86,8 +86,8 @@ func TestDroppedTasksAreNotRun(t *testing.T) {
 	})
 }
 
-// A live clock can be ahead of the time package; it goes on from there.
-func TestAdvancedLiveClockGoesOn(t *testing.T) {
+// A live clock can be ahead of the time package. It continues from there.
+func TestAdvancedLiveClockKeepsRunning(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		clock := Live()
@@ -104,8 +104,8 @@ func TestAdvancedLiveClockGoesOn(t *testing.T) {
 	})
 }
 
-// Two who advance at once take turns; all of the time passes.
-func TestClockIsAdvancedByMany(t *testing.T) {
+// Concurrent calls of Advance take turns, and their durations add up.
+func TestConcurrentAdvancesAddUp(t *testing.T) {
 	t.Parallel()
 	clock := frozenAt()
 	began := clock.Now()
@@ -129,7 +129,7 @@ func TestClockIsAdvancedByMany(t *testing.T) {
 	assert.True(t, clock.Frozen())
 }
 
-func TestTasksOfOneMomentKeepTheirOrder(t *testing.T) {
+func TestSimultaneousTasksKeepOrder(t *testing.T) {
 	t.Parallel()
 	clock := frozenAt()
 	var order []int

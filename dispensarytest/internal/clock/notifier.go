@@ -4,11 +4,11 @@ import (
 	"sync"
 )
 
-// Notifier wakes what watches a platform. Its lock is taken last, and costs
-// little while nothing watches.
+// Notifier wakes the observers of a platform. Its lock is the last in the order of locks. It
+// costs little without observers.
 type Notifier struct {
 	mu     sync.Mutex
-	next   chan struct{} // nil while nothing waits
+	next   chan struct{} // nil if no caller waits
 	closed bool
 }
 
@@ -21,7 +21,7 @@ func (c *Notifier) Wait() (<-chan struct{}, bool) {
 	return c.next, !c.closed
 }
 
-// Notify says that something has changed.
+// Notify wakes the observers after a change.
 func (c *Notifier) Notify() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -31,7 +31,7 @@ func (c *Notifier) Notify() {
 	}
 }
 
-// Close says that nothing changes any more.
+// Close wakes the observers a last time. No change follows.
 func (c *Notifier) Close() {
 	c.mu.Lock()
 	c.closed = true

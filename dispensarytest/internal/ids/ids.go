@@ -1,4 +1,4 @@
-// Package ids makes ids, secrets and numbers that follow from a seed.
+// Package ids derives ids, secrets and request numbers from a seed.
 package ids
 
 import (
@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 )
 
-// Mix is the finalizer of splitmix64: cheap, and neighbouring inputs come out
-// unrelated, so that ids look like ids and still follow from the seed.
+// Mix is the finalizer of splitmix64. It is cheap, and neighboring inputs give unrelated
+// outputs. So ids look random and still follow from the seed.
 func Mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9
@@ -19,14 +19,14 @@ func Mix(x uint64) uint64 {
 	return x ^ (x >> 31)
 }
 
-// uuid writes 128 bits in the layout of a random UUID.
+// uuid formats 128 bits as a random UUID.
 func uuid(hi, lo uint64) string {
 	hi = hi&^0xf000 | 0x4000
 	lo = lo&^(0xc<<60) | 0x8<<60
 	return fmt.Sprintf("%08x-%04x-%04x-%04x-%012x", hi>>32, hi>>16&0xffff, hi&0xffff, lo>>48, lo&0xffffffffffff)
 }
 
-// Of is the n-th id of a kind under a seed.
+// Of returns the n-th id of a kind for a seed.
 func Of(seed uint64, kind string, n uint64) string {
 	h := fnv.New64a()
 	h.Write([]byte(kind))
@@ -45,8 +45,8 @@ func (r *Requests) Next() string {
 	return uuid(Mix(r.Base+n), Mix(^r.Base+n))
 }
 
-// Secret derives a stable secret, so that a stand-alone platform keeps its
-// settings across restarts. It protects nothing: everything here is fake.
+// Secret derives a stable secret, so a standalone platform keeps its settings across restarts.
+// It protects nothing, because all data here is fake.
 func Secret(seed uint64, kind string) string {
 	sum := sha256.Sum256([]byte(kind + "/" + strconv.FormatUint(seed, 16)))
 	return hex.EncodeToString(sum[:])

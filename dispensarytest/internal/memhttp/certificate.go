@@ -13,8 +13,9 @@ import (
 	"time"
 )
 
-// LoopbackCertificate is made once in a process. Its dates are fixed and far
-// apart, so that it holds on every clock, that of a synctest bubble included.
+// LoopbackCertificate returns a certificate that is created once per process. Its dates are
+// fixed and far apart, so it is valid on every clock, including the clock of a synctest
+// bubble.
 var LoopbackCertificate = sync.OnceValues(func() (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

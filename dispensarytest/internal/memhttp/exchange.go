@@ -12,49 +12,47 @@ import (
 	"syscall"
 )
 
-// Window is how much of an answer may wait for its reader. A handler that is
-// further ahead waits, and the head of its answer leaves, as on a socket.
+// Window is the maximum of unread bytes of a response. A handler that is further ahead waits,
+// and the client receives the head, as with a socket.
 const Window = 64 << 10
 
-// exchange carries one request to a handler and the answer back, without a socket.
-// The handler runs on a new goroutine, so that a client's time-out or
-// cancellation ends the wait for it as on a real connection; a plain call into
-// the handler would not time out.
+// exchange carries one request to a handler and its response back, without a socket. The
+// handler runs on a new goroutine, so the timeout or cancellation of a client ends its wait,
+// as with a real connection. A plain call of the handler could not time out.
 //
-// It is the handler's [http.ResponseWriter] on one side and the client's
-// response body on the other.
+// It is the [http.ResponseWriter] of the handler and the response body of the client.
 type exchange struct {
 	client *http.Request
 	site   *site
 	hangUp context.CancelFunc // ends the handler's context
 	forget func() bool        // stops watching the client's context
 	upload io.Closer          // the client's request body
-	head   chan responseHead  // of capacity 1: no handler waits for a client that left
+	head   chan responseHead  // capacity 1: a handler does not wait for a client that left
 
 	header  http.Header // the handler's
-	status  int         // 0 until the handler chose one
-	sent    http.Header // as they were when it did
-	length  int64       // of the body, as the handler declared it; -1 when it did not
-	total   int64       // bytes of the body that were written
-	flushed bool        // the head left before the handler returned
+	status  int         // 0 until the handler writes it
+	sent    http.Header // the header at that time
+	length  int64       // of the body, as declared by the handler; -1 if not declared
+	total   int64       // bytes written to the body
+	flushed bool        // the head was sent before the handler returned
 
 	mu    sync.Mutex
-	moved sync.Cond // bytes came or went, or one side has ended
-	data  []byte    // written and not read
-	read  int       // how much of data is read
-	end   error     // what the reader meets after the data
-	cut   error     // what both sides meet at once
+	moved sync.Cond // bytes were written or read, or one side ended
+	data  []byte    // written bytes, from the last read on
+	read  int       // number of read bytes in data
+	end   error     // the reader's error after the data
+	cut   error     // the immediate error of both sides
 }
 
-// responseHead is what the client waits for: the head of an answer, or why none comes.
+// responseHead is the head of a response, or the error in place of one.
 type responseHead struct {
 	response *http.Response
 	err      error
 }
 
-// carry sends a request to a handler. Its context ends with base, with the
-// client's, when the client closes the body, and when the handler returns; done
-// is called then.
+// carry sends a request to a handler. The handler's context ends with base, with the client's
+// context, when the client closes the body, and when the handler returns. carry calls done
+// when the handler returns.
 func carry(base context.Context, s *site, r *http.Request, done func()) (*http.Response, error) {
 	client := r.Context()
 	w := &exchange{client: r, site: s, head: make(chan responseHead, 1), header: make(http.Header, 4), length: -1}
@@ -79,8 +77,8 @@ func carry(base context.Context, s *site, r *http.Request, done func()) (*http.R
 	}
 }
 
-// serve runs the handler. Leaving it by a panic or by [runtime.Goexit] drops the
-// connection, as the HTTP server does.
+// serve runs the handler. If the handler panics or calls [runtime.Goexit], the connection is
+// dropped, as the HTTP server does.
 func (w *exchange) serve(h http.Handler, r *http.Request, done func()) {
 	defer done()
 	returned := false
@@ -95,18 +93,18 @@ func (w *exchange) serve(h http.Handler, r *http.Request, done func()) {
 			w.drop(resetError(fmt.Errorf("the handler panicked: %v", cause)))
 		}
 		w.hangUp()
-		_ = w.upload.Close() // the client's own error, if any, is not the handler's
+		_ = w.upload.Close() // an error belongs to the client
 	}()
 	h.ServeHTTP(w, r)
 	returned = true
 }
 
-// Header is the header to be sent. Changes after WriteHeader are not.
+// Header returns the response header. Changes after WriteHeader have no effect.
 func (w *exchange) Header() http.Header { return w.header }
 
-// WriteHeader fixes status and header. The head leaves with the first flush.
+// WriteHeader fixes status and header. The head is sent with the first flush.
 func (w *exchange) WriteHeader(status int) {
-	if w.status != 0 || status < 200 { // informational answers are not carried
+	if w.status != 0 || status < 200 { // informational responses are not supported
 		return
 	}
 	w.status = status
@@ -116,8 +114,8 @@ func (w *exchange) WriteHeader(status int) {
 	}
 }
 
-// Write adds to the body. It waits while the window is full, and fails once the
-// client has left.
+// Write appends to the body. It waits while the window is full, and fails once the client has
+// left.
 func (w *exchange) Write(p []byte) (int, error) {
 	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)
@@ -135,7 +133,7 @@ func (w *exchange) Write(p []byte) (int, error) {
 	return w.push(p)
 }
 
-// bodied reports that the answer may have a body at all.
+// bodied reports whether the response may have a body.
 func (w *exchange) bodied() bool {
 	return w.client.Method != http.MethodHead && w.status != http.StatusNoContent && w.status != http.StatusNotModified
 }
@@ -166,7 +164,7 @@ func (w *exchange) push(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// Flush sends the head and what is written so far.
+// Flush sends the head and all bytes written so far.
 func (w *exchange) Flush() {
 	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)
@@ -176,7 +174,7 @@ func (w *exchange) Flush() {
 	w.leave(-1)
 }
 
-// leave hands the head to the client, once. The caller holds mu.
+// leave sends the head to the client, once. The caller holds mu.
 func (w *exchange) leave(length int64) {
 	if w.flushed {
 		return
@@ -199,7 +197,7 @@ func (w *exchange) leave(length int64) {
 	w.head <- responseHead{response: response}
 }
 
-// finish ends the answer of a handler that returned.
+// finish completes the response after the handler has returned.
 func (w *exchange) finish() {
 	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)
@@ -211,14 +209,14 @@ func (w *exchange) finish() {
 		w.end = io.ErrUnexpectedEOF
 	}
 	if w.client.Method == http.MethodHead {
-		w.leave(-1) // what a body would have measured is not known
+		w.leave(-1) // the length of the omitted body is unknown
 	} else {
 		w.leave(w.total)
 	}
 	w.moved.Broadcast()
 }
 
-// drop ends the connection instead of the answer.
+// drop ends the connection without a complete response.
 func (w *exchange) drop(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -239,13 +237,13 @@ func (w *exchange) sever(cause error) {
 	w.moved.Broadcast()
 	w.mu.Unlock()
 	w.hangUp()
-	_ = w.upload.Close() // wakes a handler that reads the body
+	_ = w.upload.Close() // wakes a handler that is reading the body
 }
 
-// download is the wire as the client's response body.
+// download is the client's view of the exchange: its response body.
 type download exchange
 
-// Read takes what the handler has written, and waits for it where there is none.
+// Read reads bytes from the handler, and waits if there are none.
 func (d *download) Read(p []byte) (int, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -271,14 +269,14 @@ func (d *download) Read(p []byte) (int, error) {
 	}
 }
 
-// complete reports whether the handler has written the whole body, so that the reader
-// need not wait for its return. The caller holds mu.
+// complete reports whether the handler has written the whole body. If so, the reader need not
+// wait for the handler to return. The caller holds mu.
 func (d *download) complete() bool {
 	return !(*exchange)(d).bodied() || d.total == d.length
 }
 
-// Close tells the handler that the client has left. After the whole body was read, it
-// does not: a connection stays open for the next request.
+// Close tells the handler that the client has left, unless the whole body was read. In that
+// case the connection stays open for the next request.
 func (d *download) Close() error {
 	d.forget()
 	d.mu.Lock()
@@ -293,12 +291,12 @@ func (d *download) Close() error {
 	return nil
 }
 
-// errBodyClosed is what reading a closed body meets; net/http's own error of
-// that meaning is about the bodies of requests.
+// errBodyClosed is the error of a read from a closed body. The similar error of net/http is
+// about request bodies.
 var errBodyClosed = fmt.Errorf("dispensarytest: read on closed response body: %w", net.ErrClosed)
 
-// resetError is a connection that the other side dropped; why tells more about
-// it.
+// resetError returns the error of a connection that the other side dropped. why adds a cause
+// if it is not nil.
 func resetError(why error) error {
 	cause := error(os.NewSyscallError("read", syscall.ECONNRESET))
 	if why != nil {
@@ -307,7 +305,7 @@ func resetError(why error) error {
 	return &net.OpError{Op: "read", Net: "memory", Err: cause}
 }
 
-// errClosed is a connection to a platform that was closed.
+// errClosed returns the error of a connection to a closed platform.
 func errClosed() error {
 	return &net.OpError{Op: "dial", Net: "memory", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 }

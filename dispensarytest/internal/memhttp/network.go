@@ -1,7 +1,6 @@
-// Package memhttp carries HTTP requests to handlers in the same process without a
-// socket, with the timeouts, cancellation and streaming of a connection. It blocks on
-// nothing but channels, condition variables and the time package, so that it works inside
-// testing/synctest.
+// Package memhttp carries HTTP requests to handlers in the same process without a socket. It
+// keeps the timeouts, cancellation and streaming of a connection. It blocks only on channels,
+// condition variables and the time package, so it works inside testing/synctest.
 package memhttp
 
 import (
@@ -16,11 +15,11 @@ import (
 	"sync"
 )
 
-// Address is where requests come from that took no socket, and where
-// answers come from: an address reserved for documentation.
+// Address is the source of requests and responses that use no socket. It is reserved for
+// documentation.
 const Address = "192.0.2.1"
 
-// origin names a site: scheme and host.
+// origin identifies a site by scheme and host.
 type origin struct{ scheme, host string }
 
 var defaultPorts = map[string]string{"https": ":443", "http": ":80"}
@@ -32,13 +31,13 @@ func originOf(u *url.URL) origin {
 // site is a handler on the network.
 type site struct {
 	handler http.Handler
-	own     bool                 // the platform's, which Close waits for
-	tls     *tls.ConnectionState // stands for connections that need no encryption to be private
+	own     bool                 // the platform's own, for which Close waits
+	tls     *tls.ConnectionState // represents a connection that is private without encryption
 }
 
-// Network is everything that can be reached without a socket.
+// Network contains the sites that can be reached without a socket.
 type Network struct {
-	Context context.Context // ends the handlers' contexts
+	Context context.Context // parent of the handlers' contexts
 	stop    context.CancelFunc
 	home    origin // the platform's
 
@@ -62,9 +61,9 @@ func (n *Network) put(at origin, s *site) {
 	n.sites[at] = s
 }
 
-// Host puts a handler onto the network under an origin such as
-// "https://ehr.example.com", in place of the one that is there. The platform's own
-// address is refused, as is anything that is no origin.
+// Host adds a handler to the network under an origin such as "https://ehr.example.com". It
+// replaces an earlier handler of the origin. It rejects the platform's own origin, and URLs
+// with more than an origin.
 func (n *Network) Host(address string, handler http.Handler) error {
 	u, err := url.Parse(address)
 	switch {
@@ -79,18 +78,18 @@ func (n *Network) Host(address string, handler http.Handler) error {
 	return nil
 }
 
-// SetHome puts the platform itself onto the network. Plain HTTP reaches it too,
-// to be refused there.
+// SetHome adds the platform itself to the network. Plain HTTP also reaches the platform, which
+// rejects it.
 func (n *Network) SetHome(address string, h http.Handler) {
-	u, _ := url.Parse(address) // one of ours
+	u, _ := url.Parse(address) // from our own code, so it is valid
 	n.home = originOf(u)
 	own := &site{handler: h, own: true}
 	n.put(n.home, own)
 	n.put(origin{scheme: "http", host: n.home.host}, own)
 }
 
-// Close ends every request. It waits for the platform's own handlers; those of
-// the integrator are not ours to wait for.
+// Close ends every request. It waits only for the platform's own handlers, because the
+// integrator's handlers may never return.
 func (n *Network) Close() {
 	n.mu.Lock()
 	n.closed = true
@@ -99,7 +98,7 @@ func (n *Network) Close() {
 	n.running.Wait()
 }
 
-// enter finds the site of a request, and counts the request in.
+// enter returns the site of a request, and counts requests to the platform.
 func (n *Network) enter(u *url.URL) (*site, func(), error) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -119,11 +118,10 @@ func (n *Network) enter(u *url.URL) (*site, func(), error) {
 	return found, n.running.Done, nil
 }
 
-// Transport is the network as a RoundTripper: hosted sites first, then whatever
-// leads outside.
+// Transport is the network as a RoundTripper. It tries hosted sites first, then Outside.
 type Transport struct {
 	Network *Network
-	Outside http.RoundTripper // nil: there is nothing else in the world
+	Outside http.RoundTripper // nil if there is no other network
 }
 
 // RoundTrip implements [http.RoundTripper].
@@ -140,14 +138,14 @@ func (t Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	if err != nil {
 		if r.Body != nil {
-			_ = r.Body.Close() // nothing was read of it
+			_ = r.Body.Close() // unread
 		}
 		return nil, err
 	}
 	return carry(t.Network.Context, found, r, done)
 }
 
-// CloseIdleConnections lets [http.Client.CloseIdleConnections] through.
+// CloseIdleConnections implements the interface behind [http.Client.CloseIdleConnections].
 func (t Transport) CloseIdleConnections() {
 	if pool, ok := t.Outside.(interface{ CloseIdleConnections() }); ok {
 		pool.CloseIdleConnections()
@@ -157,8 +155,8 @@ func (t Transport) CloseIdleConnections() {
 // blank is the template of every incoming request.
 var blank = new(http.Request)
 
-// incoming is the request as a server sees it. Headers are copied, because a
-// handler may outlast the client's interest in its own request.
+// incoming returns the request as received by a server. It copies the headers, because a
+// handler may run longer than the client's call.
 func (w *exchange) incoming(ctx context.Context) *http.Request {
 	r, in := w.client, blank.WithContext(ctx)
 	in.Method, in.Proto, in.ProtoMajor, in.ProtoMinor = r.Method, "HTTP/1.1", 1, 1
@@ -194,7 +192,7 @@ func (w *exchange) incoming(ctx context.Context) *http.Request {
 	return in
 }
 
-// upload is the client's request body as the handler reads it.
+// upload is the handler's view of the client's request body.
 type upload struct {
 	ctx  context.Context
 	from io.ReadCloser
@@ -202,8 +200,7 @@ type upload struct {
 	err  error
 }
 
-// Read fails once the connection has ended: the client may have put its body to
-// another use by then.
+// Read fails once the connection has ended, because the client may already reuse its body.
 func (u *upload) Read(p []byte) (int, error) {
 	if u.ctx.Err() != nil {
 		return 0, io.ErrUnexpectedEOF
@@ -211,7 +208,7 @@ func (u *upload) Read(p []byte) (int, error) {
 	return u.from.Read(p)
 }
 
-// Close closes the client's body, once; both ends of the connection do.
+// Close closes the client's body once. Both ends of the connection call it.
 func (u *upload) Close() error {
 	u.once.Do(func() {
 		if u.from != nil {

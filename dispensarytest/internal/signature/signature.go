@@ -1,5 +1,5 @@
-// Package signature writes the signatures of webhooks, for the fake's sender and for the
-// checks of an endpoint. It shares nothing with package webhook.
+// Package signature computes the signatures of webhooks, for the fake's sender and for the
+// checks of an endpoint. It shares no code with package webhook.
 package signature
 
 import (
@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// Header is the signature header of a body. API section: "Signature header".
+// Header returns the signature header of a body. API section: "Signature header".
 func Header(secret string, at time.Time, body []byte) string {
 	t := strconv.FormatInt(at.Unix(), 10)
 	return "t=" + t + ",v1=" + MAC(secret, t+".", body)
 }
 
-// MAC is the HMAC-SHA256 of a prefix and a body, in hexadecimal digits.
+// MAC returns the HMAC-SHA256 of a prefix and a body in hexadecimal digits.
 func MAC(secret, prefix string, body []byte) string {
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write([]byte(prefix))

@@ -1,4 +1,4 @@
-// Package table keeps the rows of one resource in the order of their creation.
+// Package table stores the rows of one resource in the order of their creation.
 package table
 
 import (
@@ -14,8 +14,8 @@ import (
 // R is a pointer. Rows are never changed in place. A change replaces the row, so a reader
 // may keep the pointer that it got, and a clone shares the rows.
 //
-// Table has functions in place of methods. A package compiles all methods of each Table
-// that its imports mention, and the tests of integrators mention 24 of them.
+// Table has functions in place of methods, because a package compiles all methods of each
+// Table that its imports mention. The tests of integrators mention 24 of them.
 type Table[R any] struct {
 	Rows  map[string]R
 	Order []string // ids in the order of creation; ids of removed rows may remain
@@ -74,7 +74,7 @@ func Where[R any](t Table[R], keep func(R) bool) []R {
 	return rows
 }
 
-// Check reports a decoded table in which a row is missing, or has no place or two.
+// Check returns an error if a decoded table has a missing row, or a row with no place or two.
 func Check[R comparable](t Table[R]) error {
 	for _, row := range t.Rows {
 		if row == *new(R) {
