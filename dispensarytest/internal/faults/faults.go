@@ -1,5 +1,5 @@
-// Package faults holds the faults that are set, and decides which request or delivery
-// meets one.
+// Package faults stores the faults that are set and decides which request or delivery each one
+// affects.
 package faults
 
 import (
@@ -13,44 +13,43 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// Handle is a fault that was set: it tells how often it has fired, and takes
-// it away again.
+// Handle is a fault that was set. It counts how often the fault has fired, and can remove it.
 type Handle struct {
 	set    *Set
 	id     string
 	fault  model.Fault
-	met    int           // how many met it, unharmed ones included
-	fired  int           // how many it has harmed
-	recent []time.Time   // of a RateLimit: what was let through in the last window
-	full   time.Duration // and how long it stays full
+	met    int           // affected requests and deliveries, including spared ones
+	fired  int           // how often it has fired
+	recent []time.Time   // of a RateLimit: the requests accepted in the last window
+	full   time.Duration // and the time until the window has room again
 }
 
-// ID names the fault on its platform: "fault-1" is the first that was set.
+// ID returns the id of the fault on its platform. The first fault is "fault-1".
 func (h *Handle) ID() string { return h.id }
 
-// Fault is what was set.
+// Fault returns a copy of the fault.
 func (h *Handle) Fault() model.Fault {
 	f := h.fault
 	f.Messages = slices.Clone(f.Messages)
 	return f
 }
 
-// Fired is how often the fault has harmed a request or a delivery so far.
+// Fired returns how often the fault has fired so far.
 func (h *Handle) Fired() int {
 	h.set.mu.Lock()
 	defer h.set.mu.Unlock()
 	return h.fired
 }
 
-// Active reports that the fault is still set and not used up.
+// Active reports whether the fault is still set and not used up.
 func (h *Handle) Active() bool {
 	h.set.mu.Lock()
 	defer h.set.mu.Unlock()
 	return slices.Contains(h.set.all, h) && !h.spent()
 }
 
-// Remove takes the fault away. What it has begun, such as a wait, goes on.
-// Removing twice is fine.
+// Remove removes the fault. An effect that has begun, such as a wait, continues. A second call
+// does nothing.
 func (h *Handle) Remove() {
 	defer h.set.Changes.Notify()
 	h.set.mu.Lock()
@@ -58,17 +57,17 @@ func (h *Handle) Remove() {
 	h.set.all = slices.DeleteFunc(h.set.all, func(other *Handle) bool { return other == h })
 }
 
-// concerns reports whether the fault is meant for an operation or event type. A fault has an
-// operation or an event type, depending on its effect, or affects all.
+// concerns reports whether the fault affects an operation or event type. Depending on its
+// effect, a fault has an operation or an event type, or affects all.
 func (h *Handle) concerns(name string) bool {
 	want := h.fault.Operation + h.fault.EventType
 	return want == "" || want == name
 }
 
-// spent reports that the fault has fired often enough. The caller holds mu.
+// spent reports whether the fault has fired Times times. The caller holds mu.
 func (h *Handle) spent() bool { return h.fault.Times > 0 && h.fired >= h.fault.Times }
 
-// Set holds the faults of a platform.
+// Set contains the faults of a platform.
 type Set struct {
 	Changes *clock.Notifier // of the platform
 
@@ -87,18 +86,18 @@ func (s *Set) Add(f model.Fault) *Handle {
 	return h
 }
 
-// List returns the faults that are set, in the order they were set in.
+// List returns the faults that are set, in the order in which they were set.
 func (s *Set) List() []*Handle {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.all)
 }
 
-// Any reports whether there are faults at all.
+// Any reports whether a fault is set.
 func (s *Set) Any() bool { return len(s.List()) > 0 }
 
-// Fire finds the first fault with one of the effects that fires for an operation
-// or event type now, and counts it.
+// Fire returns the first fault with one of effects that fires now for an operation or event
+// type, and counts it.
 func (s *Set) Fire(name string, now time.Time, effects ...model.Effect) (f model.Fault, fires bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,7 +113,7 @@ func (s *Set) Fire(name string, now time.Time, effects ...model.Effect) (f model
 	return model.Fault{}, false
 }
 
-// fires decides about one encounter, and counts it. The caller holds mu.
+// fires decides whether the fault fires this time, and counts. The caller holds mu.
 func (h *Handle) fires(now time.Time) bool {
 	if h.spent() {
 		return false
@@ -130,7 +129,7 @@ func (h *Handle) fires(now time.Time) bool {
 	return true
 }
 
-// isChosen decides at random, with the probability Chance, whether the fault happens.
+// isChosen decides with the probability Chance.
 func (h *Handle) isChosen() bool {
 	if h.fault.Chance == 0 {
 		return true
@@ -140,8 +139,8 @@ func (h *Handle) isChosen() bool {
 	return float64(roll) < h.fault.Chance*resolution
 }
 
-// hasRoom counts a request in, unless the window is full. Refused requests do not
-// count: an assumption.
+// hasRoom counts a request in, unless the window is full. Assumption: rejected requests do not
+// count.
 func (h *Handle) hasRoom(now time.Time) bool {
 	h.recent = slices.DeleteFunc(h.recent, func(at time.Time) bool { return now.Sub(at) >= h.fault.Window })
 	if len(h.recent) >= h.fault.Limit {

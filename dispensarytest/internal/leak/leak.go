@@ -1,5 +1,5 @@
-// Package leak finds secrets in texts such as logs: as they are, or URL-, base64- or
-// hex-encoded.
+// Package leak finds secrets in texts such as logs. It finds plain, URL-encoded, base64 and
+// hexadecimal forms.
 package leak
 
 import (
@@ -12,26 +12,26 @@ import (
 	"unicode/utf8"
 )
 
-// Secret is a value that must not be seen, and what it is.
+// Secret is a value that must not appear in a text, with its description.
 type Secret struct{ What, Value string }
 
-// form is one way in which a secret may be written.
+// form is one spelling of a secret.
 type form struct {
 	*Secret
 	text    string
-	encoded string // "", or how
-	word    bool   // it counts only as a whole word
+	encoded string // the encoding, or ""
+	word    bool   // matches only a whole word
 }
 
-// Search finds many secrets in one pass over a text: every form is filed under its
-// first three bytes.
+// Search finds many secrets in one pass over a text. It indexes every form by its first three
+// bytes.
 type Search map[[3]byte][]form
 
-// shortest is how long a value has to be for its encoded forms to tell anything.
+// shortest is the length from which an encoded form of a value is significant.
 const shortest = 6
 
-// New returns a search for the secrets. Empty values, and forms of less than three
-// bytes, are left out.
+// New returns a search for the secrets. It omits empty values and forms shorter than three
+// bytes.
 func New(secrets []Secret) Search {
 	search := make(Search, len(secrets))
 	for i := range secrets {
@@ -45,7 +45,7 @@ func New(secrets []Secret) Search {
 	return search
 }
 
-// forms lists how a value may be written.
+// forms returns the spellings of a value.
 func (s *Secret) forms() []form {
 	if s.Value == "" {
 		return nil
@@ -67,7 +67,7 @@ func (s *Secret) forms() []form {
 	return forms
 }
 
-// lowerEscapes writes %2F as %2f, which means the same.
+// lowerEscapes changes %2F to the equivalent %2f.
 func lowerEscapes(text string) string {
 	b := []byte(text)
 	for i := 0; i+2 < len(b); i++ {
@@ -78,14 +78,14 @@ func lowerEscapes(text string) string {
 	return string(b)
 }
 
-// base64Cores are the characters that a value has for certain inside the base64 of
-// a longer text, at each of the three places where it can begin, in both alphabets.
+// base64Cores returns the characters of a value that are certain in the base64 of a longer
+// text. They depend on which of three offsets the value begins at and on the alphabet.
 func base64Cores(value string) (cores []string) {
 	for offset := range 3 {
 		padded := append(make([]byte, offset), value...)
 		for _, alphabet := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 			text := alphabet.EncodeToString(padded)
-			from, to := (offset*8+5)/6, len(padded)*8/6 // characters made of the value's bits alone
+			from, to := (offset*8+5)/6, len(padded)*8/6 // characters that contain only bits of the value
 			if core := text[from:to]; len(core) >= shortest && (len(cores) == 0 || cores[len(cores)-1] != core) {
 				cores = append(cores, core)
 			}
@@ -94,13 +94,13 @@ func base64Cores(value string) (cores []string) {
 	return cores
 }
 
-// wordlike values may be part of another word by accident.
+// wordlike reports whether value could occur in another word by coincidence.
 func wordlike(value string) bool {
 	return strings.IndexFunc(value, func(r rune) bool { return !unicode.IsLetter(r) }) < 0
 }
 
-// Find says which secrets a text holds, and where: once for each secret and form. The
-// number names the text, and the value itself is not shown.
+// Find returns the secrets in a text with their places, once for each secret and form. number
+// identifies the text. The findings do not show the value.
 func (search Search) Find(number int, text string) (findings []string) {
 	seen := make(map[string]bool)
 	for at := 0; at+3 <= len(text); at++ {
@@ -117,14 +117,14 @@ func (search Search) Find(number int, text string) (findings []string) {
 	return findings
 }
 
-// isWord reports that no letter stands before or behind a part of a text.
+// isWord reports whether no letter precedes or follows a part of a text.
 func isWord(text string, at, n int) bool {
 	before, _ := utf8.DecodeLastRuneInString(text[:at])
 	after, _ := utf8.DecodeRuneInString(text[at+n:])
 	return !unicode.IsLetter(before) && !unicode.IsLetter(after)
 }
 
-// describe says where a value stands, and shows what is around it.
+// describe returns the place of a value with the text around it.
 func describe(number int, text string, at int, form form) string {
 	line := 1 + strings.Count(text[:at], "\n")
 	begin := strings.LastIndexByte(text[:at], '\n') + 1

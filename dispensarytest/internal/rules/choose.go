@@ -13,8 +13,8 @@ import (
 	"github.com/dispensary-go/dispensary/internal/closestmatch"
 )
 
-// points set the rules of each choice. A variant that a function does not name is the
-// default.
+// points sets the rules of each choice. A function treats every variant that it does not name
+// as the default.
 var points = map[string]func(*Set, behavior.Variant){
 	// Responses
 	"success-status": func(s *Set, v behavior.Variant) { s.AlwaysOK = v == behavior.SuccessStatusAlways200 },

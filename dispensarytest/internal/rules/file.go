@@ -11,10 +11,10 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 )
 
-// fileVersion is that of the file of behaviors, which package probe writes.
+// fileVersion is the version of the file of behaviors, which package probe writes.
 const fileVersion = 1
 
-// ChooseFile applies what a file of behaviors names, or nothing where it is wrong:
+// ChooseFile applies the behaviors in a file. If the file is invalid, it changes nothing:
 //
 //	{"version": 1, "behaviors": ["probe=before-each"]}
 func (r *Set) ChooseFile(content []byte) error {
@@ -40,10 +40,10 @@ func (r *Set) ChooseFile(content []byte) error {
 		return fmt.Errorf("not a file of behaviors: %w", err)
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("not a file of behaviors: something follows it")
+		return errors.New("not a file of behaviors: it has data after the object")
 	}
 	if file.Behaviors == nil {
-		return errors.New("not a file of behaviors: it has none")
+		return errors.New("not a file of behaviors: it has no behaviors")
 	}
 	return r.chooseAll(file.Behaviors)
 }
@@ -56,7 +56,7 @@ func (r *Set) chooseAll(behaviors []string) error {
 		case !ok:
 			return fmt.Errorf("behaviors[%d]: %q is not of the form point=variant", i, text)
 		case named[point]:
-			return fmt.Errorf("behaviors[%d]: %s is there twice", i, point)
+			return fmt.Errorf("behaviors[%d]: %s is set twice", i, point)
 		}
 		named[point] = true
 		if err := changed.Choose(behavior.Variant(text)); err != nil {

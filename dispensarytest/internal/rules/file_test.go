@@ -9,7 +9,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 )
 
-func TestChooseFile(t *testing.T) {
+func TestChooseFileAppliesVariants(t *testing.T) {
 	t.Parallel()
 	set := Defaults()
 	require.NoError(t, set.ChooseFile([]byte(`{"version":1,"behaviors":["default-page-size=2","error-shape=text"]}`)))
@@ -17,19 +17,19 @@ func TestChooseFile(t *testing.T) {
 	assert.Equal(t, ShapeText, set.ErrorShape)
 	assert.Equal(t, behavior.ErrorShapeText, set.Chosen["error-shape"])
 	require.NoError(t, set.ChooseFile([]byte(`{"version":1,"behaviors":[]}`)))
-	assert.Equal(t, 2, set.PageSize, "what is not named stays")
+	assert.Equal(t, 2, set.PageSize, "other choices stay")
 	assert.Equal(t, 25, Defaults().PageSize)
 }
 
-func TestChooseFileSaysWhatIsWrong(t *testing.T) {
+func TestChooseFileRejectsInvalidFiles(t *testing.T) {
 	t.Parallel()
 	for content, want := range map[string]string{
 		``:                                   "not a file of behaviors: unexpected end",
 		`[]`:                                 "not a file of behaviors: json",
 		`{"behaviors":[]}`:                   "it has no version",
 		`{"version":2,"points":{}}`:          "it has version 2; this program reads version 1",
-		`{"version":1}`:                      "it has none",
-		`{"version":1,"behaviors":null}`:     "it has none",
+		`{"version":1}`:                      "it has no behaviors",
+		`{"version":1,"behaviors":null}`:     "it has no behaviors",
 		`{"version":1,"behaviors":{}}`:       "cannot unmarshal object",
 		`{"version":1,"behaviour":["x=y"]}`:  `unknown field "behaviour"`,
 		`{"version":1,"behaviors":[]} {}`:    "not a file of behaviors",
@@ -38,15 +38,15 @@ func TestChooseFileSaysWhatIsWrong(t *testing.T) {
 		`{"version":1,"behaviors":["prob"]}`: "not of the form",
 		`{"version":1,"behaviors":["default-page-size=2","probes=off"]}`:  `behaviors[1]: there is no open point "probes" (did you mean "probe"?)`,
 		`{"version":1,"behaviors":["default-page-size=2","probe=never"]}`: `behaviors[1]: probe has no variant "never", only off, on-registration, before-each`,
-		`{"version":1,"behaviors":["probe=off","probe=before-each"]}`:     "behaviors[1]: probe is there twice",
+		`{"version":1,"behaviors":["probe=off","probe=before-each"]}`:     "behaviors[1]: probe is set twice",
 	} {
 		set := Defaults()
 		require.ErrorContains(t, set.ChooseFile([]byte(content)), want, content)
-		assert.Equal(t, Defaults(), set, "a wrong file changes nothing")
+		assert.Equal(t, Defaults(), set, "an invalid file changes nothing")
 	}
 }
 
-// A file makes a set of known variants, or is refused and changes nothing.
+// A valid file gives a set of known variants. An invalid one is rejected and changes nothing.
 func FuzzChooseFile(f *testing.F) {
 	f.Add([]byte(`{"version":1,"behaviors":["default-page-size=2","error-shape=text"]}`))
 	f.Add([]byte(`{"version":1,"behaviors":["probe=off","probe=off"]}`))

@@ -11,12 +11,12 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// Set is how the platform reads the points that the API leaves open. Zero
-// values are the defaults, but for those that Defaults sets.
+// Set contains the platform's rules for the points that the API leaves open. A zero value is
+// the default, except for the fields that Defaults sets.
 type Set struct {
-	Chosen map[string]behavior.Variant // by the name of the choice; never written
+	Chosen map[string]behavior.Variant // by the name of the choice; never modified
 
-	AlwaysOK        bool // 200 for created objects, too
+	AlwaysOK        bool // 200 also for created objects
 	ErrorShape      ErrorShape
 	Validation      int // status
 	WrongState      int // status
@@ -36,14 +36,14 @@ type Set struct {
 	Rotation           RefreshRotation
 	EndOldAccess       bool
 	RefuseUnknownToken bool
-	KeepRefreshTokens  bool // they cannot be revoked
-	RevokePair         bool // and not the whole consent
+	KeepRefreshTokens  bool // a refresh token cannot be revoked
+	RevokePair         bool // without the whole consent
 	ExpiresAsText      bool
 	KeyNeeded          keyRule
 	ActiveFromStart    bool
 	Limited            bool
 
-	LinkNamesPractitioner bool // always
+	LinkNamesPractitioner bool // required in every call
 
 	ActivateIncomplete bool // drafts without a patient or recommendations
 
@@ -67,7 +67,7 @@ type Set struct {
 	WrapAll       bool   // event data
 
 	ClinicOnProducts bool // in webhooks
-	EventsTie        bool // those of one object can have the same time
+	EventsTie        bool // events of one object can have the same time
 }
 
 // Variants returns the chosen variants in the order of [behavior.Choices].
@@ -78,14 +78,14 @@ func (r *Set) Variants() (all []behavior.Variant) {
 	return all
 }
 
-// Current is what is in force. It can be replaced at any time.
+// Current contains the rules in force. They can be replaced at any time.
 type Current struct{ p atomic.Pointer[Set] }
 
 func (c *Current) Get() *Set { return c.p.Load() }
 
 func (c *Current) Set(r Set) { c.p.Store(&r) }
 
-// ErrorShape is what the body of an error looks like.
+// ErrorShape is the format of an error body.
 type ErrorShape int
 
 const (
@@ -95,42 +95,41 @@ const (
 	ShapeCoded
 )
 
-// RefreshRotation is what a refresh does to the refresh token it used.
+// RefreshRotation is the effect of a refresh on its refresh token.
 type RefreshRotation int
 
 const (
-	// RotationNone keeps the refresh token. The API says only that it does not
-	// expire.
+	// RotationNone keeps the refresh token. The API states only that it does not expire.
 	RotationNone RefreshRotation = iota
 
-	// RotationGrace answers with a new refresh token; the old one stays valid
-	// until the new access token is first used. Assumption: seen in the field.
+	// RotationGrace returns a new refresh token. The old one stays valid until the first use
+	// of the new access token. Assumption: observed in the field.
 	RotationGrace
 
-	// RotationImmediate answers with a new refresh token and ends the old one
-	// at once. Assumption: the strictest reading.
+	// RotationImmediate returns a new refresh token and invalidates the old one at once.
+	// Assumption: the strictest reading.
 	RotationImmediate
 )
 
-// probeMode is when the sender first asks an endpoint for its challenge with an
-// empty body. The API does not mention it; that it happens at all is an
-// assumption from what integrators have met.
+// probeMode selects the requests with an empty body that ask an endpoint for its challenge.
+// The API does not mention them. They are an assumption, because integrators have observed
+// them.
 type probeMode int
 
 const (
-	// ProbeNever sends events without asking first.
+	// ProbeNever sends events without a probe.
 	ProbeNever probeMode = iota
 
-	// probeOnRegistration asks once, when the endpoint is registered; an
-	// endpoint that does not answer with the challenge is refused.
+	// probeOnRegistration sends a probe when the endpoint is registered, and rejects an
+	// endpoint that does not respond with the challenge.
 	probeOnRegistration
 
-	// ProbeBeforeEach asks on registration and before every attempt; without
-	// the challenge the attempt fails and the event is not sent.
+	// ProbeBeforeEach sends a probe on registration and before every attempt. Without the
+	// challenge, the attempt fails and the event is not sent.
 	ProbeBeforeEach
 )
 
-// OnActivation is the type of the event that activating a draft makes.
+// OnActivation returns the type of the event that the activation of a draft emits.
 func (r *Set) OnActivation() string {
 	if r.DraftMakesEvent {
 		return model.EventTreatmentPlanUpdated
@@ -138,7 +137,7 @@ func (r *Set) OnActivation() string {
 	return model.EventTreatmentPlanCreated
 }
 
-// keyRule is which requests have to carry a clinic key.
+// keyRule selects the requests that must contain a clinic key.
 type keyRule int
 
 const (
