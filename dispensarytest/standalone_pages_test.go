@@ -125,7 +125,7 @@ func TestAPlanIsFinishedBehindADynamicLink(t *testing.T) {
 	product := b.fake.Products.All()[3]
 	p := b.link(map[string]any{"email": "new.patient@example.org"}).sees(200, "Treatment plan for new.patient@example.org", "Nothing is recommended yet")
 	calls := len(b.fake.Journal.Requests())
-	p.press("send", nil).sees(422, "recommends at least one product")
+	p.press("send", nil).sees(422, "recommend at least one product")
 	p = p.add(product.Name).sees(200, product.Name)
 	assert.Empty(t, b.kinds(0), "nothing has happened yet")
 	p = p.press("send", url.Values{"message": {"Twice a day & <b>gladly</b>"}, "units.0": {"2"}, "frequency.0": {"twice per day"}, "refill.0": {"yes"}})
@@ -173,7 +173,7 @@ func TestAPlanWithoutAPatientIsGivenOne(t *testing.T) {
 	b := start(t)
 	product, patient := b.fake.Products.All()[0], b.fake.Patients.All()[2]
 	p := b.link(map[string]any{}).sees(200, "without a patient", patient.Email).add(product.Name)
-	p.press("send", nil).sees(422, "this one has none")
+	p.press("send", nil).sees(422, "has no patient, so it cannot be sent")
 	p.press("send", url.Values{"patient": {"nobody@example.org"}}).sees(422, "No patient has the e-mail address")
 	p = p.press("save", url.Values{"patient": {strings.ToUpper(patient.Email)}}).sees(200, "Treatment plan for "+patient.FirstName, "was saved")
 	p.press("send", nil).sees(200, "was sent")
@@ -190,7 +190,7 @@ func TestANewPlanIsWritten(t *testing.T) {
 	p.press("send", nil).sees(422, "enter the e-mail address")
 	p.press("find", url.Values{"query": {"no such thing"}}).sees(200, "No product has this name.")
 	p = p.press("show", url.Values{"patient": {patient.Email}, "practitioner": {practitioner.ID}}).sees(200, `value="`+patient.Email, " selected>"+practitioner.FirstName)
-	p.press("save", nil).sees(422, "recommends at least one product")
+	p.press("save", nil).sees(422, "recommend at least one product")
 	p = p.add(b.fake.Products.All()[0].Name)
 	draft := p.press("save", url.Values{"practitioner": {practitioner.ID}}).sees(200, "was saved", "Send to the patient")
 	assert.Empty(t, b.kinds(0), "a draft makes no event")

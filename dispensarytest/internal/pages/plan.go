@@ -86,7 +86,7 @@ func (v *visitor) createPlan(e people.PlanEdit, do string) error {
 	case e.PatientID == "":
 		return store.Refused("CreatePlan", model.ErrValidation, "a plan is for a patient: enter the e-mail address of one")
 	case len(e.Lines) == 0:
-		return store.Refused("CreatePlan", model.ErrValidation, "a plan recommends at least one product")
+		return store.Refused("CreatePlan", model.ErrValidation, "the plan must recommend at least one product")
 	}
 	plan, _, err := v.People.Plans.Create(e.PatientID, model.PlanCreate{
 		PractitionerID: e.PractitionerID, PersonalMessage: e.Message, Recommendations: e.Lines, Draft: do != "send",

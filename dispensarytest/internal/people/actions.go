@@ -1,6 +1,6 @@
-// Package people performs the actions of the people who use the platform itself. Actions
-// change the world and make events, as on the real platform. The interfaces of package
-// dispensarytest document them.
+// Package people performs actions of the people who use the platform itself. As on the real
+// platform, an action changes the world and emits an event. The interfaces of package
+// dispensarytest document the actions.
 package people
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/webhooks"
 )
 
-// Config is the platform that people act on.
+// Config describes the platform on which people act.
 type Config struct {
 	Store      *store.Store
 	Clock      *clock.Clock
@@ -24,7 +24,7 @@ type Config struct {
 	EventLimit int
 }
 
-// actions are what the actions of all people have in common.
+// actions contains the parts that all actions share.
 type actions struct{ Config }
 
 // begin locks the world for an action. done unlocks it and announces the change.
@@ -36,7 +36,7 @@ func (a *actions) begin() (w *store.World, done func()) {
 	}
 }
 
-// all copies a table. It is a function, like find, because a package compiles the methods of
+// all copies a table. Like find, it is a function, because a package compiles the methods of
 // each generic type that its imports mention.
 func all[T any](a *actions, of func(*store.World) table.Table[*T]) (rows []T) {
 	a.Store.Look(func(w *store.World) {

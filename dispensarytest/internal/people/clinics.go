@@ -7,7 +7,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// Clinics acts for clinics with the keys of integrations.
+// Clinics performs actions of clinics on the keys of integrations.
 type Clinics struct{ *actions }
 
 func (p Clinics) All() []model.Clinic {
@@ -24,9 +24,9 @@ func (p Clinics) RevokeKey(key string) (e model.Event, err error) {
 	old := w.IntegrationByKey(key)
 	switch {
 	case old == nil:
-		return e, store.Unknown("RevokeClinicKey", "integration's key", key)
+		return e, store.Unknown("RevokeClinicKey", "clinic key", key)
 	case old.Revoked:
-		return e, store.Refused("RevokeClinicKey", model.ErrState, "the key is revoked already")
+		return e, store.Refused("RevokeClinicKey", model.ErrState, "the key is already revoked")
 	}
 	e = p.emit(model.EventClinicKeyRevoked, old.ClinicID, old.ID, view.ClinicKey(old))
 	changed := *old
@@ -42,16 +42,15 @@ func (p Clinics) ActivateKey(key string) (e model.Event, err error) {
 	old := w.IntegrationByKey(key)
 	switch {
 	case old == nil:
-		return e, store.Unknown("ActivateClinicKey", "integration's key", key)
+		return e, store.Unknown("ActivateClinicKey", "clinic key", key)
 	case p.enabled(old):
-		return e, store.Refused("ActivateClinicKey", model.ErrState, "the integration is active already")
+		return e, store.Refused("ActivateClinicKey", model.ErrState, "the integration is already active")
 	}
 	return p.activate(w, old), nil
 }
 
-// UseKey checks the clinic key of a request. The first request with a valid key activates
-// the integration, and is the one API call that makes an event. UseKey returns a rejection
-// or "".
+// UseKey checks the clinic key of a request and returns a rejection or "". The first request
+// with a valid key activates the integration. It is the only API call that emits an event.
 func (p Clinics) UseKey(key, clinicID string) (refusal string) {
 	p.Store.RLock()
 	refusal, active := p.check(p.Store.World.IntegrationByKey(key), clinicID)
@@ -68,8 +67,8 @@ func (p Clinics) UseKey(key, clinicID string) (refusal string) {
 	return refusal
 }
 
-// check returns why a request with an integration's key is rejected, or whether the
-// integration is active.
+// check returns the rejection of a request with an integration's key. If there is none, active
+// reports whether the integration is active.
 func (p Clinics) check(found *store.Integration, clinicID string) (refusal string, active bool) {
 	switch {
 	case found == nil || found.ClinicID != clinicID:
@@ -91,7 +90,7 @@ func (p Clinics) activate(w *store.World, old *store.Integration) model.Event {
 	return p.emit(model.EventClinicKeyActivated, changed.ClinicID, changed.ID, view.ClinicKey(&changed))
 }
 
-// Practitioners are the practitioners of all clinics.
+// Practitioners lists the practitioners of all clinics.
 type Practitioners struct{ *actions }
 
 func (p Practitioners) All() []model.Practitioner {

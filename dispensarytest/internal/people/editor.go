@@ -5,7 +5,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// PlanEdit is a plan in the editor, before it is saved.
+// PlanEdit contains the unsaved changes of a plan in the editor.
 type PlanEdit struct {
 	PatientID      string // if the plan has none
 	PractitionerID string // of a new plan
@@ -13,7 +13,8 @@ type PlanEdit struct {
 	Lines          []model.Recommendation
 }
 
-// apply puts the edit into the plan's new row. Its patient belongs to the plan's clinic.
+// apply copies the edit into the new row of a plan. The patient must belong to the plan's
+// clinic.
 func (e PlanEdit) apply(w *store.World, row *model.Plan) error {
 	if row.PatientID == "" {
 		row.PatientID = e.PatientID
@@ -22,8 +23,8 @@ func (e PlanEdit) apply(w *store.World, row *model.Plan) error {
 	return recommendationsFit(w, "UpdatePlan", row)
 }
 
-// changedLines finds the lines that differ, and tells whether the plan has the
-// same variants in the same places.
+// changedLines returns the changed lines. same reports whether the plan has the same variants
+// in the same places.
 func (e PlanEdit) changedLines(old model.Plan) (changed []model.Recommendation, same bool) {
 	if len(e.Lines) != len(old.Recommendations) {
 		return nil, false
@@ -40,7 +41,8 @@ func (e PlanEdit) changedLines(old model.Plan) (changed []model.Recommendation, 
 	return changed, true
 }
 
-// sameLine compares what the editor shows: it has no dosage without a text.
+// sameLine compares the fields that the editor shows. The editor shows no dosage and an empty
+// dosage alike.
 func sameLine(a, b model.Recommendation) bool {
 	var x, y model.Dosage
 	if a.Dosage != nil {
@@ -52,9 +54,9 @@ func sameLine(a, b model.Recommendation) bool {
 	return a.UnitsToPurchase == b.UnitsToPurchase && a.Refill == b.Refill && x == y
 }
 
-// Save lets the practitioner of a plan save it from the editor:
-// treatment_plan.updated, or treatment_plan.recommendation.updated where a single
-// line of a sent plan changed. What is as it was makes no event.
+// Save saves a plan from the editor on behalf of its practitioner and emits
+// treatment_plan.updated. If one line of a sent plan is the only change, it emits
+// treatment_plan.recommendation.updated. Without a change it emits no event.
 func (p Plans) Save(planID string, e PlanEdit) (model.Event, error) {
 	old, _ := p.Get(planID)
 	changed, sameRest := e.changedLines(old)
@@ -70,8 +72,8 @@ func (p Plans) Save(planID string, e PlanEdit) (model.Event, error) {
 	return event, err
 }
 
-// Send lets the practitioner of a draft save it and send it to its patient at
-// once: the event of ActivatePlan, with the plan as it was sent.
+// Send saves a draft and sends it to its patient in one step, on behalf of its practitioner.
+// It emits one event, the event of ActivatePlan, with the plan as sent.
 func (p Plans) Send(planID string, e PlanEdit) (model.Event, error) {
 	_, event, err := p.change("ActivatePlan", planID, p.Behaviors.Get().OnActivation(), []string{model.PlanStateDraft}, func(w *store.World, row *model.Plan) error {
 		if err := e.apply(w, row); err != nil {
@@ -79,9 +81,9 @@ func (p Plans) Send(planID string, e PlanEdit) (model.Event, error) {
 		}
 		switch {
 		case row.PatientID == "":
-			return store.Refused("ActivatePlan", model.ErrValidation, "a plan is sent to a patient, and this one has none")
+			return store.Refused("ActivatePlan", model.ErrValidation, "the plan has no patient, so it cannot be sent")
 		case len(row.Recommendations) == 0:
-			return store.Refused("ActivatePlan", model.ErrValidation, "a plan recommends at least one product")
+			return store.Refused("ActivatePlan", model.ErrValidation, "the plan must recommend at least one product")
 		}
 		store.ActivatePlan(row, p.Clock.Now())
 		return nil

@@ -11,13 +11,13 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// emit records an event and hands it to the webhook sender, once for each
-// enabled integration. The caller holds the world's lock for writing.
+// emit stores an event and passes it to the webhook sender, once for each enabled integration.
+// The caller holds the world's lock for writing.
 func (a *actions) emit(kind, clinicID, objectID string, data any) model.Event {
 	return a.emitAt(a.eventTime(objectID), kind, clinicID, objectID, data)
 }
 
-// emitAt is emit for an object that has the event's time itself.
+// emitAt emits an event of an object that has the event's time itself.
 func (a *actions) emitAt(at time.Time, kind, clinicID, objectID string, data any) model.Event {
 	w, now := a.Store.World, a.Clock.Now()
 	e := model.Event{ID: w.NewID("event"), Type: kind, CreatedAt: at, ClinicID: clinicID, ObjectID: objectID, Data: view.Encode(data)}
@@ -35,7 +35,7 @@ func (a *actions) emitAt(at time.Time, kind, clinicID, objectID string, data any
 	return store.Detached(told)
 }
 
-// refusal explains why an event is sent to no integration, or is empty.
+// refusal returns the reason for which an event is sent to no integration, or "".
 func (a *actions) refusal(e model.Event, concerned, enabled, covered []*store.Integration) string {
 	const inactive = "no integration of the clinic is active: "
 	waiting := func(i *store.Integration) bool { return !i.Revoked }
@@ -50,9 +50,8 @@ func (a *actions) refusal(e model.Event, concerned, enabled, covered []*store.In
 	return inactive + "its clinic key was revoked"
 }
 
-// eventTime is when an event of an object happens: now, or a millisecond after the
-// object's last one where receivers could not tell the two apart. The caller holds the
-// world's lock.
+// eventTime returns the time for a new event of an object: now, or a millisecond after its
+// last event if both would have the same timestamp. The caller holds the world's lock.
 func (a *actions) eventTime(objectID string) time.Time {
 	now := a.Clock.Now()
 	last, known := a.Store.World.LastEvents[objectID]
@@ -62,7 +61,8 @@ func (a *actions) eventTime(objectID string) time.Time {
 	return last.Add(time.Millisecond)
 }
 
-// unwrapped is event data that has no wrapper, an assumption, but in a reading.
+// unwrapped returns event data without a wrapper, unless the behavior wraps all data. That the
+// data has no wrapper is an assumption.
 func (a *actions) unwrapped(kind string, data any) any {
 	if a.Behaviors.Get().WrapAll {
 		return map[string]any{kind: data}
@@ -70,13 +70,13 @@ func (a *actions) unwrapped(kind string, data any) any {
 	return data
 }
 
-// covered reports that the delivery conditions let an event be sent to a clinic's
-// integrations. The conditions are an assumption.
+// covered reports whether the delivery conditions allow an event for a clinic's integrations.
+// The conditions are an assumption.
 func (a *actions) covered(e model.Event, clinicID string) bool {
 	return a.Behaviors.Get().Unconditional || strings.HasPrefix(e.Type, "clinic_key.") || a.Tokens.Covers(clinicID, view.EventScope(e.Type))
 }
 
-// forgetEvents drops what is not kept any more.
+// forgetEvents deletes events beyond the retention period and the limit.
 func (a *actions) forgetEvents() {
 	a.Store.Lock()
 	defer a.Store.Unlock()
@@ -84,14 +84,14 @@ func (a *actions) forgetEvents() {
 	a.Sender.Forget(a.Clock.Now(), gone)
 }
 
-// emitPlan makes the event of a plan's update, with the dosage as event data spells it.
+// emitPlan emits the event of a changed plan. Its dosage has the field names of event data.
 func (a *actions) emitPlan(kind string, plan *model.Plan) model.Event {
 	return a.emitAt(plan.UpdatedAt, kind, plan.ClinicID, plan.ID, struct {
 		Plan view.PlanView[view.EventDosageView] `json:"treatment_plan"`
 	}{view.Plan(a.Origin, a.Behaviors.Get().InviteDrafts, plan, view.EventDosage)})
 }
 
-// enabled reports whether an integration is sent events.
+// enabled reports whether an integration receives events.
 func (a *actions) enabled(i *store.Integration) bool {
 	return !i.Revoked && !store.ActivatedAt(i, a.Behaviors.Get()).IsZero()
 }

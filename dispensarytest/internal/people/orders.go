@@ -9,7 +9,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// Orders acts for patients with orders.
+// Orders performs actions of patients on orders.
 type Orders struct{ *actions }
 
 func (p Orders) All() []model.Order {
@@ -48,7 +48,7 @@ func (p Orders) Refund(orderID string, amount model.Cents) (out model.Order, err
 		return out, store.Unknown("RefundOrder", "order", orderID)
 	}
 	if old.PaymentTotal == 0 {
-		return out, store.Refused("RefundOrder", model.ErrState, "the order is refunded already")
+		return out, store.Refused("RefundOrder", model.ErrState, "the order is already refunded")
 	}
 	if amount == 0 {
 		amount = old.PaymentTotal

@@ -11,7 +11,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// Patients acts for patients.
+// Patients performs actions of patients.
 type Patients struct{ *actions }
 
 func (p Patients) All() []model.Patient {
@@ -63,9 +63,9 @@ func (p Patients) Update(patientID string, in model.PatientUpdate) (out model.Pa
 	set(&row.Gender, in.Gender)
 	set(&row.MobileNumber, in.MobileNumber)
 	set(&row.TextNotification, in.TextNotification)
-	// A patient that a dynamic link made has no names to begin with.
+	// A patient that a dynamic link created has no names at first.
 	if old.FirstName != "" && row.FirstName == "" || old.LastName != "" && row.LastName == "" {
-		return out, e, store.Refused("UpdatePatient", model.ErrValidation, "a name cannot be taken away")
+		return out, e, store.Refused("UpdatePatient", model.ErrValidation, "a name cannot be removed")
 	}
 	if err := personFits(w, "UpdatePatient", &row); err != nil {
 		return out, e, err
@@ -75,7 +75,7 @@ func (p Patients) Update(patientID string, in model.PatientUpdate) (out model.Pa
 	return out, e, nil
 }
 
-// personFits holds a patient to the rules of the API.
+// personFits checks a patient against the rules of the API.
 func personFits(w *store.World, action string, p *model.Patient) error {
 	switch {
 	case !store.ValidEmail(p.Email):
@@ -85,7 +85,7 @@ func personFits(w *store.World, action string, p *model.Patient) error {
 	case p.DateOfBirth != "" && !store.ValidDay(p.DateOfBirth):
 		return store.Refused(action, model.ErrValidation, "%q is not a date (yyyy-mm-dd)", p.DateOfBirth)
 	case p.Gender != "" && !slices.Contains([]string{store.GenderMale, store.GenderFemale, store.GenderX}, p.Gender):
-		return store.Refused(action, model.ErrValidation, "%q is none of the genders", p.Gender)
+		return store.Refused(action, model.ErrValidation, "%q is not a gender of the API", p.Gender)
 	case p.MobileNumber != "" && !store.MobileNumber.MatchString(p.MobileNumber):
 		return store.Refused(action, model.ErrValidation, "%q is not a number in international form", p.MobileNumber)
 	}

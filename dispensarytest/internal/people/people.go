@@ -6,7 +6,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// People are all actions, by their subject.
+// People contains all actions, by object.
 type People struct {
 	Patients  Patients
 	Plans     Plans
@@ -25,13 +25,13 @@ func New(config Config) *People {
 	return &People{Patients{a}, Plans{a}, Protocols{a}, Orders{a}, Products{a}, Clinics{a}, Practitioners{a}, Variants{a}}
 }
 
-// Events returns the events that are kept, the oldest first.
+// Events returns the stored events, oldest first.
 func (p *People) Events() []model.Event {
 	p.Patients.forgetEvents()
 	return all(p.Patients.actions, func(w *store.World) table.Table[*model.Event] { return w.Events })
 }
 
-// Overview returns up to latest rows of each kind, the newest first, and the totals.
+// Overview returns up to latest rows of each kind, newest first, and the totals.
 func (p *People) Overview(latest int) (o model.Overview) {
 	p.Patients.Store.Look(func(w *store.World) {
 		o.Patients, o.Totals.Patients = newest(w.Patients, latest)
@@ -43,7 +43,7 @@ func (p *People) Overview(latest int) (o model.Overview) {
 	return o
 }
 
-// newest copies the last rows of a table, the last one first, and counts all of them.
+// newest copies the last rows of a table, newest first, and counts all rows.
 func newest[T any](rows table.Table[*T], most int) (copied []T, total int) {
 	total = len(rows.Rows)
 	for place := total - 1; place >= max(0, total-most); place-- {

@@ -9,7 +9,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// Plans acts for practitioners with treatment plans.
+// Plans performs actions of practitioners on treatment plans.
 type Plans struct{ *actions }
 
 func (p Plans) All() []model.Plan {

@@ -126,7 +126,7 @@ func (p Products) UpdateVariant(variantID string, in model.VariantUpdate) (out m
 	return out, e, nil
 }
 
-// variantFits checks a changed variant. Its status can be null.
+// variantFits checks a changed variant. Its status may be empty, which is null.
 func variantFits(v *model.Variant) error {
 	switch {
 	case v.MSRP < 0:
@@ -142,12 +142,12 @@ func variantFits(v *model.Variant) error {
 func statusFits(action, status string) error {
 	known := []string{model.VariantAvailable, model.VariantBackordered, model.VariantDiscontinued, model.VariantUnavailable, model.VariantVendorBackorder}
 	if !slices.Contains(known, status) {
-		return store.Refused(action, model.ErrValidation, "%q is none of the variant statuses", status)
+		return store.Refused(action, model.ErrValidation, "%q is not a variant status", status)
 	}
 	return nil
 }
 
-// Variants are the packs of all products.
+// Variants lists the packs of all products.
 type Variants struct{ *actions }
 
 func (p Variants) All() []model.Variant {

@@ -10,7 +10,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// Protocols acts for practitioners with protocols.
+// Protocols performs actions of practitioners on protocols.
 type Protocols struct{ *actions }
 
 func (p Protocols) All() []model.Protocol {

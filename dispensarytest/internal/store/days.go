@@ -8,21 +8,21 @@ import (
 	"time"
 )
 
-// Days is a date filter. A plain day is from the API; "<day", ">day" and
-// "day..day" are an assumption but for the ">" that one of its examples shows.
+// Days is a date filter. A plain day comes from the API. The forms "<day", ">day" and
+// "day..day" are an assumption, except ">", which one of the API's examples shows.
 type Days struct {
 	From, To int // inclusive, as yyyymmdd; 0 is open
 	Set      bool
 }
 
-// Holds compares calendar days in the zone the timestamp is written in.
+// Holds compares calendar days in the time zone of t.
 func (d Days) Holds(t time.Time) bool {
 	year, month, day := t.Date()
 	number := year*10_000 + int(month)*100 + day
 	return !d.Set || (d.From == 0 || d.From <= number) && (d.To == 0 || number <= d.To)
 }
 
-// DayNumber is a valid day as yyyymmdd; 0 for none.
+// DayNumber returns a valid day as yyyymmdd, or 0 for an empty string.
 func DayNumber(day string) int {
 	n, _ := strconv.Atoi(strings.ReplaceAll(day, "-", ""))
 	return n
@@ -33,7 +33,8 @@ func ValidDay(s string) bool {
 	return err == nil
 }
 
-// DayAfter moves a day; an invalid one comes back as it is, to be refused.
+// DayAfter returns the day n days later. If s is not a day, it returns "invalid", which the
+// caller rejects.
 func DayAfter(s string, n int) string {
 	t, err := time.Parse(time.DateOnly, s)
 	if err != nil {

@@ -6,19 +6,19 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// ActionError is why an action of the platform's users failed.
+// ActionError is the error of a failed action of the platform's users.
 type ActionError struct {
-	Action string // the method: "PlaceOrder"
+	Action string // the action, such as "PlaceOrder"
 	Kind   error  // model.ErrNotFound, model.ErrValidation or model.ErrState
 	Detail string
 }
 
-// Error says which action failed and why.
+// Error returns the action, the kind and the detail.
 func (e *ActionError) Error() string {
 	return fmt.Sprintf("dispensarytest: %s: %s: %s", e.Action, e.Kind, e.Detail)
 }
 
-// Unwrap makes errors.Is work with the kind.
+// Unwrap returns the kind, for errors.Is.
 func (e *ActionError) Unwrap() error { return e.Kind }
 
 func Unknown(action, kind, id string) error {

@@ -12,14 +12,14 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// Made-up names that are no words of English, so that one in a log is a leak and
-// no accident.
+// Made-up names. They are not English words, so such a name in a log is a leak and not a
+// coincidence.
 var (
 	madeFirst = strings.Fields("Adaeze Aiko Anouk Bartek Beatriz Caoimhe Dagny Dmitri Eirlys Esra Farouk Giulia Hamza Ingrid Iskander Jelena Kofi Laszlo Leilani Malachai Mireille Nadezhda Olumide Pilar Quillon Rashida Siobhan Tariq Ulrika Vasilisa Wanjiru Xiomara Yusuf Zdenka")
 	madeLast  = strings.Fields("Abernathy Bjornstad Castellanos Dlamini Eriksen Fitzwilliam Grzybowski Hashimoto Ivanenko Jankowski Kowalczyk Lindqvist Mbatha Nakamura Ogunleye Papadakis Quintanilla Rasmussen Szymanski Takahashi Uzodinma Valkenburg Wijeratne Xanthopoulos Yilmaz Zielinski")
 )
 
-// Enlarge adds to a world until it has a size.
+// Enlarge adds rows until the world has at least the given size.
 func (w *World) Enlarge(size model.WorldSize) {
 	dice := rand.New(rand.NewPCG(w.Seed, 0x517e))
 	for n := len(w.Clinics.Rows); n < size.Clinics; n++ {
@@ -36,7 +36,7 @@ func (w *World) Enlarge(size model.WorldSize) {
 			w.RefreshBrand(b.ID)
 		}
 	}
-	clock := table.At(w.Orders, len(w.Orders.Rows)-1).CompletedAt // what is generated comes after
+	clock := table.At(w.Orders, len(w.Orders.Rows)-1).CompletedAt // generated rows are later
 	step := Epoch.Sub(clock) / time.Duration(max(size.Orders, size.Plans, 1)+1)
 	for n := len(w.Plans.Rows); n < size.Plans; n++ {
 		w.generatePlan(clock.Add(step*time.Duration(n)), dice)
@@ -65,8 +65,8 @@ func (w *World) generateClinic(n int) {
 	w.seedUser(m.ID, clinic.ID, m.Email, model.UserStaff, m.FirstName+" "+m.LastName)
 }
 
-// AddClinic adds a clinic with a new id. The first one has the categories of the catalog. Each
-// other one gets its own, and every second one is invited to the restricted brands.
+// AddClinic adds a clinic with a new id. The first clinic has the categories of the catalog.
+// Each other clinic gets its own, and every second one is invited to the restricted brands.
 func (w *World) AddClinic(clinic *model.Clinic) {
 	n := len(w.Clinics.Rows)
 	clinic.ID, clinic.DispensaryURL = w.NewID("clinic"), "https://"+w.clinicHost(n)+".dispensary.example/"
@@ -86,7 +86,7 @@ func (w *World) clinicHost(n int) string {
 	return fmt.Sprintf("clinic-%d", n+1)
 }
 
-// generateCategories sorts the products of the default catalog for a clinic.
+// generateCategories assigns the products of the default catalog to categories of a clinic.
 func (w *World) generateCategories(clinicID string, n int) {
 	var ids []string
 	for i := range 3 {
@@ -128,7 +128,7 @@ func (w *World) generatePatient(n int, dice *rand.Rand) {
 	w.seedAddress(p.ID, n)
 }
 
-// generateProduct makes a variation of a product of the default catalog.
+// generateProduct adds a variation of a product of the default catalog.
 func (w *World) generateProduct(n int, dice *rand.Rand) {
 	like := table.At(w.Products, n%len(seedProducts))
 	p := *like
@@ -141,7 +141,7 @@ func (w *World) generateProduct(n int, dice *rand.Rand) {
 			status = model.VariantBackordered
 		}
 		if !brand.Available {
-			status = model.VariantUnavailable // the brand stays so
+			status = model.VariantUnavailable // keeps the brand unavailable
 		}
 		v := w.NewVariant(p.ID, brand.Prefix, i == 0, model.VariantCreate{Units: 30 * (i + 1), MSRP: model.Cents(900 + dice.IntN(5000)), Status: status})
 		if i > 0 {
@@ -163,7 +163,7 @@ func (w *World) generatePlan(at time.Time, dice *rand.Rand) {
 	table.Put(&w.Plans, p.ID, p)
 }
 
-// generateOrder lets a patient order what a plan says, or something else.
+// generateOrder adds a patient's order of a plan's recommendations or of another product.
 func (w *World) generateOrder(at time.Time, dice *rand.Rand) {
 	var o *model.Order
 	if plan := table.At(w.Plans, dice.IntN(len(w.Plans.Rows))); dice.IntN(2) == 0 && plan.State == model.PlanStateActive {
@@ -175,7 +175,7 @@ func (w *World) generateOrder(at time.Time, dice *rand.Rand) {
 	}
 	patient, _ := w.Patients.Rows[o.PatientID]
 	if err := w.Price(o, w.TotalDiscount(patient)); err != nil {
-		panic(err) // made from what there is
+		panic(err) // all rows exist
 	}
 	w.PutOrder(o, at)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// NewVariant stores a pack. Its SKU and code follow from its number.
+// NewVariant stores a pack. Its SKU and UPC follow from its number.
 func (w *World) NewVariant(productID, prefix string, primary bool, in model.VariantCreate) *model.Variant {
 	v := &model.Variant{
 		ID: w.NewID("variant"), ProductID: productID, Primary: primary, Units: in.Units, MSRP: in.MSRP,
@@ -32,7 +32,7 @@ func (w *World) NewVariant(productID, prefix string, primary bool, in model.Vari
 	return v
 }
 
-// FillOrder finds out what is ordered, and for which plans.
+// FillOrder fills in the lines of an order and its plans.
 func (w *World) FillOrder(o *model.Order, planIDs []string) error {
 	filled, _ := w.Carts.Rows[o.PatientID]
 	fromCart := len(planIDs) == 0 && len(o.Lines) == 0 && filled != nil && len(filled.Lines) > 0
@@ -66,7 +66,7 @@ func (w *World) FillOrder(o *model.Order, planIDs []string) error {
 	return nil
 }
 
-// Price adds up an order.
+// Price computes the totals of an order.
 func (w *World) Price(o *model.Order, discount float64) error {
 	if len(o.Lines) == 0 {
 		return Refused("PlaceOrder", model.ErrValidation, "an order needs lines")
@@ -86,8 +86,8 @@ func (w *World) Price(o *model.Order, discount float64) error {
 	return nil
 }
 
-// PutOrder gives an order its number and stores it. Order times have the offset of
-// another zone, as the API shows them.
+// PutOrder numbers an order and stores it. The time of an order has the offset of another time
+// zone, as in the API's examples.
 func (w *World) PutOrder(o *model.Order, at time.Time) {
 	o.ID = w.NewID("order")
 	o.Number = fmt.Sprintf("R%09d", 410_000_000+w.Numbers["order"])
@@ -102,10 +102,11 @@ func (w *World) orderZone() *time.Location {
 	return time.FixedZone("", -5*60*60)
 }
 
-// Shipping is what sending an order costs. Taxes are left out.
+// Shipping is the shipping cost of an order. There are no taxes.
 const Shipping = model.Cents(499)
 
-// PlanLacks is what a plan lacks that is to be sent or bought; "" is nothing.
+// PlanLacks describes the missing part of a plan that is about to be sent or bought. It
+// returns "" if the plan is complete.
 func PlanLacks(p *model.Plan) string {
 	switch {
 	case p.PatientID == "":
@@ -116,7 +117,8 @@ func PlanLacks(p *model.Plan) string {
 	return ""
 }
 
-// PlanUnready is why a draft cannot be activated: an assumption.
+// PlanUnready returns the reason for which a draft cannot be activated, or "". The rule is an
+// assumption.
 func PlanUnready(p *model.Plan, reads *rules.Set) string {
 	if reads.ActivateIncomplete {
 		return ""
@@ -129,21 +131,22 @@ func ActivatePlan(p *model.Plan, now time.Time) {
 	TouchPlan(p, now)
 }
 
-// TouchPlan never takes back the time of the plan's last event, which may be later than
-// the clock.
+// TouchPlan sets UpdatedAt to now, unless UpdatedAt is later. It can be later because the
+// plan's last event may be ahead of the clock.
 func TouchPlan(p *model.Plan, now time.Time) {
 	if now.After(p.UpdatedAt) {
 		p.UpdatedAt = now
 	}
 }
 
-// CancelPlan empties the plan. API section: "States and transitions".
+// CancelPlan cancels the plan and removes its recommendations. API section: "States and
+// transitions".
 func CancelPlan(p *model.Plan, now time.Time) {
 	p.State, p.Recommendations = model.PlanStateCanceled, nil
 	TouchPlan(p, now)
 }
 
-// LinesOf adds up recommendations of the same variant.
+// LinesOf returns order lines for recommendations, with one line per variant.
 func LinesOf(recommended []model.Recommendation) []model.Line {
 	lines := make([]model.Line, 0, len(recommended))
 	for _, r := range recommended {
@@ -157,7 +160,7 @@ func LinesOf(recommended []model.Recommendation) []model.Line {
 	return lines
 }
 
-// less takes a percentage off, rounded to the cent.
+// less subtracts a percentage, rounded to the cent.
 func less(c model.Cents, percent float64) model.Cents {
 	return c - model.Cents(float64(c)*percent/100+0.5)
 }

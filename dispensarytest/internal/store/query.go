@@ -11,7 +11,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// CategoryOf returns a category of the clinic; others are not known to it.
+// CategoryOf returns a category of the clinic. It does not find categories of other clinics.
 func (w *World) CategoryOf(clinicID, id string) (*Category, bool) {
 	k, known := w.Categories.Rows[id]
 	return k, known && k.ClinicID == clinicID
@@ -22,7 +22,7 @@ func (w *World) InCategory(id string) []*model.Product {
 	return table.Where(w.Products, func(p *model.Product) bool { return !p.Removed && slices.Contains(p.CategoryIDs, id) })
 }
 
-// Shares is how much a product has in common with another.
+// Shares returns a score for the ingredients and the supplement type that two products share.
 func Shares(p, other *model.Product) (score int) {
 	if p.SupplementTypeID != "" && other.SupplementTypeID == p.SupplementTypeID {
 		score++
@@ -35,8 +35,7 @@ func Shares(p, other *model.Product) (score int) {
 	return score
 }
 
-// AddIntegrations connects the application with every clinic that it is not
-// connected with.
+// AddIntegrations adds each integrations to every clinic that has none.
 func (w *World) AddIntegrations(each int) {
 	for clinic := range table.All(w.Clinics) {
 		if len(w.integrationsOf(clinic.ID)) > 0 {
@@ -49,8 +48,8 @@ func (w *World) AddIntegrations(each int) {
 	}
 }
 
-// OrderPlan is the plan that an order is sorted by: the first of those it is for.
-// Orders that are for none come last.
+// OrderPlan returns the id of an order's first plan, for sorting. Orders without a plan sort
+// last.
 func OrderPlan(o *model.Order) string {
 	if len(o.PlanIDs) == 0 {
 		return "~"
@@ -58,13 +57,13 @@ func OrderPlan(o *model.Order) string {
 	return o.PlanIDs[0]
 }
 
-// TotalDiscount adds the clinic's discount. That it ends at 100 is an assumption: a
-// price cannot be negative.
+// TotalDiscount adds the patient's and the clinic's discount. The maximum of 100 is an
+// assumption: a price cannot be negative.
 func (w *World) TotalDiscount(p *model.Patient) float64 {
 	return min(p.Discount+w.clinic(p.ClinicID).Discount, 100)
 }
 
-// Listed returns the products that the catalog has.
+// Listed returns the products in the catalog.
 func (w *World) Listed() []*model.Product {
 	return table.Where(w.Products, func(p *model.Product) bool { return !p.Removed })
 }
@@ -75,7 +74,7 @@ func (w *World) OpenTo(clinicID string, p *model.Product) bool {
 	return !p.Removed && known && brand.Permits(clinicID)
 }
 
-// ProductText returns the words that a product search reads: name, brand and SKUs.
+// ProductText returns the text that a product search reads: name, brand and SKUs.
 func (w *World) ProductText(p *model.Product) string {
 	text := p.Name
 	if brand, known := w.Brands.Rows[p.BrandID]; known {
@@ -87,7 +86,7 @@ func (w *World) ProductText(p *model.Product) string {
 	return text
 }
 
-// Mentions reports whether a text contains all words, which are in lower case.
+// Mentions reports whether text contains all words. The words must be in lower case.
 func Mentions(text string, words []string) bool {
 	text = strings.ToLower(text)
 	return !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(text, word) })
@@ -102,8 +101,8 @@ func (w *World) ProtocolOf(clinicID, id string) (*model.Protocol, bool) {
 	return p, ours
 }
 
-// Offers reports that a practitioner sees a protocol under an ownership filter:
-// one's own, and those that colleagues of the clinic share.
+// Offers reports whether an ownership filter includes a protocol: the practitioner's own
+// protocols, or shared protocols of colleagues in the clinic.
 func (w *World) Offers(p *model.Protocol, owned bool, filter, clinicID string) bool {
 	_, ours := w.PractitionerOf(clinicID, p.PractitionerID)
 	shared := !owned && ours && p.Ownership == "shared"
@@ -134,7 +133,8 @@ func ActivatedAt(i *Integration, reads *rules.Set) time.Time {
 	return i.Activated
 }
 
-// IntegrationInUse is the integration that stands for a clinic where no key does.
+// IntegrationInUse returns the integration of a clinic for use without a key: the first that
+// is not revoked, or else the first.
 func (w *World) IntegrationInUse(clinicID string) *Integration {
 	all := w.integrationsOf(clinicID)
 	return all[max(slices.IndexFunc(all, func(i *Integration) bool { return !i.Revoked }), 0)]

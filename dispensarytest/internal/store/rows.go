@@ -7,8 +7,8 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// Integration is the application's connection to a clinic. A clinic can have
-// several; every event is sent once for each that is enabled.
+// Integration is the application's connection to a clinic. A clinic can have several, and each
+// enabled one receives every event.
 type Integration struct {
 	ID        string
 	ClinicID  string
@@ -17,7 +17,7 @@ type Integration struct {
 	Revoked   bool
 }
 
-// Genders that the API knows. API section: "Patient".
+// Genders of the API. API section: "Patient".
 const (
 	GenderMale   = "male"
 	GenderFemale = "female"
@@ -34,7 +34,7 @@ type StaffMember struct {
 	MetadataID string
 }
 
-// Address is where a patient's orders go. API section: "Address".
+// Address is the shipping address of a patient. API section: "Address".
 type Address struct {
 	ID        string
 	PatientID string
@@ -46,9 +46,8 @@ type Address struct {
 	Country   string
 }
 
-// Term is an entry of one of the catalog's word lists: an allergen, an
-// ingredient, a supplement type or a third-party certification.
-// API section: "Resources and their fields".
+// Term is an entry of one of the catalog's word lists: an allergen, an ingredient, a
+// supplement type or a third-party certification. API section: "Resources and their fields".
 type Term struct {
 	ID   string
 	Name string
@@ -67,17 +66,17 @@ type Brand struct {
 	Name   string
 	Prefix string
 
-	// Available tells that at least one product can be ordered; the API calls
-	// it the status. The platform keeps it up to date.
+	// Available reports whether at least one product can be ordered. The API calls it the
+	// status. The platform updates it.
 	Available bool
 
-	// Restricted brands are open to the clinics of ClinicIDs alone: for others, product
-	// search and clinic_permitted leave them out.
+	// Restricted brands are open only to the clinics in ClinicIDs. For other clinics, product
+	// search and clinic_permitted omit them.
 	Restricted bool
 	ClinicIDs  []string
 }
 
-// Permits reports that a brand is open to a clinic.
+// Permits reports whether a brand is open to a clinic.
 func (b *Brand) Permits(clinicID string) bool {
 	return !b.Restricted || slices.Contains(b.ClinicIDs, clinicID)
 }
@@ -89,10 +88,10 @@ type Category struct {
 	ClinicID string
 }
 
-// CustomDosage is what one practitioner recommends for a product in place of
-// the product's own dosage.
+// CustomDosage is a dosage that one practitioner recommends in place of the product's own
+// dosage.
 type CustomDosage struct {
-	ID             string // practitioner and product
+	ID             string // practitioner id and product id
 	PractitionerID string
 	ProductID      string
 	Dosage         model.Dosage
@@ -102,8 +101,8 @@ func CustomDosageID(practitionerID, productID string) string {
 	return practitionerID + "/" + productID
 }
 
-// Ownerships of protocols. A practitioner sees the own protocols, and those that
-// colleagues of the clinic share.
+// Ownerships of protocols. A practitioner sees the practitioner's own protocols and the shared
+// protocols of colleagues in the clinic.
 const (
 	ProtocolOwned  = "owned"
 	ProtocolShared = "shared"

@@ -12,9 +12,8 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// BuildWorld makes a believable little clinic and catalog. Everybody in it is
-// made up: addresses end in example.com or example.org, phone numbers are
-// 555-01xx.
+// BuildWorld returns a world with a small realistic clinic and catalog. All people are made
+// up. Email addresses end in example.com or example.org, and phone numbers are 555-01xx.
 func BuildWorld(seed uint64, environment api.Environment) *World {
 	w := BuildCatalog(seed, environment)
 	w.seedClinic()
@@ -23,7 +22,7 @@ func BuildWorld(seed uint64, environment api.Environment) *World {
 	return w
 }
 
-// BuildCatalog makes a world with the default catalog and no clinic.
+// BuildCatalog returns a world with the default catalog and no clinic.
 func BuildCatalog(seed uint64, environment api.Environment) *World {
 	w := &World{
 		Seed: EnvironmentSeed(seed, environment), Environment: environment, Numbers: make(map[string]uint64),
@@ -103,7 +102,7 @@ func (w *World) seedUser(id, clinicID, email, kind, name string) {
 	w.AddUser(id, clinicID, email, kind, name, "")
 }
 
-// AddUser lets a practitioner or a member of staff sign in. Without a password it has the
+// AddUser creates the account of a practitioner or staff member. An empty password means the
 // default password of its kind.
 func (w *World) AddUser(id, clinicID, email, kind, name, password string) {
 	table.Put(&w.Users, id, &model.User{
@@ -151,7 +150,7 @@ func (w *World) seedAddress(patientID string, i int) {
 	table.Put(&w.Addresses, a.ID, a)
 }
 
-// seedCare makes protocols, a few plans of the past and their orders.
+// seedCare adds protocols, a few past plans and their orders.
 func (w *World) seedCare() {
 	first, second := table.At(w.Practitioners, 0), table.At(w.Practitioners, 1)
 	product := table.At(w.Products, 2)
@@ -190,7 +189,7 @@ func (w *World) seedCare() {
 	}
 }
 
-// recommend picks variants that are available.
+// recommend returns n recommendations of available variants.
 func (w *World) recommend(from, n int) []model.Recommendation {
 	var picked []model.Recommendation
 	for seat := from; len(picked) < n; seat++ {
@@ -205,7 +204,8 @@ func (w *World) recommend(from, n int) []model.Recommendation {
 	return picked
 }
 
-// EnvironmentSeed keeps the ids and secrets of the two sandboxes apart.
+// EnvironmentSeed returns a different seed for each of the two sandboxes, so their ids and
+// secrets differ.
 func EnvironmentSeed(seed uint64, environment api.Environment) uint64 {
 	if environment == api.CanadaSandbox {
 		return ids.Mix(seed ^ 0xca)

@@ -9,21 +9,21 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// seedProduct is a line of the default catalog. The numbers point into the name
-// lists of the seed.
+// seedProduct is a product of the default catalog. Its numbers are indexes into the name lists
+// of the seed.
 type seedProduct struct {
 	name        string
 	brand       int
 	kind        int // supplement type
 	category    int
 	ingredients string      // separated by commas
-	format      string      // the dosage's; its plural is the unit of measure
+	format      string      // of the dosage; its plural is the unit of measure
 	units       []int       // one variant each
 	price       model.Cents // of the first variant
-	status      string      // of all variants; empty is available
+	status      string      // of all variants; empty means available
 }
 
-// noStatus is the status of variants whose status is null.
+// noStatus marks variants with the status null.
 const noStatus = "null"
 
 var seedProducts = []seedProduct{
@@ -73,7 +73,7 @@ var seedProducts = []seedProduct{
 	{"Zinc Picolinate", 2, 4, 5, "Zinc", "capsule", []int{60, 180}, 1320, ""},
 }
 
-// ingredientNames are all ingredients of the catalog, sorted.
+// ingredientNames returns all ingredients of the catalog, sorted.
 func ingredientNames() []string {
 	var names []string
 	for _, p := range seedProducts {
@@ -104,7 +104,7 @@ func (w *World) seedCatalog() {
 		for n, units := range line.units {
 			v := w.NewVariant(p.ID, brand.Prefix, n == 0, model.VariantCreate{
 				Units: units, UnitOfMeasure: line.format + "s", Status: line.status,
-				// Bigger packs are cheaper by the unit.
+				// Bigger packs cost less per unit.
 				MSRP: line.price * model.Cents(10+9*(units-line.units[0])/line.units[0]) / 10,
 			})
 			if n > 0 {
@@ -122,8 +122,8 @@ func (w *World) seedCatalog() {
 	}
 }
 
-// leaveOut takes one of the five values from a variant that the API allows to be null,
-// a different one for each n. Primary variants of products on sale keep theirs.
+// leaveOut clears one of the five nullable values of a variant, a different one for each n.
+// Primary variants of products on sale keep theirs.
 func leaveOut(v *model.Variant, n int) {
 	switch n % 5 {
 	case 0:
@@ -139,8 +139,8 @@ func leaveOut(v *model.Variant, n int) {
 	}
 }
 
-// bare takes all nullable values from a product that is not on sale, its description
-// included, so that lists have nulls, too.
+// bare clears all nullable values of a product that is not on sale, including its description,
+// so that lists also contain nulls.
 func (w *World) bare(p *model.Product) {
 	p.DescriptionHTML = ""
 	for _, v := range w.ProductVariants(p) {
@@ -162,7 +162,7 @@ func (p seedProduct) dosage() model.Dosage {
 	return d
 }
 
-// pick returns about every n-th row, in a pattern of its own for each product.
+// pick returns about every n-th row, in a different pattern for each product.
 func pick(rows table.Table[*Term], at, n int) []string {
 	var ids []string
 	for i := range len(rows.Rows) {

@@ -1,9 +1,9 @@
-// Package store is the world of one platform: its rows, the queries on them, and the
-// generator that makes a world from a seed.
+// Package store implements the world of one platform: its rows, the queries on them, and the
+// generator of a world from a seed.
 //
-// Locks are taken in this order, and only in this order:
+// Locks must be acquired in this order:
 //
-//  1. the run token of clock.Clock, which is held while a task of the clock runs
+//  1. the run token of clock.Clock, while a task of the clock runs
 //  2. [Store], the lock of the world
 //  3. tokens.Store
 //  4. webhooks.Sender
@@ -11,8 +11,8 @@
 //  6. clock.Clock
 //  7. clock.Notifier
 //
-// An action holds the second while its event is handed to the sender, which is why the
-// sender never takes it. None but the first is held while a request is made.
+// An action holds the second lock while it passes its event to the sender, so the sender must
+// never acquire it. Only the first lock may be held during an HTTP request.
 package store
 
 import (
@@ -25,20 +25,20 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// Store is everything one platform knows, and its lock.
+// Store contains the world of one platform and its lock.
 type Store struct {
 	sync.RWMutex
 	World *World
 }
 
-// Look reads the world.
+// Look calls at with the world, locked for reading.
 func (s *Store) Look(at func(w *World)) {
 	s.RLock()
 	defer s.RUnlock()
 	at(s.World)
 }
 
-// Users returns the people who can sign in.
+// Users returns the accounts that can sign in.
 func (s *Store) Users() []model.User {
 	s.RLock()
 	defer s.RUnlock()
@@ -49,8 +49,8 @@ func (s *Store) Users() []model.User {
 	return users
 }
 
-// User returns the platform's record of a user, by id or e-mail address. The zero User is
-// the first practitioner. User panics if there is no such user.
+// User returns the platform's record of a user, by id or e-mail address. The zero User is the
+// first practitioner. User panics if the user does not exist.
 func (s *Store) User(like model.User) model.User {
 	for _, known := range s.Users() {
 		if like == (model.User{}) || like.ID == known.ID || like.ID == "" && like.Email == known.Email {
@@ -60,15 +60,15 @@ func (s *Store) User(like model.User) model.User {
 	panic(fmt.Sprintf("dispensarytest: there is no user %q; see Server.Users", like.Email))
 }
 
-// ClinicName is the name of a clinic that is there.
+// ClinicName returns the name of a clinic, which must exist.
 func (s *Store) ClinicName(id string) string {
 	s.RLock()
 	defer s.RUnlock()
 	return s.World.clinic(id).Name
 }
 
-// Detached copies what a row points to, so that callers cannot change the
-// platform, or the world it shares with others, through what they were given.
+// Detached copies the slices that a row refers to. So a caller cannot change the platform, or
+// a world that it shares with others, through the returned row.
 func Detached[T any](row T) T {
 	switch row := any(&row).(type) {
 	case *model.Event:

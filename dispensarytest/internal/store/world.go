@@ -16,16 +16,16 @@ import (
 	"github.com/dispensary-go/dispensary/internal/fold"
 )
 
-// Epoch is when the default world was made. It is in the past of every real
-// clock, and where a frozen clock may start.
+// Epoch is the creation time of the default world. It is in the past of every real clock, and
+// a frozen clock may start at it.
 var Epoch = time.Date(2026, time.January, 5, 15, 0, 0, 0, time.UTC)
 
-// World is everything one platform knows about clinics and the catalog. Its
-// server's lock guards it; rows are replaced, never changed.
+// World contains all data of one platform about clinics and the catalog. The lock of its
+// [Store] guards it. A change replaces a row and never modifies it.
 type World struct {
 	Seed        uint64 // of the ids
 	Environment api.Environment
-	Numbers     map[string]uint64 // how many ids of a kind were given out
+	Numbers     map[string]uint64 // issued ids of each kind
 
 	Allergens         table.Table[*Term]
 	Ingredients       table.Table[*Term]
@@ -54,7 +54,7 @@ type World struct {
 	LastEvents map[string]time.Time // by object
 }
 
-// Cart is what a patient is about to order.
+// Cart contains the lines that a patient is about to order.
 type Cart struct {
 	PatientID string
 	PlanID    string
@@ -91,7 +91,7 @@ func (w *World) Clone() *World {
 	}
 }
 
-// Check reports a damaged part of a decoded world.
+// Check returns an error if a decoded world is damaged.
 func (w *World) Check() error {
 	if w == nil || len(w.Clinics.Rows) == 0 || w.Numbers == nil || w.LastEvents == nil {
 		return errors.New("it has no world")
@@ -106,25 +106,25 @@ func (w *World) Check() error {
 	)
 }
 
-// NewID gives out the next id of a kind.
+// NewID returns the next id of a kind.
 func (w *World) NewID(kind string) string {
 	w.Numbers[kind]++
 	return w.ID(kind, w.Numbers[kind])
 }
 
-// ID is the n-th id of a kind.
+// ID returns the n-th id of a kind.
 func (w *World) ID(kind string, n uint64) string { return ids.Of(w.Seed, kind, n) }
 
-// DefaultSeed makes the world that most tests share.
+// DefaultSeed is the seed of the world that most tests share.
 const DefaultSeed = 1
 
-// Two worlds are built once in a process and cloned from then on.
+// Two worlds are built once per process. Later uses clone them.
 var (
 	DefaultUS     = sync.OnceValue(func() *World { return BuildWorld(DefaultSeed, api.USSandbox) })
 	DefaultCanada = sync.OnceValue(func() *World { return BuildWorld(DefaultSeed, api.CanadaSandbox) })
 )
 
-// NewWorld returns a world of a seed, an environment and a size.
+// NewWorld returns the world for a seed, an environment and a size.
 func NewWorld(seed uint64, environment api.Environment, size model.WorldSize) *World {
 	var w *World
 	switch {
@@ -139,13 +139,13 @@ func NewWorld(seed uint64, environment api.Environment, size model.WorldSize) *W
 	return w
 }
 
-// clinic returns the clinic a token works for.
+// clinic returns the clinic with an id.
 func (w *World) clinic(id string) *model.Clinic {
 	c, _ := w.Clinics.Rows[id]
 	return c
 }
 
-// PatientOf returns a patient of the clinic; others are not known to it.
+// PatientOf returns a patient of the clinic. It does not find patients of other clinics.
 func (w *World) PatientOf(clinicID, id string) (*model.Patient, bool) {
 	p, ok := w.Patients.Rows[id]
 	return p, ok && p.ClinicID == clinicID
@@ -161,7 +161,7 @@ func (w *World) PractitionersOf(clinicID string) []*model.Practitioner {
 	return table.Where(w.Practitioners, func(p *model.Practitioner) bool { return p.ClinicID == clinicID })
 }
 
-// FirstPractitioner is the id of a clinic's first practitioner; "" where it has none.
+// FirstPractitioner returns the id of a clinic's first practitioner, or "" if it has none.
 func (w *World) FirstPractitioner(clinicID string) string {
 	if of := w.PractitionersOf(clinicID); len(of) > 0 {
 		return of[0].ID
@@ -169,7 +169,7 @@ func (w *World) FirstPractitioner(clinicID string) string {
 	return ""
 }
 
-// Variant returns a variant of the catalog, which those of removed products are not.
+// Variant returns a variant of the catalog. It does not find variants of removed products.
 func (w *World) Variant(id string) (*model.Variant, bool) {
 	v, known := w.Variants.Rows[id]
 	if !known {
@@ -179,7 +179,7 @@ func (w *World) Variant(id string) (*model.Variant, bool) {
 	return v, known && !p.Removed
 }
 
-// PatientByEmail returns the patient with an address.
+// PatientByEmail returns the patient with an email address.
 func (w *World) PatientByEmail(email string) (*model.Patient, bool) {
 	key := EmailKey(email)
 	for p := range table.All(w.Patients) {
@@ -213,8 +213,8 @@ func (w *World) SetUserEmail(id, email string) {
 	}
 }
 
-// EmailKey returns an address for comparison. Only ASCII letters lose their case: the
-// Kelvin sign is no k.
+// EmailKey normalizes an address for comparison. It changes only ASCII letters to lower case:
+// the Kelvin sign is not a k.
 func EmailKey(email string) string { return fold.ASCII(strings.TrimSpace(email)) }
 
 // ProductVariants returns the packs of a product, the primary one first.
@@ -228,8 +228,8 @@ func (w *World) ProductVariants(p *model.Product) []*model.Variant {
 	return variants
 }
 
-// ProductStatus is derived: available if any variant is, else backordered if
-// any is, else unavailable. API section: "Product".
+// ProductStatus derives the status of a product: available if any variant is available, else
+// backordered if any is backordered, else unavailable. API section: "Product".
 func (w *World) ProductStatus(p *model.Product, reads *rules.Set) string {
 	status := model.VariantUnavailable
 	for _, id := range p.VariantIDs {
@@ -244,7 +244,7 @@ func (w *World) ProductStatus(p *model.Product, reads *rules.Set) string {
 	return status
 }
 
-// onSale reports that a product has an available variant.
+// onSale reports whether a product has an available variant.
 func (w *World) onSale(p *model.Product) bool {
 	return !p.Removed && slices.ContainsFunc(p.VariantIDs, func(id string) bool {
 		v, _ := w.Variants.Rows[id]
@@ -252,7 +252,7 @@ func (w *World) onSale(p *model.Product) bool {
 	})
 }
 
-// RefreshBrand recomputes whether a brand has anything to sell.
+// RefreshBrand recomputes whether a brand has a product on sale.
 func (w *World) RefreshBrand(brandID string) {
 	brand, ok := w.Brands.Rows[brandID]
 	if !ok {
@@ -283,7 +283,8 @@ func (w *World) FirstAvailable() *model.Variant {
 	return nil
 }
 
-// ForgetEvents drops the events that are not kept any more, and returns their ids.
+// ForgetEvents deletes events older than [Retention], and the oldest beyond limit. It returns
+// their ids.
 func (w *World) ForgetEvents(now time.Time, limit int) (ids []string) {
 	for len(w.Events.Rows) > 0 {
 		oldest := table.At(w.Events, 0)
@@ -296,6 +297,5 @@ func (w *World) ForgetEvents(now time.Time, limit int) (ids []string) {
 	return ids
 }
 
-// Retention is how long events and deliveries can be read. API section:
-// "Limits".
+// Retention is the period for which events and deliveries can be read. API section: "Limits".
 const Retention = 30 * 24 * time.Hour

@@ -23,7 +23,7 @@ func TestAPlanIsFinishedBehindADynamicLink(t *testing.T) {
 		b.visit(link.RedirectURL)
 		b.sees("Treatment plan for new.patient@example.org", "Nothing is recommended yet.")
 		b.press("Send to the patient")
-		b.sees("A plan recommends at least one product.")
+		b.sees("The plan must recommend at least one product.")
 		b.refused(422)
 		b.fill("query", "magnesium")
 		b.press("Find")
