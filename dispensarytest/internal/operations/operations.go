@@ -1,4 +1,4 @@
-// Package operations is the API as data: the table of its operations, and its scopes.
+// Package operations describes the API as data: a table of its operations, and its scopes.
 package operations
 
 import (
@@ -6,23 +6,24 @@ import (
 	"sync"
 )
 
-// Operation is one row of the platform's route table.
+// Operation is one row of the platform's route table. API operations and the authorize page
+// have one.
 type Operation struct {
 	ID     string
 	Method string
-	Route  string // below the base address, parameters in braces
-	Key    string // what the answer is wrapped in
+	Route  string // below the base URL, parameters in braces
+	Key    string // wraps the value in the response
 	List   bool
 	Scope  string
-	// assumed marks scopes that the API does not state for the endpoint.
+	// Assumed marks scopes that the API does not state for the endpoint.
 	Assumed bool
-	Query   []string // parameters it knows
-	// open operations carry their own credentials in place of a token.
+	Query   []string // known parameters
+	// Open operations contain their own credentials and need no token.
 	Open bool
-	// page is set on operations that a browser visits.
+	// Page marks operations that a browser opens.
 	Page bool
 
-	Needs []string // the scope as a list
+	Needs []string // Scope as a list
 }
 
 var (
@@ -30,8 +31,8 @@ var (
 	searchQuery = []string{"query", "brand_id", "allergen_ids[]", "ingredient_ids[]", "supplement_type_ids[]", "third_party_certification_ids[]"}
 )
 
-// All is the whole API: 61 endpoints and the authorize page, in the order of
-// the API's sections. It is made once in a process.
+// All returns the whole API: 61 endpoints and the authorize page, in the order of the API's
+// sections. It is built once per process.
 var All = sync.OnceValue(func() []Operation {
 	all := []Operation{
 		// OAuth
@@ -109,10 +110,10 @@ var All = sync.OnceValue(func() []Operation {
 		{ID: "treatment_plans.activate", Method: "PATCH", Route: "/clinic/treatment_plans/{id}/activate", Key: "treatment_plan", Scope: scopeClinicWrite, Assumed: true},
 		{ID: "treatment_plans.in_office_checkout", Method: "POST", Route: "/clinic/treatment_plans/{id}/in_office_checkout", Key: "in_office_checkout", Scope: scopeClinicWrite, Assumed: true},
 
-		// Metadata: the scope depends on the type that is asked for
+		// Metadata: the scope depends on the requested type
 		{ID: "metadata.list", Method: "GET", Route: "/clinic/metadata", Key: "metadata", List: true, Query: []string{"id", "type"}, Assumed: true},
 
-		// Events: a single event's scope is that of its type
+		// Events: the scope of a single event depends on its type
 		{ID: "events.get", Method: "GET", Route: "/events/{id}", Key: "event", Assumed: true},
 		{ID: "events.list_clinic_keys", Method: "GET", Route: "/events/clinic_keys", Key: "events", List: true, Scope: ScopeClinicRead, Assumed: true, Query: eventQuery},
 		{ID: "events.list_patients", Method: "GET", Route: "/events/patients", Key: "events", List: true, Scope: ScopePatientsRead, Assumed: true, Query: eventQuery},

@@ -8,7 +8,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/closestmatch"
 )
 
-// Scope describes a scope to the person who is asked to grant it.
+// Scope describes a scope to the user who decides about it.
 type Scope struct {
 	name        string
 	Title       string
@@ -16,21 +16,21 @@ type Scope struct {
 	members     []string // of a group name
 }
 
-// scopeTable is every scope of the API. API section: "Authentication" 7. That a
-// group name grants all of its members is an assumption.
+// scopeTable contains every scope of the API. API section: "Authentication" 7. Assumption: a
+// group name grants all of its members.
 var scopeTable = []Scope{
-	{name: ScopeCatalog, Title: "Browse the catalog", Description: "See brands, products and packs, and what they cost."},
+	{name: ScopeCatalog, Title: "Browse the catalog", Description: "See brands, products, packs and prices."},
 	{name: ScopeClinicRead, Title: "See your clinic", Description: "Read the clinic's account, practitioners, staff and protocols."},
 	{name: scopeClinicWrite, Title: "Work on behalf of your clinic", Description: "Add and edit practitioners and staff, and write treatment plans for the clinic's practitioners."},
 	{name: ScopePatientsRead, Title: "See your patients", Description: "Read patient records, addresses and the treatment plans made by this application."},
 	{name: ScopePatientsEdit, Title: "Add and edit patients", Description: "Create patient records and change their details."},
-	{name: ScopePlanHistory, Title: "See past treatment plans", Description: "Read treatment plans that were made elsewhere, including the earlier ones."},
-	{name: ScopeOrderHistory, Title: "See orders", Description: "Read what patients ordered, when, and what they paid."},
+	{name: ScopePlanHistory, Title: "See past treatment plans", Description: "Read past treatment plans and treatment plans from other sources."},
+	{name: ScopeOrderHistory, Title: "See orders", Description: "Read patients' orders, with dates and payments."},
 	{name: "clinic", Title: "Your clinic", Description: "Everything above about the clinic.", members: []string{ScopeClinicRead, scopeClinicWrite}},
 	{name: "patients", Title: "Your patients", Description: "Everything above about patients.", members: []string{ScopePatientsRead, ScopePatientsEdit, ScopePlanHistory, ScopeOrderHistory}},
 }
 
-// AllScopes is what an application has unless told otherwise.
+// AllScopes returns the scopes of an application by default.
 func AllScopes() []string {
 	var names []string
 	for _, s := range scopeTable {
@@ -41,8 +41,8 @@ func AllScopes() []string {
 	return names
 }
 
-// Scopes are the scopes of the API, and the names of the groups clinic and patients,
-// which stand for all scopes of theirs. API section: "Authentication" 7.
+// Scopes returns the scopes of the API, and the group names clinic and patients, each of which
+// grants all of its scopes. API section: "Authentication" 7.
 func Scopes() []string {
 	var names []string
 	for _, s := range scopeTable {
@@ -60,7 +60,7 @@ func FindScope(name string) (Scope, bool) {
 	return Scope{}, false
 }
 
-// CheckScopes refuses names the API does not have.
+// CheckScopes rejects names that are not scopes of the API.
 func CheckScopes(names []string) error {
 	for _, name := range names {
 		if _, ok := FindScope(name); !ok {
@@ -70,7 +70,7 @@ func CheckScopes(names []string) error {
 	return nil
 }
 
-// Granted is what a list of scopes allows, group names opened up.
+// Granted returns the scopes that a list grants, with group names expanded.
 func Granted(names []string) []string {
 	var all []string
 	for _, name := range names {
@@ -82,7 +82,7 @@ func Granted(names []string) []string {
 	return all
 }
 
-// MergeScopes adds scopes that are not there yet.
+// MergeScopes adds the scopes of more that have does not contain.
 func MergeScopes(have, more []string) []string {
 	merged := slices.Clone(have)
 	for _, name := range more {

@@ -8,7 +8,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// refusal is why a credential of this consent is not good at a time.
+// refusal returns the reason for which a credential of this consent is invalid at now, or "".
 func (g *grant) refusal(now, expires time.Time) string {
 	switch {
 	case g.Revoked:

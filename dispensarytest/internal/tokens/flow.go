@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// MaxFlows bounds the open authorize pages.
+// MaxFlows is the maximum number of open authorize pages.
 const MaxFlows = 1000
 
-// OpenFlow remembers a flow and returns the token of its form: its own, or a fresh one
-// where it has none.
+// OpenFlow stores a flow and returns the token of its form. A flow without a token gets a new
+// one.
 func (s *Store) OpenFlow(f Flow) string {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
@@ -22,8 +22,8 @@ func (s *Store) OpenFlow(f Flow) string {
 	return f.token
 }
 
-// makeRoom deletes what is over, and more where that is not enough, so that one more
-// fits.
+// makeRoom makes room for one more entry. It deletes entries for which over returns true, and
+// others if needed.
 func makeRoom[T any](all map[string]T, over func(T) bool) {
 	if len(all) < MaxFlows {
 		return
@@ -35,7 +35,7 @@ func makeRoom[T any](all map[string]T, over func(T) bool) {
 	}
 }
 
-// TakeFlow returns the flow of a form; the token works once.
+// TakeFlow returns the flow of a form. The token works once.
 func (s *Store) TakeFlow(token string) (Flow, bool) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
@@ -44,10 +44,10 @@ func (s *Store) TakeFlow(token string) (Flow, bool) {
 	return f, ok && s.Clock.Now().Before(f.expires)
 }
 
-// SessionLifetime is how long a browser stays signed in: an assumption.
+// SessionLifetime is the lifetime of a browser session: an assumption.
 const SessionLifetime = 12 * time.Hour
 
-// OpenSession remembers a session and returns its token.
+// OpenSession stores a session and returns its token.
 func (s *Store) OpenSession(userID string) string {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
@@ -58,7 +58,7 @@ func (s *Store) OpenSession(userID string) string {
 	return token
 }
 
-// SessionUser is the id of the user of a live session, or "".
+// SessionUser returns the user id of a live session, or "".
 func (s *Store) SessionUser(token string) string {
 	s.Mu.RLock()
 	defer s.Mu.RUnlock()
@@ -74,7 +74,7 @@ func (s *Store) EndSession(token string) {
 	delete(s.Sessions, token)
 }
 
-// EndSessions signs everybody out.
+// EndSessions signs out all users.
 func (s *Store) EndSessions() {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
 )
 
-// State is a copy of a token store, as a snapshot saves it.
+// State is a copy of a token store for a snapshot.
 type State struct {
 	Scopes  []string
 	Issued  int
@@ -41,7 +41,7 @@ func (s *Store) State() State {
 		out.Grants = append(out.Grants, *g)
 		return numbers[g]
 	}
-	for _, value := range slices.Sorted(maps.Keys(s.Access)) { // in an order of their own: equal states are written alike
+	for _, value := range slices.Sorted(maps.Keys(s.Access)) { // sorted, so equal states are encoded alike
 		t := s.Access[value]
 		out.Access = append(out.Access, accessState{
 			ID: t.ID, Value: t.Value, ClinicID: t.ClinicID, Supersedes: t.supersedes, Refresh: t.refresh,
@@ -54,7 +54,7 @@ func (s *Store) State() State {
 	return out
 }
 
-// Check reports a token whose consent is missing.
+// Check returns an error if a token refers to a missing consent.
 func (s State) Check() error {
 	known := func(grant int) bool { return grant >= 0 && grant < len(s.Grants) }
 	for _, a := range s.Access {
@@ -70,7 +70,7 @@ func (s State) Check() error {
 	return nil
 }
 
-// Restore puts a copied state in place.
+// Restore replaces the store with a copied state.
 func (s *Store) Restore(from State) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()

@@ -1,5 +1,5 @@
-// Package tokens holds what was granted: codes, access and refresh tokens, the consents
-// behind them, and the open forms and sessions of the authorize page.
+// Package tokens stores the authorizations of a platform: codes, access and refresh tokens,
+// the consents behind them, and the open forms and sessions of the authorize page.
 package tokens
 
 import (
@@ -25,46 +25,45 @@ const (
 	TokenLifetime = 2 * time.Hour
 )
 
-// grant is one user's consent. Every token that came from it ends with it.
+// grant is the consent of one user. Its end invalidates every token that was issued for it.
 type grant struct {
 	User     model.User
 	Scopes   []string
 	Revoked  bool
-	Obsolete bool // the application asked for more since
+	Obsolete bool // the application has requested more scopes since
 }
 
 func (g *grant) live() bool { return !g.Revoked && !g.Obsolete }
 
-// AccessToken never changes but for its end, which the store's lock guards.
+// AccessToken is immutable except for its end, which the store's lock guards.
 type AccessToken struct {
-	ID       string // names the token in the journal
+	ID       string // identifies the token in the journal
 	Value    string
 	Grant    *grant
-	allowed  []string // scopes, group names opened up
+	allowed  []string // scopes, with group names expanded
 	ClinicID string
 	Created  time.Time
-	refresh  string // the refresh token that came with it
+	refresh  string // the refresh token issued with it
 	Expires  time.Time
-	Revoked  bool // by itself, without its consent
+	Revoked  bool // without its consent
 
 	Used       atomic.Bool
-	supersedes string // the refresh token that ends with this token's first use
+	supersedes string // the refresh token that becomes invalid with the first use of this token
 }
 
-// live reports that neither the token nor its consent was ended; it may have
-// expired.
+// live reports whether the token and its consent are in force. The token may have expired.
 func (t *AccessToken) live() bool { return t.Grant.live() && !t.Revoked }
 
 func (t *AccessToken) Has(scope string) bool { return slices.Contains(t.allowed, scope) }
 
-// AuthCode is what the browser brings back from the authorize page.
+// AuthCode is an authorization code from the authorize page.
 type AuthCode struct {
 	User    model.User
 	Scopes  []string
 	Expires time.Time
 }
 
-// Store holds codes, tokens, and the authorize page's open forms and sessions.
+// Store contains codes, tokens, and the authorize page's open forms and sessions.
 type Store struct {
 	Config
 	Mu       sync.RWMutex
@@ -78,14 +77,14 @@ type Store struct {
 	Sessions map[string]session
 }
 
-// Config is the platform that a store works for.
+// Config describes the platform of a store.
 type Config struct {
 	Clock   *clock.Clock
 	Changes *clock.Notifier
 	Users   *store.Store
 }
 
-// New returns an empty store of an application with scopes.
+// New returns an empty store for an application with these scopes.
 func New(config Config, rotation rules.RefreshRotation, scopes []string) *Store {
 	return &Store{
 		Config: config, rotation: rotation, Scopes: scopes,
@@ -124,7 +123,7 @@ func (s *Store) NewCode(user model.User) string {
 	return code
 }
 
-// Redeem exchanges a code; it works once.
+// Redeem exchanges a code. It works once.
 func (s *Store) Redeem(code string) (*AccessToken, string, bool) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
@@ -137,8 +136,8 @@ func (s *Store) Redeem(code string) (*AccessToken, string, bool) {
 	return t, refresh, true
 }
 
-// Renew exchanges a refresh token, and can end the access tokens before; that
-// they stay good otherwise is an assumption.
+// Renew exchanges a refresh token. If endOld is set, it expires the consent's earlier access
+// tokens. That they otherwise stay valid is an assumption.
 func (s *Store) Renew(refresh string, endOld bool) (*AccessToken, string, bool) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
@@ -165,8 +164,9 @@ func (s *Store) Renew(refresh string, endOld bool) (*AccessToken, string, bool) 
 	return t, next, true
 }
 
-// RevokeToken ends the consent behind an access or refresh token, or in a reading only
-// the two; an expired token will do. It reports whether the token is known.
+// RevokeToken revokes the consent of an access or refresh token, or only the token pair if the
+// behavior limits the revocation. The token may have expired. RevokeToken reports whether it
+// knows the token.
 func (s *Store) RevokeToken(token string, reads *rules.Set) bool {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
@@ -190,7 +190,7 @@ func (s *Store) RevokeToken(token string, reads *rules.Set) bool {
 	return known
 }
 
-// Check tells whether a bearer token is good, in the words of the API's errors.
+// Check returns a bearer token, and its rejection in the words of the API's errors or "".
 func (s *Store) Check(value string, now time.Time) (*AccessToken, string) {
 	s.Mu.RLock()
 	t, ok := s.Access[value]
@@ -216,9 +216,8 @@ func (s *Store) Check(value string, now time.Time) (*AccessToken, string) {
 	return t, ""
 }
 
-// Covers reports that some live consent of a clinic has a scope. Refresh tokens do
-// not expire, so a consent stays live when its access tokens have expired: an
-// assumption.
+// Covers reports whether a live consent of a clinic has a scope. Assumption: a consent stays
+// live after its access tokens have expired, because refresh tokens do not expire.
 func (s *Store) Covers(clinicID, scope string) bool {
 	s.Mu.RLock()
 	defer s.Mu.RUnlock()
@@ -237,7 +236,7 @@ func (s *Store) ApplicationScopes() []string {
 	return slices.Clone(s.Scopes)
 }
 
-// Find returns the token of a value, good or not; nil where it is not known.
+// Find returns the token with a value, valid or not. It returns nil if the value is unknown.
 func (s *Store) Find(value string) *AccessToken {
 	s.Mu.RLock()
 	defer s.Mu.RUnlock()
@@ -255,21 +254,21 @@ func (s *Store) Expire(value string) error {
 	return nil
 }
 
-// ExpireAt lets a token expire at a time.
+// ExpireAt sets the time at which a token expires.
 func (s *Store) ExpireAt(t *AccessToken, at time.Time) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	t.Expires = at
 }
 
-// EndConsent ends the whole consent behind a token.
+// EndConsent invalidates the whole consent behind a token.
 func (s *Store) EndConsent(t *AccessToken) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	t.Grant.Obsolete = true
 }
 
-// SetRotation sets what a refresh does to the refresh token.
+// SetRotation sets the effect of a refresh on the refresh token.
 func (s *Store) SetRotation(r rules.RefreshRotation) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
@@ -339,7 +338,7 @@ func (s *Store) ExtendScopes(scopes ...string) error {
 	return nil
 }
 
-// Values lists every token and code, with what it is.
+// Values calls each for every token and code, with a description.
 func (s *Store) Values(each func(what, value string)) {
 	s.Mu.RLock()
 	defer s.Mu.RUnlock()
@@ -354,23 +353,23 @@ func (s *Store) Values(each func(what, value string)) {
 	}
 }
 
-// Flow is an authorize page that waits for its form. Its token works once, so
-// that no other site can send the form on the user's behalf.
+// Flow is an authorize page with an unsent form. Its token works once, so no other site can
+// send the form on the user's behalf.
 type Flow struct {
 	token   string
-	Query   string // of the page's address
+	Query   string // of the page's URL
 	State   string
 	User    *model.User // nil before sign-in
 	expires time.Time
 }
 
-// session is a browser in which a user has signed in.
+// session is a browser with a signed-in user.
 type session struct {
 	userID  string
 	expires time.Time
 }
 
-// invalidate ends all consents. The caller holds mu.
+// invalidate invalidates all consents. The caller holds mu.
 func (s *Store) invalidate() {
 	for _, t := range s.Access {
 		t.Grant.Obsolete = true

@@ -1,5 +1,5 @@
-// Package view is the JSON of the platform's resources, as answers and the data of events
-// show them.
+// Package view encodes the platform's resources as JSON, for responses and for the data of
+// events.
 package view
 
 import (
@@ -17,12 +17,12 @@ func Encode(v any) json.RawMessage {
 	encoder := json.NewEncoder(&body)
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(v); err != nil {
-		panic(err) // only a view with a type JSON does not know gets here
+		panic(err) // reachable only with a view of a type that JSON does not support
 	}
 	return bytes.TrimRight(body.Bytes(), "\n")
 }
 
-// Rewriter returns the function that changes bodies before they are sent, or nil.
+// Rewriter returns a function that rewrites bodies before they are sent, or nil.
 func Rewriter(r *rules.Set) func([]byte) []byte {
 	if !r.DropNulls {
 		return nil
@@ -32,7 +32,7 @@ func Rewriter(r *rules.Set) func([]byte) []byte {
 		decoder := json.NewDecoder(bytes.NewReader(body))
 		decoder.UseNumber()
 		if err := decoder.Decode(&document); err != nil {
-			panic(err) // only bodies of ours get here
+			panic(err) // only our own bodies are rewritten
 		}
 		dropNulls(document)
 		return Encode(document)
@@ -57,7 +57,7 @@ func dropNulls(document any) {
 	}
 }
 
-// NullText makes an empty string null.
+// NullText returns nil for an empty string.
 func NullText(s string) *string {
 	if s == "" {
 		return nil
@@ -65,10 +65,10 @@ func NullText(s string) *string {
 	return &s
 }
 
-// Time writes a timestamp in UTC, ISO 8601.
+// Time formats a timestamp as ISO 8601 in UTC.
 func Time(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// NullTime makes the zero time null.
+// NullTime formats a time, and returns nil for the zero time.
 func NullTime(t time.Time) *string {
 	if t.IsZero() {
 		return nil
@@ -77,7 +77,7 @@ func NullTime(t time.Time) *string {
 	return &s
 }
 
-// NullDay writes a date, and the zero time as null.
+// NullDay formats a date, and returns nil for the zero time.
 func NullDay(t time.Time) *string {
 	if t.IsZero() {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// EventView is an event in answers and webhooks.
+// EventView is an event in responses and webhooks.
 type EventView struct {
 	ID            string          `json:"id"`
 	Type          string          `json:"type"`
@@ -29,8 +29,8 @@ func Event(e *model.Event) EventView {
 	return view
 }
 
-// clinicKeyView is the data of clinic key events. The API does not show it; that
-// it names clinic and integration, and not the key, is an assumption.
+// clinicKeyView is the data of clinic key events, which the API does not show. Assumption: it
+// contains the clinic and the integration, and not the key.
 type clinicKeyView struct {
 	ClinicKey struct {
 		ClinicID      string `json:"clinic_id"`
@@ -44,8 +44,8 @@ func ClinicKey(i *store.Integration) clinicKeyView {
 	return view
 }
 
-// EventScope is what a token needs to read an event, and to have it sent: an
-// assumption. Clinic key events are sent without one.
+// EventScope returns the scope that a token needs to read an event, and that a clinic needs to
+// receive it: an assumption. Clinic key events are sent without a scope.
 func EventScope(kind string) string {
 	switch {
 	case strings.HasPrefix(kind, "patient."):
@@ -61,8 +61,8 @@ func EventScope(kind string) string {
 	}
 }
 
-// EncodeDelivery is an event as it is sent for an integration, in a payload
-// where that has a name.
+// EncodeDelivery returns the body of an event for an integration. If payloadName is set, the
+// body is wrapped in a payload with this name.
 func EncodeDelivery(e *model.Event, integrationID, payloadName string) []byte {
 	view := Event(e)
 	view.IntegrationID = integrationID

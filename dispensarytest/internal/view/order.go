@@ -4,8 +4,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// orderView is an order; which fields it has depends on the response.
-// API section: "Order".
+// orderView is an order. Its fields depend on the response. API section: "Order".
 type orderView struct {
 	ID           string      `json:"id"`
 	Number       string      `json:"order_number"`

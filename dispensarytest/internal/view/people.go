@@ -28,7 +28,7 @@ type PatientView struct {
 	Metadata         *MetadataView `json:"metadata,omitempty"`
 }
 
-// MetadataView holds the integrator's identifier.
+// MetadataView contains the integrator's identifier.
 type MetadataView struct {
 	ID *string `json:"id"`
 }
@@ -48,7 +48,7 @@ func Patient(w *store.World, p *model.Patient) PatientView {
 	}
 }
 
-// IDRef is an object that is named by its id alone.
+// IDRef refers to an object by its id.
 type IDRef struct {
 	ID string `json:"id"`
 }

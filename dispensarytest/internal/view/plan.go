@@ -15,8 +15,8 @@ type planItem struct {
 	UpdatedAt    string  `json:"updated_at"`
 }
 
-// PlanView is a whole treatment plan. The dosage of its recommendations is
-// spelled one way in answers and another in event data.
+// PlanView is a whole treatment plan. The dosage of its recommendations has different field
+// names in responses and in event data.
 type PlanView[D any] struct {
 	planItem
 	InvitationURL   *string       `json:"invitation_url"`
@@ -32,7 +32,7 @@ type planLine[D any] struct {
 	Dosage    *D     `json:"dosage"`
 }
 
-// DosageView is a dosage as treatment plans spell it.
+// DosageView is a dosage with the field names of treatment plans.
 type DosageView struct {
 	Amount         string  `json:"amount"`
 	Frequency      string  `json:"frequency"`
@@ -59,7 +59,7 @@ func PlanItem(p *model.Plan) planItem {
 	return item
 }
 
-// Plan shows a plan. That a draft has no invitation yet is an assumption.
+// Plan returns the view of a plan. Assumption: a draft has no invitation yet.
 func Plan[D any](origin string, inviteDrafts bool, p *model.Plan, dosage func(model.Dosage) D) PlanView[D] {
 	view := PlanView[D]{
 		planItem: PlanItem(p), PersonalMessage: NullText(p.PersonalMessage),

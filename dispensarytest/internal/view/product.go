@@ -60,7 +60,7 @@ type ProductRef struct {
 	Brand brandRef `json:"brand"`
 }
 
-// EventDosageView is a dosage as products and event data spell it.
+// EventDosageView is a dosage with the field names of products and event data.
 type EventDosageView struct {
 	Amount         string  `json:"recommended_amount"`
 	Frequency      string  `json:"recommended_frequency"`
@@ -84,7 +84,7 @@ func BrandOf(w *store.World, id string) brandRef {
 	return brandRef{ID: b.ID, Name: b.Name, Prefix: b.Prefix}
 }
 
-// ProductItems is how products are shown in list and search responses.
+// ProductItems returns the view of products in list and search responses.
 func ProductItems(w *store.World, reads *rules.Set) func(*model.Product) productItem {
 	return func(p *model.Product) productItem { return ProductItem(w, p, reads) }
 }

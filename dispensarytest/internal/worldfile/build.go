@@ -77,7 +77,7 @@ func (b *builder) clinicOf(o *object) string {
 	return ""
 }
 
-// name lets other objects refer to the first one with a name.
+// name registers an object under a name for references, unless the name is taken.
 func name[T any](known map[string]T, name string, one T) {
 	if _, taken := known[name]; !taken {
 		known[name] = one
@@ -93,7 +93,7 @@ func lookup[T any](o *object, member, kind string, known map[string]T, name stri
 	return found
 }
 
-// emailOf returns the address of an object. It reports a taken address.
+// emailOf returns the email address of an object, and reports a taken one.
 func emailOf(o *object, taken func(email, exceptID string) bool) string {
 	email := o.word("email")
 	switch {
