@@ -12,10 +12,10 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// pageHandler answers a browser and returns the status it sent.
+// pageHandler responds to a browser and returns the status that it sent.
 type pageHandler func(c *call, w http.ResponseWriter) int
 
-// authorizeView is what the page shows.
+// authorizeView contains the data of the page.
 type authorizeView struct {
 	App      string
 	Clinic   string
@@ -27,16 +27,16 @@ type authorizeView struct {
 	Redirect string
 }
 
-// authorizePage is GET /oauth/authorize. Client and redirect address have to
-// match exactly; scopes in the request are ignored.
+// authorizePage implements GET /oauth/authorize. Client and redirect URI must match exactly.
+// It ignores scopes in the request.
 func authorizePage(c *call, w http.ResponseWriter) int {
 	query, err := parseParams(c.request.URL.RawQuery)
 	if err != nil {
-		return c.pageProblem(w, http.StatusBadRequest, "The address of this page is malformed.")
+		return c.pageProblem(w, http.StatusBadRequest, "The URL of this page is malformed.")
 	}
 	c.record.Unknown = query.unknown(c.op.Query)
 	if query.get("client_id") != c.api.App.ClientID || query.get("redirect_uri") != c.api.App.RedirectURI {
-		return c.pageProblem(w, http.StatusNotFound, "No application has this client_id and redirect_uri. Both must equal what the application registered, character for character.")
+		return c.pageProblem(w, http.StatusNotFound, "No application has this client_id and redirect_uri. Both must match the registration character for character.")
 	}
 	switch query.get("response_type") {
 	case "code":
@@ -49,8 +49,8 @@ func authorizePage(c *call, w http.ResponseWriter) int {
 	return c.showStep(w, http.StatusOK, open, "", "")
 }
 
-// authorizeAnswer takes the page's forms: signing in, authorizing, canceling, and
-// signing in as somebody else.
+// authorizeAnswer handles the page's forms: sign in, authorize, cancel, and sign in as another
+// user.
 func authorizeAnswer(c *call, w http.ResponseWriter) int {
 	if err := http.NewCrossOriginProtection().Check(c.request); err != nil {
 		return c.pageProblem(w, http.StatusForbidden, "This form was sent from another site.")
@@ -80,9 +80,9 @@ func authorizeAnswer(c *call, w http.ResponseWriter) int {
 	}
 }
 
-// signIn remembers who signed in and opens the page's address anew, so that reloading
-// the consent page sends no form. After a wrong password the form keeps its token, so
-// that reloading tries it again.
+// signIn stores the signed-in user and redirects to the page's URL, so that reloading the
+// consent page sends no form. After a wrong password the form keeps its token, so that
+// reloading sends the form again.
 func (c *call) signIn(w http.ResponseWriter, open tokens.Flow) int {
 	email := c.request.PostForm.Get("email")
 	for _, user := range c.api.Store.Users() {
@@ -94,7 +94,7 @@ func (c *call) signIn(w http.ResponseWriter, open tokens.Flow) int {
 	return c.showStep(w, http.StatusUnprocessableEntity, open, email, "E-mail address or password is wrong.")
 }
 
-// showStep shows the form for where the flow stands.
+// showStep shows the form for the current step of the flow.
 func (c *call) showStep(w http.ResponseWriter, status int, open tokens.Flow, email, message string) int {
 	f := &pages.Frame{Title: "Sign in", Message: message, Leaves: true}
 	answer := authorizeView{
@@ -120,12 +120,12 @@ func (c *call) pageProblem(w http.ResponseWriter, status int, message string) in
 	return status
 }
 
-// leave sends the browser back to the application.
+// leave redirects the browser to the application.
 func (c *call) leave(w http.ResponseWriter, state string, answer url.Values) int {
 	if state != "" {
 		answer.Set("state", state)
 	}
-	target, _ := url.Parse(c.api.App.RedirectURI) // checked on construction
+	target, _ := url.Parse(c.api.App.RedirectURI) // validated on construction
 	query := target.Query()
 	for name, values := range answer {
 		query[name] = values
@@ -134,7 +134,7 @@ func (c *call) leave(w http.ResponseWriter, state string, answer url.Values) int
 	return seeOther(w, target.String())
 }
 
-// reopen sends the browser to the address that the page was opened at.
+// reopen redirects the browser to the URL of the page.
 func (c *call) reopen(w http.ResponseWriter, open tokens.Flow) int {
 	return seeOther(w, "?"+open.Query)
 }
@@ -146,9 +146,9 @@ func seeOther(w http.ResponseWriter, location string) int {
 	return http.StatusSeeOther
 }
 
-// sessionCookie is the name of the cookie that holds a session. Browsers send cookies
-// to every port of a host; with the port in the name, two platforms on one machine do
-// not sign each other's users out.
+// sessionCookie returns the name of the session cookie. Browsers send cookies to every port of
+// a host. The port in the name prevents that two platforms on one machine sign out each
+// other's users.
 func (c *call) sessionCookie() string {
 	if _, port, err := net.SplitHostPort(c.request.Host); err == nil {
 		return "dispensary_session_" + port
@@ -164,7 +164,7 @@ func (c *call) sessionToken() string {
 	return cookie.Value
 }
 
-// signedIn is who the browser is signed in as; nil where that is nobody.
+// signedIn returns the user of the browser's session, or nil.
 func (c *call) signedIn() *model.User {
 	id := c.api.Tokens.SessionUser(c.sessionToken())
 	if id == "" {
@@ -178,7 +178,7 @@ func (c *call) signedIn() *model.User {
 	return nil
 }
 
-// remember signs the browser in, until it is closed, in place of who was.
+// remember signs the browser in until it is closed. An earlier session ends.
 func (c *call) remember(w http.ResponseWriter, user model.User) {
 	c.api.Tokens.EndSession(c.sessionToken())
 	c.setSession(w, &http.Cookie{Value: c.api.Tokens.OpenSession(user.ID)})

@@ -7,15 +7,15 @@ import (
 	"slices"
 )
 
-// largestBody is how much of a body the journal has at most.
+// largestBody is the maximum size of a body in the journal. It cuts off longer bodies.
 const largestBody = 16 << 10
 
-// keepRequestBody records the body of the request, which can be read as before.
+// keepRequestBody records the body of the request. The body can still be read.
 func (c *call) keepRequestBody() {
 	if !c.api.KeepBodies {
 		return
 	}
-	body, _ := io.ReadAll(io.LimitReader(c.request.Body, MaxBody+1)) // an error comes again when the form is read
+	body, _ := io.ReadAll(io.LimitReader(c.request.Body, MaxBody+1)) // reading the form repeats the error
 	c.record.RequestBody = c.shown(body)
 	c.request.Body = struct {
 		io.Reader
@@ -23,7 +23,7 @@ func (c *call) keepRequestBody() {
 	}{io.MultiReader(bytes.NewReader(body), c.request.Body), c.request.Body}
 }
 
-// keepAnswer records what is answered, after it was rewritten.
+// keepAnswer returns a function that records the response body after rewrite.
 func (c *call) keepAnswer(rewrite func([]byte) []byte) func([]byte) []byte {
 	if !c.api.KeepBodies {
 		return rewrite
@@ -37,8 +37,8 @@ func (c *call) keepAnswer(rewrite func([]byte) []byte) func([]byte) []byte {
 	}
 }
 
-// shown is what the journal has of a body. The token endpoints take and give what must
-// not be shown; a body of theirs that is no JSON may hold it anywhere.
+// shown returns the body for the journal. Bodies of the token endpoints contain secrets. If
+// such a body is not JSON, they may be anywhere in it.
 func (c *call) shown(body []byte) []byte {
 	if c.op != nil && c.op.Open && len(body) > 0 {
 		body = masked(body)
@@ -46,22 +46,22 @@ func (c *call) shown(body []byte) []byte {
 	return slices.Clone(body[:min(len(body), largestBody)])
 }
 
-// secretMembers are the members of the token endpoints' bodies that are masked.
+// secretMembers are the masked members of the token endpoints' bodies.
 var secretMembers = []string{"access_token", "client_secret", "code", "refresh_token", "token"}
 
-// masked is a JSON document without its secrets.
+// masked returns a JSON document without its secrets.
 func masked(body []byte) []byte {
 	var document any
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.UseNumber()
 	if decoder.Decode(&document) != nil {
-		return []byte("not JSON, and not kept: it may hold a token")
+		return []byte("not JSON, so not recorded: it may contain a token")
 	}
 	if text, isString := document.(string); isString && text != "" {
 		document = "***"
 	}
 	mask(document)
-	shown, _ := json.Marshal(document) // it was JSON
+	shown, _ := json.Marshal(document) // it was decoded from JSON
 	return shown
 }
 

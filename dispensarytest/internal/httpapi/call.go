@@ -19,15 +19,15 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// API answers the calls of the API.
+// API handles the requests of the API.
 type API struct {
 	Store      *store.Store
-	Clinics    people.Clinics // whose keys come with requests
+	Clinics    people.Clinics // for the keys in requests
 	Clock      *clock.Clock
 	Behaviors  *rules.Current
 	Tokens     *tokens.Store
 	Faults     *faults.Set
-	Sender     *webhooks.Sender // whose log of deliveries is listed
+	Sender     *webhooks.Sender // for the list of deliveries
 	RequestIDs *ids.Requests
 	Record     func(*model.Request) // into the journal
 	Closed     <-chan struct{}      // ends waits
@@ -39,7 +39,7 @@ type API struct {
 	KeepBodies   bool // in the journal
 }
 
-// call is one request on its way through the pipeline.
+// call is one request in the pipeline.
 type call struct {
 	api       *API
 	request   *http.Request
@@ -51,12 +51,12 @@ type call struct {
 	token     *tokens.AccessToken
 	behaviors *rules.Set
 	now       time.Time
-	record    model.Request // what the journal will know
-	noted     bool          // it knows
+	record    model.Request // for the journal
+	noted     bool          // whether record is in the journal
 	out       notedAnswer
 }
 
-// note writes the request into the journal, once.
+// note writes the request to the journal, once.
 func (c *call) note(status int) {
 	if c.noted {
 		return
@@ -67,8 +67,8 @@ func (c *call) note(status int) {
 	c.api.Record(&c.record)
 }
 
-// notedAnswer is an answer whose request is in the journal before any of it is sent:
-// who was answered finds what they asked for.
+// notedAnswer writes the request to the journal before the first byte of the response. So a
+// client with a response finds its request there.
 type notedAnswer struct {
 	http.ResponseWriter
 	call *call
@@ -80,19 +80,18 @@ func (a *notedAnswer) WriteHeader(status int) {
 	a.ResponseWriter.WriteHeader(status)
 }
 
-// Unwrap is for [http.ResponseController].
+// Unwrap implements the interface behind [http.ResponseController].
 func (a *notedAnswer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// A handler answers one operation. The pipeline has checked the token and the
-// scope, parsed page, query and body, and holds the world's lock: for reading
-// where the method is GET, for writing otherwise. A handler that returns an
-// error has changed nothing.
+// A handler handles one operation. The pipeline has checked the token and the scope and parsed
+// page, query and body. It holds the world's lock, for reading if the method is GET and for
+// writing otherwise. A handler that returns an error has changed nothing.
 type handler func(c *call, w *store.World) (reply, error)
 
 func (c *call) clinicID() string { return c.token.ClinicID }
 
-// practitionerID is who the caller is, where that is a practitioner: the token stands
-// neither for staff nor for the clinic. API section: "Authentication" 4.
+// practitionerID returns the id of the calling practitioner, or "" if the token belongs to a
+// staff member or to the clinic. API section: "Authentication" 4.
 func (c *call) practitionerID() string {
 	if user := c.token.Grant.User; user.Type == model.UserPractitioner && !c.api.ClinicTokens {
 		return user.ID
@@ -100,7 +99,7 @@ func (c *call) practitionerID() string {
 	return ""
 }
 
-// require is for operations whose scope depends on what is asked for.
+// require checks the scope of an operation whose scope depends on the requested object.
 func (c *call) require(scope string) error {
 	c.record.Scopes = append(c.record.Scopes, scope)
 	if c.record.Granted = c.token.Has(scope); !c.record.Granted {
@@ -109,7 +108,7 @@ func (c *call) require(scope string) error {
 	return nil
 }
 
-// listOf answers with a page of a list.
+// listOf returns a page of a list.
 func listOf[T, V any](c *call, rows []*T, view func(*T) V) reply {
 	from, to, meta := c.page.cut(len(rows))
 	if c.newestFirst() {
@@ -126,13 +125,13 @@ func listOf[T, V any](c *call, rows []*T, view func(*T) V) reply {
 	return reply{value: views, meta: meta}
 }
 
-// newestFirst reports that this list is to be reversed: the request has no sort order,
-// and the API defines none.
+// newestFirst reports whether to reverse this list: the request has no sort order, and the API
+// defines none.
 func (c *call) newestFirst() bool {
 	return c.behaviors.NewestFirst && c.op.ID != "products.similar" && c.params.get("sort_by") == "" && c.params.get("order_by") == ""
 }
 
-// one answers with a single row of a table that belongs to no clinic.
+// one returns a single row of a table that all clinics share.
 func one[T, V any](rows table.Table[*T], id string, view func(*T) V) (reply, error) {
 	row, known := rows.Rows[id]
 	if !known {
@@ -141,7 +140,7 @@ func one[T, V any](rows table.Table[*T], id string, view func(*T) V) (reply, err
 	return ok(view(row)), nil
 }
 
-// ofClinic answers with the row of the caller's clinic that the path names.
+// ofClinic returns a handler for the row of the caller's clinic with the id in the path.
 func ofClinic[T any](find func(w *store.World, clinicID, id string) (*T, bool), do func(*call, *store.World, *T) (reply, error)) handler {
 	return func(c *call, w *store.World) (reply, error) {
 		row, known := find(w, c.clinicID(), c.arg)
@@ -152,7 +151,7 @@ func ofClinic[T any](find func(w *store.World, clinicID, id string) (*T, bool), 
 	}
 }
 
-// shown answers with a single row.
+// shown returns a single row.
 func shown[T, V any](view func(*T) V) func(*call, *store.World, *T) (reply, error) {
 	return func(_ *call, _ *store.World, row *T) (reply, error) { return ok(view(row)), nil }
 }

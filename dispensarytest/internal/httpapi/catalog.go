@@ -62,7 +62,7 @@ func viewBrand(b *store.Brand) brandView {
 	return brandView{ID: b.ID, Name: b.Name, Prefix: b.Prefix, Status: status}
 }
 
-// listBrands narrows the list only for "true"; other values ask for everything.
+// listBrands filters the list only for "true". Other values include all brands.
 func listBrands(c *call, w *store.World) (reply, error) {
 	available, err := c.params.oneOf("available", "true", "false")
 	if err != nil {
@@ -99,11 +99,11 @@ func listCategoryProducts(c *call, w *store.World, k *store.Category) (reply, er
 	return listOf(c, w.InCategory(k.ID), view.ProductItems(w, c.behaviors)), nil
 }
 
-// maxSimilar is how many similar products there are at most.
+// maxSimilar is the maximum number of similar products.
 const maxSimilar = 10
 
-// listSimilarProducts curates by what a product is for and made of: the more it
-// shares, the higher it stands. The real curation is not documented.
+// listSimilarProducts ranks products by their common supplement type and ingredients. The
+// ranking of the real platform is not documented.
 func listSimilarProducts(c *call, w *store.World) (reply, error) {
 	self, known := w.Products.Rows[c.arg]
 	if !known || self.Removed {

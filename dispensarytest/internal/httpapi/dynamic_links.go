@@ -10,8 +10,8 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// dynamicLinkView is a link to finish a plan on the platform. API section:
-// "Dynamic link".
+// dynamicLinkView is a link for completing a plan on the platform. API section: "Dynamic
+// link".
 type dynamicLinkView struct {
 	RedirectURL string            `json:"redirect_url"`
 	Plan        linkedPlan        `json:"treatment_plan"`
@@ -32,7 +32,7 @@ func (c *call) viewDynamicLink(w *store.World, p *model.Plan) dynamicLinkView {
 	if patient, known := w.Patients.Rows[p.PatientID]; known {
 		shown := view.Patient(w, patient)
 		shown.Metadata = nil
-		// The API shows 0 in place of a boolean here.
+		// The API shows 0 here, not a boolean.
 		shown.TextNotification = 0
 		if patient.TextNotification {
 			shown.TextNotification = 1
@@ -42,8 +42,8 @@ func (c *call) viewDynamicLink(w *store.World, p *model.Plan) dynamicLinkView {
 	return answer
 }
 
-// newDynamicLink is a link to the editor of the clinic; that its address names it is the
-// platform's own business.
+// newDynamicLink returns a link to the editor of the clinic. The query parameter for the
+// clinic is this platform's own choice.
 func newDynamicLink(c *call, _ *store.World) (reply, error) {
 	return bare(struct {
 		RedirectURL string `json:"redirect_url"`
@@ -61,14 +61,13 @@ func getDynamicLink(c *call, w *store.World) (reply, error) {
 	return ok(c.viewDynamicLink(w, p)), nil
 }
 
-// createDynamicLink makes a draft for a patient who is found by e-mail address
-// or created.
+// createDynamicLink creates a draft. It finds the patient by email address or creates one.
 func createDynamicLink(c *call, w *store.World) (reply, error) {
 	plan := c.form.object("treatment_plan")
 	if plan == nil {
 		return reply{}, badRequest("param is missing or the value is empty: treatment_plan")
 	}
-	var self string // an assumption: only treatment_plan is called required
+	var self string // an assumption: the API requires only treatment_plan
 	if !c.behaviors.LinkNamesPractitioner {
 		self = c.practitionerID()
 	}
@@ -93,9 +92,9 @@ func createDynamicLink(c *call, w *store.World) (reply, error) {
 	return ok(c.viewDynamicLink(w, p)), nil
 }
 
-// linkedPatient reads the patient of a link; one without id is still to be
-// created. That an e-mail address alone makes a patient, one without names, is an
-// assumption, and so are more fields than that.
+// linkedPatient reads the patient of a link. A patient without an id does not exist yet.
+// Assumption: an email address alone is enough for a patient without names, and other fields
+// are allowed.
 func (c *call) linkedPatient(w *store.World) (*model.Patient, error) {
 	f := c.form.object("patient")
 	if f == nil {

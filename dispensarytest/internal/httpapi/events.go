@@ -11,7 +11,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// keeps reports that an event can still be read, by this clinic.
+// keeps reports whether this clinic can still read an event.
 func (c *call) keeps(e *model.Event) bool {
 	return (e.ClinicID == "" || e.ClinicID == c.clinicID()) && c.now.Sub(e.CreatedAt) <= store.Retention
 }
@@ -27,7 +27,7 @@ func getEvent(c *call, w *store.World) (reply, error) {
 	return ok(view.Event(e)), nil
 }
 
-// listEvents lists one group of events.
+// listEvents returns a handler for one group of events.
 func listEvents(group string) handler {
 	types := slices.DeleteFunc(model.EventTypes(), func(t string) bool { return eventGroup(t) != group })
 	return func(c *call, w *store.World) (reply, error) {
@@ -61,8 +61,7 @@ func listEvents(group string) handler {
 	}
 }
 
-// deliveryView is a delivery as the API shows it. API section: "Webhook
-// delivery".
+// deliveryView is a delivery in a response. API section: "Webhook delivery".
 type deliveryView struct {
 	ID                string  `json:"id"`
 	AttemptNumber     int     `json:"attempt_number"`
@@ -80,9 +79,8 @@ type deliveryView struct {
 	} `json:"event_payload"`
 }
 
-// listDeliveries shows one row for each event and integration, as its latest
-// attempt left it. That, and a response_status of null where no answer came, is
-// an assumption.
+// listDeliveries returns one row for each event and integration, with the latest attempt. The
+// rows, and a response_status of null without a response, are an assumption.
 func listDeliveries(c *call, w *store.World) (reply, error) {
 	day, err := c.params.days("attempted_at")
 	if err != nil {
@@ -120,7 +118,7 @@ func viewDelivery(d *webhooks.Entry, zeroStatus bool) deliveryView {
 	return answer
 }
 
-// eventGroup returns the subject of an event type: "patient", "treatment_plan".
+// eventGroup returns the object of an event type: "patient", "treatment_plan".
 func eventGroup(kind string) string {
 	group, _, _ := strings.Cut(kind, ".")
 	return group

@@ -12,25 +12,25 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// Defaults of effects that can do without their field.
+// Defaults of optional fields.
 const (
 	slowPiece   = 64
 	proxyStatus = http.StatusBadGateway
 )
 
-// meetFaults lets the faults of an operation befall a request: it waits, breaks
-// off, refuses, or comes back with a writer that spoils the answer.
+// meetFaults applies the faults of an operation to a request. It waits, drops the connection,
+// rejects the request, or returns a writer that damages the response.
 func (c *call) meetFaults(w http.ResponseWriter) (http.ResponseWriter, error) {
 	if !c.api.Faults.Any() {
 		return w, nil
 	}
 	token := c.bearer()
-	if token != nil { // so that the journal knows whom a fault has met
+	if token != nil { // records the token of the affected request
 		c.record.TokenID, c.record.UserID = token.ID, token.Grant.User.ID
 	}
 	if f, fires := c.fire(model.EffectLatency); fires {
-		// It counts from the time at which the fault fired: who has seen it fire and
-		// then moves the clock by the delay has ended the wait, begun or not.
+		// The wait counts from the time at which the fault fired. A test can thus see it fire
+		// and advance the clock by the delay to end the wait, even before the wait begins.
 		c.pause(c.now.Add(f.Delay))
 		c.now = c.api.Clock.Now()
 	}
@@ -58,21 +58,21 @@ func (c *call) fire(effects ...model.Effect) (model.Fault, bool) {
 	return f, fires
 }
 
-// pause waits until the platform's clock shows a time. A caller who leaves meanwhile
-// gets no answer any more.
+// pause waits until the platform's clock reaches a time. If the caller leaves first, it gets
+// no response.
 func (c *call) pause(until time.Time) {
 	if !c.api.Clock.Wait(c.request.Context().Done(), c.api.Closed, until) {
 		panic(http.ErrAbortHandler)
 	}
 }
 
-// bearer is the token of the request, valid or not; nil if it is unknown.
+// bearer returns the token of the request, valid or not, or nil if it is unknown.
 func (c *call) bearer() *tokens.AccessToken {
 	_, value, _ := strings.Cut(c.request.Header.Get("Authorization"), " ")
 	return c.api.Tokens.Find(value)
 }
 
-// loseToken ends the token that the request carries.
+// loseToken expires or invalidates the token of the request.
 func (c *call) loseToken(token *tokens.AccessToken) {
 	if token == nil {
 		return
@@ -87,11 +87,11 @@ func (c *call) loseToken(token *tokens.AccessToken) {
 	}
 }
 
-// faultProblem is the refusal that a fault asks for.
+// faultProblem returns the rejection that a fault prescribes.
 func (c *call) faultProblem(f model.Fault, w http.ResponseWriter) error {
 	switch f.Effect {
 	case model.EffectProxyError:
-		// What never reached the platform has no request id of its own.
+		// A request that never reached the platform has no request id.
 		w.Header().Del("X-Request-Id")
 		p := problemOf(proxyStatus, "a proxy answered in the platform's place")
 		if f.Status != 0 {
@@ -125,7 +125,7 @@ func (c *call) faultProblem(f model.Fault, w http.ResponseWriter) error {
 	return p
 }
 
-// oauthCode is what the token endpoint calls a status; "" has no code.
+// oauthCode returns the token endpoint's error code for a status, or "".
 func oauthCode(status int) string {
 	switch status {
 	case http.StatusBadRequest:
@@ -136,14 +136,14 @@ func oauthCode(status int) string {
 	return ""
 }
 
-// writeProxyPage is what a proxy says when the platform does not.
+// writeProxyPage writes the error page of a proxy.
 func writeProxyPage(w http.ResponseWriter, status int) {
 	w.Header().Set("Content-Type", "text/html")
 	w.WriteHeader(status)
 	_, _ = fmt.Fprintf(w, "<html>\n<head><title>%[1]d %[2]s</title></head>\n<body><center><h1>%[1]d %[2]s</h1></center></body>\n</html>\n", status, http.StatusText(status))
 }
 
-// spoiltAnswer is an answer that does not arrive, or not as it was written.
+// spoiltAnswer is a response that is lost or damaged.
 type spoiltAnswer struct {
 	http.ResponseWriter
 	call    *call
@@ -151,7 +151,7 @@ type spoiltAnswer struct {
 	written int
 }
 
-// WriteHeader is the first moment at which a handler has done its work.
+// WriteHeader is the first call after the handler has done its work.
 func (a *spoiltAnswer) WriteHeader(status int) {
 	if a.fault.Effect == model.EffectDropAfterCommit {
 		panic(http.ErrAbortHandler)
@@ -169,7 +169,7 @@ func (a *spoiltAnswer) Write(p []byte) (int, error) {
 		if keep == 0 {
 			keep = len(p) / 2
 		}
-		_, _ = a.ResponseWriter.Write(p[:min(keep, len(p))]) // broken off either way
+		_, _ = a.ResponseWriter.Write(p[:min(keep, len(p))]) // the connection is dropped in any case
 		a.flush()
 		panic(http.ErrAbortHandler)
 	}
@@ -195,5 +195,5 @@ func (a *spoiltAnswer) trickle(p []byte) (n int, err error) {
 }
 
 func (a *spoiltAnswer) flush() {
-	_ = http.NewResponseController(a.ResponseWriter).Flush() // what cannot be flushed arrives later
+	_ = http.NewResponseController(a.ResponseWriter).Flush() // without support for flushing, the bytes arrive later
 }

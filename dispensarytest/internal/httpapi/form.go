@@ -19,26 +19,25 @@ import (
 	"github.com/dispensary-go/dispensary/internal/closestmatch"
 )
 
-// MaxBody is the largest request body that is read; 413 beyond it is an
-// assumption.
+// MaxBody is the maximum size of a request body. The status 413 beyond it is an assumption.
 const MaxBody = 1 << 20
 
-// How many characters a text has at most: assumptions.
+// Maximum lengths of texts in characters: assumptions.
 const (
 	maxText  = 255
 	maxProse = 65_535
 )
 
-// form is a JSON object of a request body. It collects what is wrong with the
-// fields a handler asks for, and remembers which ones it did not ask for, so
-// that a misspelt field cannot pass silently.
+// form is a JSON object of a request body. It collects the errors of the fields that a handler
+// reads. It also records the fields that no handler has read, so a misspelled field is
+// noticed.
 type form struct {
 	path   string
 	values map[string]any
 	asked  []string
 	parts  []*form
 	errs   *[]string
-	strict bool // err refuses fields that were not read; on the whole body's form
+	strict bool // err rejects unread fields; set on the form of the whole body
 	whole  *form
 }
 
@@ -76,8 +75,8 @@ func readForm(r *http.Request, strict bool) (*form, error) {
 	return f, nil
 }
 
-// loneSurrogate reports that an escape of a JSON document stands for half a character,
-// which decoding would replace.
+// loneSurrogate reports whether a JSON document escapes half of a surrogate pair, which
+// decoding would replace.
 func loneSurrogate(body []byte) bool {
 	for {
 		at := bytes.IndexByte(body, '\\')
@@ -97,7 +96,7 @@ func loneSurrogate(body []byte) bool {
 	}
 }
 
-// unitOf is what an escape such as \u00e9 at the beginning stands for.
+// unitOf returns the UTF-16 unit of an escape such as \u00e9 at the beginning.
 func unitOf(escape []byte) (rune, bool) {
 	if len(escape) < 6 || escape[0] != '\\' || escape[1] != 'u' {
 		return 0, false
@@ -108,12 +107,12 @@ func unitOf(escape []byte) (rune, bool) {
 
 // field is a value that may be absent or null.
 type field[T any] struct {
-	sent bool // present, null included
+	sent bool // present, even as null
 	null bool
 	is   T
 }
 
-// or returns the value, or a fallback where there is none.
+// or returns the value, or fallback if there is none.
 func (f field[T]) or(fallback T) T {
 	if !f.sent || f.null {
 		return fallback
@@ -121,8 +120,7 @@ func (f field[T]) or(fallback T) T {
 	return f.is
 }
 
-// change is what an update does with a field: nothing unless it was sent; null
-// makes it zero.
+// change applies a field of an update: an absent field changes nothing, and null sets zero.
 func (f field[T]) change(to *T) {
 	if f.sent {
 		*to = f.is
@@ -133,8 +131,8 @@ func (f *form) complain(name, text string) {
 	*f.errs = append(*f.errs, label(f.path+name)+" "+text)
 }
 
-// err is everything that is wrong, as a 422. A handler asks for it before it
-// changes anything, and after it has asked for every field it knows.
+// err returns all errors as a 422. A handler calls it after it has read all of its fields and
+// before it changes anything.
 func (f *form) err() error {
 	wrong := slices.Clone(*f.errs)
 	if f.whole.strict {
@@ -154,7 +152,7 @@ func (f *form) value(name string) (any, bool) {
 	return v, ok
 }
 
-// read takes a field through a conversion that tells whether the type is right.
+// read reads a field with a conversion. convert reports whether the type is right.
 func read[T any](f *form, name, kind string, convert func(any) (T, bool)) field[T] {
 	v, sent := f.value(name)
 	if !sent || v == nil {
@@ -169,7 +167,7 @@ func read[T any](f *form, name, kind string, convert func(any) (T, bool)) field[
 
 func (f *form) text(name string) field[string] { return f.textUpTo(maxText, name) }
 
-// prose is a text that may be long.
+// prose reads a text that may be long.
 func (f *form) prose(name string) field[string] { return f.textUpTo(maxProse, name) }
 
 func (f *form) textUpTo(most int, name string) field[string] {
@@ -183,8 +181,7 @@ func (f *form) textUpTo(most int, name string) field[string] {
 	return text
 }
 
-// word is a text that has to be there on creation, and may not be emptied by an
-// update.
+// word reads a text that must not be blank. It must be present if required is set.
 func (f *form) word(name string, required bool) field[string] {
 	before := len(*f.errs)
 	word := f.text(name)
@@ -223,7 +220,7 @@ func (f *form) percent(name string) field[float64] {
 	})
 }
 
-// truth is a boolean that is also accepted as "true" and "false".
+// truth reads a boolean, or the strings "true" and "false".
 func (f *form) truth(name string) field[bool] {
 	return read(f, name, "true or false", func(v any) (bool, bool) {
 		switch v := v.(type) {
@@ -236,7 +233,7 @@ func (f *form) truth(name string) field[bool] {
 	})
 }
 
-// amount is a whole number above 0 that is also accepted as a string.
+// amount reads a whole number above 0, or a string that contains one.
 func (f *form) amount(name string) field[int] {
 	return read(f, name, "a whole number above 0", func(v any) (int, bool) {
 		text, ok := v.(string)
@@ -248,7 +245,7 @@ func (f *form) amount(name string) field[int] {
 	})
 }
 
-// object is a nested form; nil when there is none.
+// object returns a nested form, or nil if there is none.
 func (f *form) object(name string) *form {
 	values := read(f, name, "an object", func(v any) (map[string]any, bool) { m, ok := v.(map[string]any); return m, ok })
 	if values.is == nil {
@@ -257,7 +254,7 @@ func (f *form) object(name string) *form {
 	return f.part(name+".", values.is)
 }
 
-// objects is a list of nested forms.
+// objects reads a list of nested forms.
 func (f *form) objects(name string) field[[]*form] {
 	list := read(f, name, "an array of objects", func(v any) ([]any, bool) { l, ok := v.([]any); return l, ok })
 	parts := field[[]*form]{sent: list.sent, null: list.null}
@@ -278,8 +275,8 @@ func (f *form) part(path string, values map[string]any) *form {
 	return part
 }
 
-// unread lists the fields that the operation did not read, each with the closest name
-// that it did.
+// unread returns the fields that the operation did not read, each with the closest field that
+// it did read.
 func (f *form) unread() []model.Unread {
 	if f == nil {
 		return nil
@@ -297,7 +294,7 @@ func (f *form) unread() []model.Unread {
 	return unread
 }
 
-// label writes a field as messages name it: "first_name" is "First name", and
+// label returns the name of a field in messages: "first_name" is "First name", and
 // "practitioner_id" is "Practitioner".
 func label(name string) string {
 	name = strings.ReplaceAll(strings.TrimSuffix(name, "_id"), "_", " ")

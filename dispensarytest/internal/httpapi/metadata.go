@@ -8,16 +8,15 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// metadataEntry is an object found by the integrator's identifier. API section:
-// "Metadata entry".
+// metadataEntry is an object with the integrator's identifier. API section: "Metadata entry".
 type metadataEntry struct {
 	ID   string `json:"id"`
 	Type string `json:"type"`
 	Data any    `json:"data"`
 }
 
-// metadataTypes are the kinds of objects, with the scope that reads them: an
-// assumption, like staff being among them.
+// metadataTypes are the kinds of objects, each with the scope for reading it. The scopes are
+// an assumption, and so is staff as a kind.
 var metadataTypes = []struct{ name, scope string }{
 	{"patient", operations.ScopePatientsRead},
 	{"practitioner", operations.ScopeClinicRead},
@@ -25,8 +24,8 @@ var metadataTypes = []struct{ name, scope string }{
 	{"treatment_plan", operations.ScopePatientsRead},
 }
 
-// listMetadata needs an id, and looks through all that the token may read where no
-// type is given: two assumptions.
+// listMetadata requires an id. Without a type, it searches all types that the token may read.
+// Both are assumptions.
 func listMetadata(c *call, w *store.World) (reply, error) {
 	id := c.params.get("id")
 	if id == "" {

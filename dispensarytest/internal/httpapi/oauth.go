@@ -14,7 +14,7 @@ import (
 type tokenView struct {
 	AccessToken  string    `json:"access_token"`
 	TokenType    string    `json:"token_type"`
-	ExpiresIn    any       `json:"expires_in"` // a number, in some behaviors a string
+	ExpiresIn    any       `json:"expires_in"` // a number, or a string under some behaviors
 	RefreshToken string    `json:"refresh_token"`
 	Scope        string    `json:"scope"`
 	CreatedAt    string    `json:"created_at"`
@@ -26,12 +26,12 @@ type ownerView struct {
 	Type string `json:"type"`
 }
 
-// grantRefused is why a code or a refresh token does not work; the platform does
-// not say which of these it was.
+// grantRefused is the error for an invalid code or refresh token. The platform does not
+// distinguish the causes.
 const grantRefused = "The provided authorization grant is invalid, expired, revoked, does not match the redirection URI used in the authorization request, or was issued to another client."
 
-// createToken is POST /oauth/token. The JSON body is from the API; status and
-// shape of its errors are an assumption.
+// createToken implements POST /oauth/token. The JSON body is from the API. Status and shape of
+// its errors are an assumption.
 func createToken(c *call, _ *store.World) (reply, error) {
 	grantType := c.form.text("grant_type").is
 	code, refresh := c.form.text("code").is, c.form.text("refresh_token").is
@@ -66,9 +66,9 @@ func createToken(c *call, _ *store.World) (reply, error) {
 	return ok(c.api.viewToken(token, next)), nil
 }
 
-// revokeToken is POST /oauth/revoke. That it needs the application's credentials
-// is from the API. An unknown token is no error: an assumption, after RFC 7009;
-// so are revoking by the refresh token, and how far it reaches.
+// revokeToken implements POST /oauth/revoke. The API requires the application's credentials.
+// Three points are assumptions: an unknown token is not an error (RFC 7009), a refresh token
+// can be revoked, and the reach of a revocation.
 func revokeToken(c *call, _ *store.World) (reply, error) {
 	token := c.form.text("token").is
 	if err := c.client("token"); err != nil {
@@ -80,7 +80,7 @@ func revokeToken(c *call, _ *store.World) (reply, error) {
 	return bare(struct{}{}), nil
 }
 
-// client checks the application's credentials and that fields are there.
+// client checks the application's credentials and the required fields.
 func (c *call) client(required ...string) error {
 	id, secret := c.form.text("client_id").is, c.form.text("client_secret").is
 	for _, name := range append([]string{"client_id", "client_secret"}, required...) {

@@ -13,7 +13,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/closestmatch"
 )
 
-// maxPageSize caps page[size]: an assumption; the API does not document it.
+// maxPageSize limits page[size]: an assumption, because the API does not document it.
 const maxPageSize = 100
 
 // params are a request's query parameters.
@@ -30,7 +30,7 @@ func parseParams(raw string) (params, error) {
 	return params(values), nil
 }
 
-// get returns a parameter's last value, as the platform reads it.
+// get returns the last value of a parameter, as the platform does.
 func (p params) get(name string) string {
 	values := p[name]
 	if len(values) == 0 {
@@ -39,8 +39,8 @@ func (p params) get(name string) string {
 	return values[len(values)-1]
 }
 
-// unknown lists the parameters an operation does not know, with the nearest
-// one it does.
+// unknown returns the parameters that the operation does not know, each with the closest known
+// one.
 func (p params) unknown(known []string) []model.Unread {
 	var unknown []model.Unread
 	for name := range p {
@@ -67,8 +67,8 @@ func (p params) page(reads *rules.Set) (pageRequest, error) {
 	return pageRequest{number: number, size: min(size, maxPageSize)}, nil
 }
 
-// count reads a positive number. That anything else is refused, and with 422, is
-// an assumption; so it is of the other parameters with a form of their own.
+// count reads a positive number. Assumption: other values are rejected with 422, and so are
+// malformed values of other parameters.
 func (p params) count(name string, fallback int) (int, error) {
 	text := p.get(name)
 	if text == "" {
@@ -81,8 +81,8 @@ func (p params) count(name string, fallback int) (int, error) {
 	return n, nil
 }
 
-// oneOf reads a parameter that has a fixed set of values; "" when it was not
-// sent.
+// oneOf reads a parameter with a fixed set of values. It returns "" if the parameter is
+// absent.
 func (p params) oneOf(name string, allowed ...string) (string, error) {
 	value := p.get(name)
 	if value == "" || slices.Contains(allowed, value) {
@@ -131,11 +131,11 @@ type pageMeta struct {
 	TotalCount  int  `json:"total_count"`
 }
 
-// pageRequest is which page a list was asked for.
+// pageRequest is the requested page of a list.
 type pageRequest struct{ number, size int }
 
-// cut returns which rows a page holds and what its meta says. That a page beyond
-// the last is empty and has no neighbours is an assumption.
+// cut returns the rows of a page and its meta object. Assumption: a page beyond the last is
+// empty and has no neighbors.
 func (p pageRequest) cut(total int) (from, to int, meta *pageMeta) {
 	pages := (total + p.size - 1) / p.size
 	meta = &pageMeta{CurrentPage: p.number, TotalPages: pages, TotalCount: total}
@@ -152,8 +152,8 @@ func (p pageRequest) cut(total int) (from, to int, meta *pageMeta) {
 	return from, min(from+p.size, total), meta
 }
 
-// sortRows sorts by a key and keeps the order of creation among equals, in
-// either direction.
+// sortRows sorts by a key, and keeps the order of creation among equal keys in both
+// directions.
 func sortRows[T any, K cmp.Ordered](rows []*T, descending bool, key func(*T) K) {
 	slices.SortStableFunc(rows, func(a, b *T) int {
 		if descending {

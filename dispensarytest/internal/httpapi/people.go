@@ -9,7 +9,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// readPerson takes over names and address; a new person needs all three.
+// readPerson reads the names and the email address. A new person needs all three.
 func readPerson(f *form, first, last, email *string, isNew bool) {
 	f.word("first_name", isNew).change(first)
 	f.word("last_name", isNew).change(last)
@@ -26,7 +26,7 @@ func readMetadata(f *form, id *string) {
 	case metadata != nil:
 		metadata.text("id").change(id)
 	case sent && value == nil:
-		*id = "" // null takes the identifier away: an assumption
+		*id = "" // null removes the identifier: an assumption
 	}
 }
 
@@ -40,8 +40,8 @@ func listPatients(c *call, w *store.World) (reply, error) {
 	return listOf(c, table.Where(w.Patients, func(p *model.Patient) bool { return p.ClinicID == c.clinicID() }), view.PatientItem), nil
 }
 
-// searchPatients matches every word of the query with first name, last name or
-// e-mail address, whatever its case.
+// searchPatients returns patients for whom every word of the query occurs in the first name,
+// the last name or the email address. It ignores case.
 func searchPatients(c *call, w *store.World) (reply, error) {
 	words := strings.Fields(strings.ToLower(c.params.get("query")))
 	rows := table.Where(w.Patients, func(p *model.Patient) bool {
@@ -76,7 +76,7 @@ func updatePatient(c *call, w *store.World, old *model.Patient) (reply, error) {
 	return ok(view.Patient(w, &p)), nil
 }
 
-// readPatient takes over the fields that were sent.
+// readPatient reads the fields that were sent.
 func readPatient(f *form, p *model.Patient, isNew bool) {
 	readPerson(f, &p.FirstName, &p.LastName, &p.Email, isNew)
 	f.day("date_of_birth").change(&p.DateOfBirth)
@@ -90,7 +90,7 @@ func readPatient(f *form, p *model.Patient, isNew bool) {
 	readMetadata(f, &p.MetadataID)
 }
 
-// checkPatient is what only the whole platform can tell.
+// checkPatient checks the patient against the rest of the platform.
 func checkPatient(w *store.World, f *form, p *model.Patient) error {
 	if p.Email != "" && w.EmailTaken(p.Email, p.ID) {
 		f.complain("email", "has already been taken")
@@ -131,7 +131,7 @@ func createPractitioner(c *call, w *store.World) (reply, error) {
 
 func updatePractitioner(c *call, w *store.World, old *model.Practitioner) (reply, error) {
 	p := *old
-	// The API lists this argument as required and as the one in the path.
+	// The API lists this argument as required, and as a parameter of the path.
 	c.form.text("practitioner_id")
 	if err := readPractitioner(w, c.form, &p, false); err != nil {
 		return reply{}, err
@@ -170,7 +170,7 @@ func listStaff(c *call, w *store.World) (reply, error) {
 	return listOf(c, table.Where(w.Staff, func(m *store.StaffMember) bool { return m.ClinicID == c.clinicID() }), viewStaff), nil
 }
 
-// createStaff needs names and address: an assumption, the API lists no
+// createStaff requires names and an email address: an assumption, because the API lists no
 // arguments.
 func createStaff(c *call, w *store.World) (reply, error) {
 	m := &store.StaffMember{ClinicID: c.clinicID()}

@@ -1,10 +1,10 @@
-// Package httpapi answers the calls of the API: the pipeline that every request takes,
-// the router, parameters and bodies, the handlers by resource, the token endpoints and the
+// Package httpapi implements the HTTP API of the platform: the pipeline of every request, the
+// router, parameters and bodies, the handlers by resource, the token endpoints and the
 // authorize page. Its collaborators are the fields of [API].
 //
-// A request takes this way: [API.ServeHTTP] finds the operation, meets the faults, checks
-// token, clinic key and scope, reads page, query and body, runs the handler under the
-// store's lock, and writes the answer; the journal has it before its first byte is sent.
+// [API.ServeHTTP] finds the operation of a request and applies faults. It then checks token,
+// clinic key and scope, reads page, query and body, and runs the handler under the store's
+// lock. It records the request in the journal before it sends the first byte of the response.
 package httpapi
 
 import (
@@ -19,14 +19,14 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// Paths below the server's origin. The API's base address and the browser's
-// address differ, so that an integrator who confuses them finds out.
+// Paths below the server's origin. The API's base URL and the browser's URL differ, so that an
+// integrator who confuses them notices it.
 const (
 	BasePath = "/api"
 	AuthPath = "/auth"
 )
 
-// ServeHTTP is the one pipeline of every request.
+// ServeHTTP runs the pipeline of a request.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &call{api: a, request: r, behaviors: a.Behaviors.Get(), now: a.Clock.Now()}
 	c.record = model.Request{
@@ -36,7 +36,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header()["X-Request-Id"] = []string{c.record.ID}
 	c.out = notedAnswer{w, c}
 	w = &c.out
-	defer c.note(0) // where no answer is sent
+	defer c.note(0) // if no response is sent
 	defer c.rescue(w)
 
 	found, err := c.route()
@@ -67,8 +67,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // route checks the transport and finds the operation.
 func (c *call) route() (*endpoint, error) {
 	if c.api.RequireTLS && c.request.TLS == nil {
-		// The API says that a call over HTTP is an error; the status is an
-		// assumption.
+		// The API defines a call over HTTP as an error. The status is an assumption.
 		p := problemOf(http.StatusForbidden, "HTTPS is required")
 		p.insecure = true
 		return nil, p
@@ -76,7 +75,7 @@ func (c *call) route() (*endpoint, error) {
 	path := c.record.Path
 	below, inBase := strings.CutPrefix(path, BasePath)
 	if !inBase {
-		// Only the authorize page is served at the browser's address.
+		// The browser's URL serves only the authorize page.
 		if path != AuthPath+"/oauth/authorize" {
 			return nil, notFound()
 		}
@@ -99,9 +98,9 @@ func (c *call) route() (*endpoint, error) {
 	return found, nil
 }
 
-// answer takes an API request from its token to the handler's answer.
+// answer runs an API request from the check of its token to the reply of its handler.
 func (c *call) answer(with handler) (reply, error) {
-	malformed := c.readQuery() // first: what is unknown shows in the journal of refused requests, too
+	malformed := c.readQuery() // first, so that the journal shows unknown parameters of rejected requests
 	if !c.op.Open {
 		if err := c.authenticate(); err != nil {
 			return reply{}, err
@@ -126,8 +125,8 @@ func (c *call) answer(with handler) (reply, error) {
 	return rep, err
 }
 
-// unreadable is a request that could not be read, in the words of RFC 6749 where that
-// is about tokens.
+// unreadable returns the error of an unreadable request. For the token endpoints it has the
+// format of RFC 6749.
 func (c *call) unreadable(err error) error {
 	var p *problem
 	if c.op.Open && errors.As(err, &p) {
@@ -168,7 +167,7 @@ func (c *call) parse() (err error) {
 	return err
 }
 
-// refuse answers with a problem.
+// refuse sends a problem as the response.
 func (c *call) refuse(w http.ResponseWriter, err error) {
 	var p *problem
 	if !errors.As(err, &p) {
@@ -189,7 +188,7 @@ func (c *call) refuse(w http.ResponseWriter, err error) {
 	c.write(w, reply{bare: true, value: p.body(c.behaviors.ErrorShape, c.record.Status)}, "")
 }
 
-// fromBrowser reports whether a person opened a URL outside the API.
+// fromBrowser reports whether a browser opened a URL outside the API.
 func (c *call) fromBrowser() bool {
 	return !strings.HasPrefix(c.record.Path, BasePath) && strings.Contains(c.request.Header.Get("Accept"), "text/html")
 }
@@ -206,7 +205,8 @@ func (c *call) write(w http.ResponseWriter, rep reply, key string) {
 	writeJSON(w, c.record.Status, rep, key, c.keepAnswer(view.Rewriter(c.behaviors)))
 }
 
-// rescue keeps a mistake of ours from looking like a broken connection.
+// rescue turns a bug of this package into a response, so that it does not look like a broken
+// connection.
 func (c *call) rescue(w http.ResponseWriter) {
 	if cause := recover(); cause != nil {
 		if cause == http.ErrAbortHandler {
@@ -244,8 +244,7 @@ func (c *call) authenticate() error {
 	return nil
 }
 
-// checkClinicKey needs the header only where a reading does, and checks it
-// wherever it is sent.
+// checkClinicKey checks the key if there is one. It requires one only if the behavior does.
 func (c *call) checkClinicKey() error {
 	key := c.request.Header.Get("X-SVC-Clinic-Key")
 	needed := c.behaviors.KeyNeeded == rules.KeyAlways || c.behaviors.KeyNeeded == rules.KeyForClinic && c.op.ID == "clinic.get"

@@ -12,9 +12,8 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/rules"
 )
 
-// A mistake of the platform's own is an answer, not a broken connection; a
-// connection that is meant to break does.
-func TestOwnMistakesAreAnswered(t *testing.T) {
+// A bug of the platform becomes a response. An intended abort still breaks the connection.
+func TestPanicBecomesResponse(t *testing.T) {
 	t.Parallel()
 	recorder := httptest.NewRecorder()
 	set := rules.Defaults()
@@ -31,11 +30,11 @@ func TestOwnMistakesAreAnswered(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	})
 	recorder = httptest.NewRecorder()
-	c.refuse(recorder, errors.New("not a problem of the client's"))
+	c.refuse(recorder, errors.New("not the client's problem"))
 	assert.Equal(t, 500, recorder.Code)
 }
 
-func TestTableIsTheWholeAPI(t *testing.T) {
+func TestTableCoversWholeAPI(t *testing.T) {
 	t.Parallel()
 	endpoints := make(map[string]bool)
 	for _, op := range operations.All() {

@@ -15,8 +15,8 @@ func (c *call) viewPlan(p *model.Plan) view.PlanView[view.DosageView] {
 	return view.Plan(c.api.Origin, c.behaviors.InviteDrafts, p, view.Dosage)
 }
 
-// planOf finds a plan of the clinic. Plans made outside the API need the scope
-// for historical plans.
+// planOf returns a plan of the clinic. Plans from outside the API need the scope for
+// historical plans.
 func (c *call) planOf(w *store.World, id string) (*model.Plan, error) {
 	p, known := w.Plans.Rows[id]
 	if !known || p.ClinicID != c.clinicID() {
@@ -54,8 +54,8 @@ func getPlan(c *call, w *store.World) (reply, error) {
 	return ok(c.viewPlan(p)), nil
 }
 
-// createPlan makes an active plan unless the state says draft. Besides
-// clinic:write it takes patients:read, as the API says of that scope.
+// createPlan creates an active plan unless the state is draft. It requires clinic:write and,
+// as the API documents for that scope, patients:read.
 func createPlan(c *call, w *store.World) (reply, error) {
 	if err := c.require(operations.ScopePatientsRead); err != nil {
 		return reply{}, err
@@ -81,8 +81,7 @@ func createPlan(c *call, w *store.World) (reply, error) {
 	return created(c.viewPlan(p)), nil
 }
 
-// updatePlan leaves the state as it is; a canceled plan is not edited any more.
-// Both are an assumption.
+// updatePlan keeps the state, and rejects changes of a canceled plan. Both are assumptions.
 func updatePlan(c *call, w *store.World) (reply, error) {
 	old, err := c.planOf(w, c.arg)
 	if err != nil {
@@ -102,8 +101,8 @@ func updatePlan(c *call, w *store.World) (reply, error) {
 	return ok(c.viewPlan(&p)), nil
 }
 
-// readPlan takes over the fields that create and update share. That an empty list
-// of recommendations is as bad as none is an assumption.
+// readPlan reads the fields that create and update share. Assumption: an empty list of
+// recommendations is as invalid as a missing one.
 func readPlan(w *store.World, f *form, p *model.Plan) error {
 	f.prose("personal_message").change(&p.PersonalMessage)
 	readMetadata(f, &p.MetadataID)
@@ -118,9 +117,9 @@ func readPlan(w *store.World, f *form, p *model.Plan) error {
 	return f.err()
 }
 
-// readRecommendation needs variant_id and units_to_purchase: an assumption, the
-// API does not say which fields are required. The parts of a dosage are strings;
-// that nothing else is taken for one is an assumption.
+// readRecommendation requires variant_id and units_to_purchase. This is an assumption, because
+// the API does not state the required fields. The parts of a dosage must be strings: an
+// assumption.
 func readRecommendation(w *store.World, f *form) model.Recommendation {
 	before := len(*f.errs)
 	r := model.Recommendation{VariantID: f.word("variant_id", true).is, Refill: f.truth("refill").is}
@@ -158,13 +157,13 @@ func cancelPlan(c *call, w *store.World) (reply, error) {
 	return c.movePlan(w, func(p *model.Plan) error { store.CancelPlan(p, c.now); return nil }, from...)
 }
 
-// movePlan takes a plan from one of some states to the next.
+// movePlan moves a plan from one of the states in from to the next state.
 func (c *call) movePlan(w *store.World, move func(*model.Plan) error, from ...string) (reply, error) {
 	old, err := c.planOf(w, c.arg)
 	if err != nil {
 		return reply{}, err
 	}
-	if err := c.form.err(); err != nil { // there is no field to know
+	if err := c.form.err(); err != nil { // the operation has no fields
 		return reply{}, err
 	}
 	if !slices.Contains(from, old.State) {
@@ -178,20 +177,19 @@ func (c *call) movePlan(w *store.World, move func(*model.Plan) error, from ...st
 	return ok(c.viewPlan(&p)), nil
 }
 
-// checkoutPlan fills the patient's cart from the plan. That the plan has to be
-// active is an assumption.
+// checkoutPlan fills the patient's cart from the plan. Assumption: the plan must be active.
 func checkoutPlan(c *call, w *store.World) (reply, error) {
 	p, err := c.planOf(w, c.arg)
 	if err != nil {
 		return reply{}, err
 	}
-	if err := c.form.err(); err != nil { // there is no field to know
+	if err := c.form.err(); err != nil { // the operation has no fields
 		return reply{}, err
 	}
 	if p.State != model.PlanStateActive && !(p.State == model.PlanStateDraft && c.behaviors.CheckoutDrafts) {
 		return reply{}, wrongState("Treatment plan is not active")
 	}
-	if why := store.PlanLacks(p); why != "" { // there is no cart, or nothing to put into it
+	if why := store.PlanLacks(p); why != "" { // without a patient there is no cart, and without recommendations the cart is empty
 		return reply{}, wrongState("Treatment plan " + why)
 	}
 	table.Put(&w.Carts, p.PatientID, &store.Cart{PatientID: p.PatientID, PlanID: p.ID, Lines: store.LinesOf(p.Recommendations)})

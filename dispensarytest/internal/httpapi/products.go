@@ -14,8 +14,8 @@ func listProducts(c *call, w *store.World) (reply, error) {
 	return listOf(c, w.Listed(), view.ProductItems(w, c.behaviors)), nil
 }
 
-// getProduct shows the custom dosage of the practitioner who is named, or of the one
-// whose token it is. The token of a clinic has none.
+// getProduct includes the custom dosage of the practitioner in the request, by default the
+// practitioner of the token. The token of a clinic has none.
 func getProduct(c *call, w *store.World) (reply, error) {
 	p, known := w.Products.Rows[c.arg]
 	if !known || p.Removed {
@@ -34,8 +34,8 @@ func getProduct(c *call, w *store.World) (reply, error) {
 	return ok(view.Product(w, p, custom, c.behaviors)), nil
 }
 
-// searchProducts matches the query with names, brands and SKUs. Each array
-// filter keeps products that have all of its values: an assumption.
+// searchProducts matches the query with names, brands and SKUs. Each array filter keeps
+// products that have all of its values: an assumption.
 func searchProducts(c *call, w *store.World) (reply, error) {
 	brand, words := c.params.get("brand_id"), strings.Fields(strings.ToLower(c.params.get("query")))
 	rows := table.Where(w.Products, func(p *model.Product) bool {

@@ -39,7 +39,7 @@ type protocolRecView struct {
 	Quantity     int     `json:"quantity_recommended"`
 }
 
-// viewBoth is what protocols and templates have in common.
+// viewBoth returns the fields that protocols and templates share.
 func viewBoth(p *model.Protocol) protocolView {
 	answer := protocolView{
 		ID: p.ID, Name: p.Name, State: p.State, PersonalMessage: view.NullText(p.PersonalMessage),
@@ -66,8 +66,8 @@ func viewTemplate(p *model.Protocol) protocolView {
 	return answer
 }
 
-// listProtocols has the API's filters and ownership_type, whose values and
-// default ("owned") are an assumption.
+// listProtocols supports the API's filters and ownership_type. The values and the default
+// ("owned") of ownership_type are an assumption.
 func listProtocols(c *call, w *store.World, practitioner *model.Practitioner) (reply, error) {
 	state, err := c.params.oneOf("current_state", model.PlanStateActive, model.PlanStateDraft, model.PlanStateCanceled)
 	if err != nil {

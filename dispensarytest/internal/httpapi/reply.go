@@ -10,18 +10,18 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
 )
 
-// problem is an answer that refuses a request. Which of the shapes the body has
-// follows from the status. The API documents neither; both are an assumption
-// from what integrators of services of this kind meet.
+// problem is a response that rejects a request. The shape of its body depends on the status.
+// The API documents neither. Both are assumptions from the observations of integrators of
+// similar services.
 type problem struct {
 	status   int
 	messages []string
 	code     string // the OAuth error code, on the token endpoint
 	header   [2]string
-	html     bool // a proxy's page in place of the platform's JSON
+	html     bool // a proxy's page, not the platform's JSON
 
-	// What a behavior can give another status to; see package behavior.
-	injected   bool // by a fault: as it was asked for
+	// Problems whose status depends on a behavior. See package behavior.
+	injected   bool // by a fault, with the status of the fault
 	wrongState bool
 	noScope    bool
 	insecure   bool
@@ -29,7 +29,7 @@ type problem struct {
 
 func (p *problem) Error() string { return strings.Join(p.messages, "; ") }
 
-// body is the error's body, in one of the shapes, with the status that is sent.
+// body returns the body of the error in one of the shapes. status is the sent status.
 func (p *problem) body(shape rules.ErrorShape, status int) any {
 	if p.code != "" {
 		return struct {
@@ -63,7 +63,7 @@ func (p *problem) body(shape rules.ErrorShape, status int) any {
 	}
 }
 
-// coded is a list of errors that each have a code.
+// coded returns a list of errors with codes.
 func (p *problem) coded(status int) any {
 	type entry struct {
 		Code    string `json:"code"`
@@ -83,41 +83,41 @@ func problemOf(status int, messages ...string) *problem {
 	return &problem{status: status, messages: messages}
 }
 
-// invalid refuses a body or a parameter: 422.
+// invalid rejects a body or a parameter with 422.
 func invalid(messages ...string) *problem {
 	return problemOf(http.StatusUnprocessableEntity, messages...)
 }
 
-// wrongState refuses what the object's state does not allow: 422.
+// wrongState rejects an action that the state of the object does not allow, with 422.
 func wrongState(message string) *problem {
 	p := invalid(message)
 	p.wrongState = true
 	return p
 }
 
-// notFound refuses an unknown id or path: 404.
+// notFound rejects an unknown id or path with 404.
 func notFound() *problem { return problemOf(http.StatusNotFound, "Not Found") }
 
 func badRequest(message string) *problem { return problemOf(http.StatusBadRequest, message) }
 
-// challenge is the header that says what a bearer token lacks. RFC 6750 3.
+// challenge begins the header that describes the problem of a bearer token. RFC 6750 3.
 const challenge = `Bearer realm="dispensary"`
 
-// noToken refuses a request without a token: 401. Such a challenge names no error.
+// noToken rejects a request without a token with 401. Its challenge contains no error.
 func noToken() *problem {
 	p := problemOf(http.StatusUnauthorized, "The access token is missing")
 	p.header = [2]string{"Www-Authenticate", challenge}
 	return p
 }
 
-// unauthorized refuses a token: 401.
+// unauthorized rejects a token with 401.
 func unauthorized(message string) *problem {
 	p := problemOf(http.StatusUnauthorized, message)
 	p.header = [2]string{"Www-Authenticate", challenge + `, error="invalid_token"`}
 	return p
 }
 
-// missingScope refuses a token that lacks a scope: 403.
+// missingScope rejects a token that lacks a scope with 403.
 func missingScope(scope string) *problem {
 	p := problemOf(http.StatusForbidden, "Access to this resource requires the scope "+scope)
 	p.noScope = true
@@ -125,12 +125,12 @@ func missingScope(scope string) *problem {
 	return p
 }
 
-// oauthProblem refuses a call to the token endpoint.
+// oauthProblem rejects a call of the token endpoint.
 func oauthProblem(status int, code, description string) *problem {
 	return &problem{status: status, code: code, messages: []string{description}}
 }
 
-// sentStatus is the status under some behaviors.
+// sentStatus returns the status under the chosen behaviors.
 func (p *problem) sentStatus(r *rules.Set) int {
 	switch {
 	case p.code != "", p.injected:
@@ -147,25 +147,25 @@ func (p *problem) sentStatus(r *rules.Set) int {
 	return p.status
 }
 
-// reply is a handler's answer.
+// reply is the result of a handler.
 type reply struct {
-	status int // 0 is 200
+	status int // 0 means 200
 	bare   bool
 	value  any
 	meta   *pageMeta
 }
 
-// ok answers with a value under the operation's key.
+// ok returns a value under the operation's key.
 func ok(value any) reply { return reply{value: value} }
 
-// created is ok with 201. API success codes are an assumption.
+// created returns a value with 201. The success codes of the API are an assumption.
 func created(value any) reply { return reply{status: http.StatusCreated, value: value} }
 
-// bare answers with a value that is not wrapped.
+// bare returns a value without a key.
 func bare(value any) reply { return reply{bare: true, value: value} }
 
-// writeJSON writes an answer, wrapped under a key unless it is bare, and then
-// rewritten where a reading or a mode asks for it.
+// writeJSON writes a response. It wraps the value under a key unless the reply is bare, and
+// then applies rewrite if it is not nil.
 func writeJSON(w http.ResponseWriter, status int, rep reply, key string, rewrite func([]byte) []byte) {
 	body := []byte(view.Encode(rep.value))
 	if !rep.bare && key != "" {
@@ -181,10 +181,10 @@ func writeJSON(w http.ResponseWriter, status int, rep reply, key string, rewrite
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // a client that went away is no failure of ours
+	_, _ = w.Write(body) // a client that has left is not an error of the platform
 }
 
-// WriteProblem answers with a problem before there is a call.
+// WriteProblem responds with a problem outside the pipeline.
 func WriteProblem(w http.ResponseWriter, status int, message string) {
 	writeJSON(w, status, bare(problemOf(status, message).body(rules.ShapeByStatus, status)), "", nil)
 }

@@ -10,22 +10,22 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 )
 
-// endpoint is an operation with what answers it: a handler or a page.
+// endpoint is an operation with its handler or page.
 type endpoint struct {
 	operations.Operation
 	handle handler
 	page   pageHandler
 }
 
-// route is a path of the API with its operations, by method. It has one parameter at most.
+// route is a path of the API with its operations by method. It has at most one parameter.
 type route struct {
 	segments []string // a parameter in braces
 	params   int
 	ops      map[string]*endpoint
 }
 
-// routes returns the table by route, with routes without parameters first. It is made once
-// in a process.
+// routes returns the table by route, with routes without parameters first. It is built once
+// per process.
 var routes = sync.OnceValue(func() (all []*route) {
 	answered, pages, known := handlers(), authorizePages(), make(map[string]*route)
 	for _, op := range operations.All() {
@@ -43,8 +43,8 @@ var routes = sync.OnceValue(func() (all []*route) {
 	return all
 })
 
-// findRoute returns the route of an escaped path below the base address, or nil, and
-// stores the value of its parameter.
+// findRoute returns the route of an escaped path below the base URL, or nil. It stores the
+// value of the parameter in arg.
 func findRoute(path string, arg *string) *route {
 	segments := strings.Split(path, "/")
 	for _, r := range routes() {
@@ -75,7 +75,7 @@ func (r *route) matches(path []string, arg *string) bool {
 	return true
 }
 
-// handlers returns what answers each operation, by its id.
+// handlers returns the handler of each operation by its id.
 func handlers() map[string]handler {
 	return map[string]handler{
 		"oauth.token":                        createToken,
@@ -142,7 +142,7 @@ func handlers() map[string]handler {
 	}
 }
 
-// authorizePages are the handlers of the authorize page, by method.
+// authorizePages returns the handlers of the authorize page by method.
 func authorizePages() map[string]pageHandler {
 	return map[string]pageHandler{
 		"GET":  authorizePage,
