@@ -223,7 +223,7 @@ func TestAnOrderIsPlacedInTheOffice(t *testing.T) {
 	b := start(t)
 	plan := b.activePlan(t, 2)
 	before := len(b.fake.Events())
-	b.visit(b.fake.origin+"/checkouts/"+plan.ID).sees(404, "Nothing is in the cart")
+	b.visit(b.fake.origin+"/checkouts/"+plan.ID).sees(404, "The cart is empty")
 	address := b.send("POST", "/clinic/treatment_plans/"+plan.ID+"/in_office_checkout", map[string]any{}).ok(201, "in_office_checkout", "url").(string)
 	p := b.visit(address).sees(200, "In-office checkout", "For Priya Raman", "Discount", "4.99", "1 capsule")
 	done := p.press("place", nil).sees(200, "was placed")
@@ -234,7 +234,7 @@ func TestAnOrderIsPlacedInTheOffice(t *testing.T) {
 	assert.Equal(t, []string{plan.ID}, order.PlanIDs)
 	assert.Equal(t, store.LinesOf(plan.Recommendations), order.Lines)
 	assert.Equal(t, []string{model.EventOrderPlaced}, b.kinds(before))
-	p.press("place", nil).sees(404, "placed already")
+	p.press("place", nil).sees(404, "already placed")
 }
 
 func TestQuantitiesAreChangedAtTheCheckout(t *testing.T) {

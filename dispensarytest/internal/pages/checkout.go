@@ -10,14 +10,14 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// checkoutPage is what a patient is about to buy.
+// checkoutPage contains the data of a checkout.
 type checkoutPage struct {
 	Heading      string
 	Patient      string
 	Practitioner string
 	Text         string
 	Lines        []checkoutLine
-	Order        model.Order // as it would be placed, or as it was
+	Order        model.Order // as it would be placed, or as it was placed
 	Saved        model.Cents
 	Shipping     model.Cents
 	Placed       bool
@@ -30,7 +30,7 @@ type checkoutLine struct {
 	Dosage   model.Dosage
 }
 
-// checkout is the in-office checkout of a plan: the patient's cart.
+// checkout shows the in-office checkout of a plan: the patient's cart.
 func (v *visitor) checkout() {
 	plan, known := v.People.Plans.Get(v.id)
 	if !known {
@@ -44,7 +44,7 @@ func (v *visitor) checkout() {
 		}
 	})
 	if len(filled) == 0 && !v.shown(plan, "In-office checkout") {
-		_ = v.problem(http.StatusNotFound, "Nothing is in the cart: the order was placed already, or another checkout was started since.")
+		_ = v.problem(http.StatusNotFound, "The cart is empty: the order was already placed, or a later checkout has replaced it.")
 		return
 	}
 	if len(filled) > 0 {
@@ -52,7 +52,7 @@ func (v *visitor) checkout() {
 	}
 }
 
-// invitation is where a patient sees a plan, and orders what it recommends.
+// invitation shows a plan to its patient and takes the order.
 func (v *visitor) invitation() {
 	plan, known := v.People.Plans.Get(v.id)
 	switch {
@@ -66,8 +66,7 @@ func (v *visitor) invitation() {
 	}
 }
 
-// shown shows the order that was placed, where the address names one of this
-// plan's.
+// shown shows the placed order if the URL refers to an order of this plan.
 func (v *visitor) shown(plan model.Plan, heading string) bool {
 	order, known := v.People.Orders.Get(v.r.URL.Query().Get("order"))
 	if v.posted() || !known || !slices.Contains(order.PlanIDs, plan.ID) {
@@ -99,8 +98,8 @@ func (v *visitor) buy(plan model.Plan, heading string, offered []model.Line) {
 	v.showCheckout(http.StatusOK, &Frame{}, plan, page)
 }
 
-// readLines takes the quantities from the form; nothing else of a line can be
-// changed there. A quantity of 0 leaves the line out.
+// readLines reads the quantities from the form. Other parts of a line cannot change. A
+// quantity of 0 omits the line.
 func (v *visitor) readLines(offered []model.Line) (lines []model.Line, err error) {
 	for i, line := range offered {
 		quantity, notNumber := strconv.Atoi(v.indexed("quantity", i))
@@ -114,7 +113,7 @@ func (v *visitor) readLines(offered []model.Line) (lines []model.Line, err error
 	return lines, err
 }
 
-// place orders, and shows the order at an address of its own.
+// place places the order and redirects to its URL.
 func (v *visitor) place(plan model.Plan, lines, offered []model.Line) error {
 	wanted := slices.DeleteFunc(slices.Clone(lines), func(l model.Line) bool { return l.Quantity == 0 })
 	if len(wanted) == 0 {
@@ -122,7 +121,7 @@ func (v *visitor) place(plan model.Plan, lines, offered []model.Line) error {
 	}
 	in := model.OrderCreate{PlanIDs: []string{plan.ID}, Lines: wanted}
 	if slices.Equal(v.People.Patients.Cart(plan.PatientID), wanted) && slices.Equal(wanted, offered) {
-		in = model.OrderCreate{} // the cart as it is: good even if the plan was canceled since
+		in = model.OrderCreate{} // unchanged cart: valid even if the plan was canceled since
 	}
 	order, _, err := v.People.Orders.Place(plan.PatientID, in)
 	if err == nil {
@@ -159,11 +158,11 @@ func (v *visitor) showCheckout(status int, f *Frame, plan model.Plan, page check
 	v.show(status, "checkout", f, page)
 }
 
-// price adds up what would be ordered; what is left out costs nothing.
+// price computes the totals of the order. Lines with a quantity of 0 are omitted.
 func (page *checkoutPage) price(w *store.World, p *model.Patient) {
 	would := model.Order{Lines: slices.DeleteFunc(slices.Clone(page.Order.Lines), func(l model.Line) bool { return l.Quantity == 0 })}
 	if w.Price(&would, w.TotalDiscount(p)) != nil {
-		return // nothing is left: the page says so when the order is placed
+		return // no line remains: placing the order reports it
 	}
 	page.Order.MSRPTotal, page.Order.ItemTotal, page.Order.PaymentTotal = would.MSRPTotal, would.ItemTotal, would.PaymentTotal
 }

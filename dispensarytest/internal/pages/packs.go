@@ -10,7 +10,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// variantView is a pack of a product as the pages show it.
+// variantView is a pack of a product on a page.
 type variantView struct {
 	VariantID string
 	Product   string
@@ -19,7 +19,7 @@ type variantView struct {
 	Status    string
 }
 
-// packOf describes a variant. One that left the catalog keeps its place.
+// packOf describes a variant. Variants that left the catalog keep their place.
 func packOf(w *store.World, variantID string) variantView {
 	v, known := w.Variants.Rows[variantID]
 	if !known {
@@ -32,7 +32,7 @@ func packOf(w *store.World, variantID string) variantView {
 	return view
 }
 
-// packText is the size of a pack, as far as the platform knows it.
+// packText returns the size of a pack, with fallbacks for null fields.
 func packText(v *model.Variant) string {
 	switch {
 	case v.Units == 0:
@@ -43,10 +43,10 @@ func packText(v *model.Variant) string {
 	return fmt.Sprintf("%d %s", v.Units, v.UnitOfMeasure)
 }
 
-// maxFound is how many packs a search shows.
+// maxFound is the maximum number of packs in a search result.
 const maxFound = 12
 
-// findPacks looks for every word in the names of products.
+// findPacks returns the packs of products whose names contain every word.
 func findPacks(w *store.World, query string) (found []variantView) {
 	words := strings.Fields(strings.ToLower(query))
 	if len(words) == 0 {
@@ -65,8 +65,8 @@ func findPacks(w *store.World, query string) (found []variantView) {
 	return found
 }
 
-// fullName is how pages call a person; a patient whom a dynamic link made may have
-// an e-mail address alone.
+// fullName returns the name of a person for pages. A patient that a dynamic link created may
+// have only an email address.
 func fullName(first, last, email string) string {
 	return cmp.Or(strings.TrimSpace(first+" "+last), email)
 }

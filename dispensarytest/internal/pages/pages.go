@@ -1,5 +1,6 @@
-// Package pages are the pages for people, and the templates of all of them: the plan
-// editor behind a dynamic link, the in-office checkout, and the invitation of a patient.
+// Package pages implements the web pages for people and contains all page templates. The pages
+// are the plan editor behind a dynamic link, the in-office checkout, and the invitation of a
+// patient.
 package pages
 
 import (
@@ -23,11 +24,9 @@ import (
 	"github.com/dispensary-go/dispensary/internal/webpage"
 )
 
-// The pages that people use: the authorize page, and those behind the links the API
-// gives out, which are the plan editor of a dynamic link, the in-office checkout, and
-// the invitation of a patient. What is done behind a link is an action of people,
-// and makes its events. Those pages work without signing in: with the link one acts as
-// its plan's practitioner or patient, which is an assumption.
+// The authorize page also uses these templates. A visitor acts through an action of package
+// people, which emits its events. The pages need no sign-in: with a link, the visitor acts as
+// the practitioner or patient of its plan. That is an assumption.
 
 //go:embed *.html
 var pageFiles embed.FS
@@ -36,7 +35,7 @@ var pageTemplates = sync.OnceValue(func() *template.Template {
 	return template.Must(template.ParseFS(pageFiles, "*.html"))
 })
 
-// Pages are the plan editor, the invitation and the checkout.
+// Pages serves the plan editor, the invitation and the checkout.
 type Pages struct {
 	Store       *store.Store
 	People      *people.People
@@ -46,17 +45,17 @@ type Pages struct {
 	RequireTLS  bool
 }
 
-// visitor is one request to one of the pages.
+// visitor is one request for a page.
 type visitor struct {
 	*Pages
 	w  http.ResponseWriter
 	r  *http.Request
-	id string // of the plan; "" where there is none yet
+	id string // of the plan; "" if there is none yet
 
-	clinicID string // whose people the plan editor shows
+	clinicID string // clinic of the people in the plan editor
 }
 
-// pageFor finds the page at a path.
+// pageFor returns the page at a path.
 func pageFor(path string) (show func(*visitor), id string) {
 	parts := strings.Split(strings.TrimPrefix(path, "/"), "/")
 	switch {
@@ -72,13 +71,12 @@ func pageFor(path string) (show func(*visitor), id string) {
 	return nil, ""
 }
 
-// Serve answers a browser on one of the pages, and tells whether there was
-// one. A page is no call of the API: it needs no token and leaves no trace in the
-// journal.
+// Serve responds to a browser on one of the pages and reports whether there is a page. A page
+// is not a call of the API. It needs no token and does not appear in the journal.
 func (p *Pages) Serve(w http.ResponseWriter, r *http.Request) bool {
-	if r.URL.Path == "/favicon.ico" { // browsers ask for it by themselves
+	if r.URL.Path == "/favicon.ico" { // browsers request it on their own
 		w.Header().Set("Content-Type", "image/svg+xml")
-		_, _ = io.WriteString(w, string(webpage.Icon)) // fails only when the browser went away
+		_, _ = io.WriteString(w, string(webpage.Icon)) // fails only if the browser has left
 		return true
 	}
 	show, id := pageFor(r.URL.Path)
@@ -94,7 +92,7 @@ func (p *Pages) Serve(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// errAnswered says that the visitor has an answer already.
+// errAnswered means that the response was already sent.
 var errAnswered = errors.New("answered")
 
 // read checks the request and reads its form.
@@ -106,7 +104,7 @@ func (v *visitor) read() error {
 		return nil
 	case v.r.Method != http.MethodPost:
 		v.w.Header().Set("Allow", "GET, HEAD, POST")
-		return v.problem(http.StatusMethodNotAllowed, "This page can be opened, and its form can be sent.")
+		return v.problem(http.StatusMethodNotAllowed, "This page accepts only GET, HEAD and POST requests.")
 	case http.NewCrossOriginProtection().Check(v.r) != nil:
 		return v.problem(http.StatusForbidden, "This form was sent from another site.")
 	}
@@ -117,34 +115,34 @@ func (v *visitor) read() error {
 	return nil
 }
 
-// posted reports that a form was sent.
+// posted reports whether a form was sent.
 func (v *visitor) posted() bool { return v.r.Method == http.MethodPost }
 
 func (v *visitor) field(name string) string { return strings.TrimSpace(v.r.PostForm.Get(name)) }
 
-// indexed is the field of one line of a form.
+// indexed returns the field of one line of a form.
 func (v *visitor) indexed(name string, line int) string {
 	return v.field(fmt.Sprintf("%s.%d", name, line))
 }
 
-// maxForm bounds the body of a form.
+// maxForm limits the body of a form.
 const maxForm = 1 << 20
 
-// maxLines bounds the lines of a form, and of what a form adds to.
+// maxLines limits the lines of a form and of an edited plan.
 const maxLines = 200
 
-// Frame is what all pages show.
+// Frame contains the data that all pages share.
 type Frame struct {
 	Title   string
-	Message string // why something was refused
-	Notice  string // what was done
-	Leaves  bool   // its form leads to another site, as that of the authorize page
+	Message string // the reason for a rejection
+	Notice  string // a completed action
+	Leaves  bool   // its form leads to another site, as on the authorize page
 	Nonce   string
 
 	Currency string // of the prices
 }
 
-// problem shows why there is nothing else to show.
+// problem shows an error page.
 func (v *visitor) problem(status int, message string) error {
 	v.show(status, "problem", &Frame{Title: http.StatusText(status), Message: message}, nil)
 	return errAnswered
@@ -156,12 +154,12 @@ func (v *visitor) show(status int, name string, f *Frame, view any) {
 	f.Send(v.w, status, name, view)
 }
 
-// Send sends a page that loads nothing and runs nothing.
+// Send sends a page that loads and runs nothing.
 func (f *Frame) Send(w http.ResponseWriter, status int, name string, view any) {
 	f.Nonce = rand.Text()
 	policy, referrer := "form-action 'self'; ", "same-origin"
 	if f.Leaves {
-		// Browsers apply form-action to the redirect that follows a form as well.
+		// Browsers also apply form-action to the redirect after a form.
 		policy, referrer = "", "no-referrer"
 	}
 	header := w.Header()
@@ -176,18 +174,18 @@ func (f *Frame) Send(w http.ResponseWriter, status int, name string, view any) {
 		View any
 		Base template.CSS
 		Icon template.HTML
-	}{f, view, webpage.Base, webpage.Icon}) // fails only when the browser went away
+	}{f, view, webpage.Base, webpage.Icon}) // fails only if the browser has left
 }
 
-// leave sends the browser to an address relative to the page, so that reloading
-// does not send the form again.
+// leave redirects the browser to a URL relative to the page, so that reloading does not send
+// the form again.
 func (v *visitor) leave(to string) {
 	v.w.Header().Set("Location", to)
 	v.w.Header().Set("Cache-Control", "no-store")
 	v.w.WriteHeader(http.StatusSeeOther)
 }
 
-// inWords is an error of an action for people.
+// inWords returns the text of an action's error for people.
 func inWords(err error) string {
 	text := err.Error()
 	if failed := (*store.ActionError)(nil); errors.As(err, &failed) {
@@ -197,7 +195,7 @@ func inWords(err error) string {
 	return string(unicode.ToUpper(first)) + text[size:] + "."
 }
 
-// currency is the code of the money that a region's prices are in.
+// currency returns the currency code of a region's prices.
 func currency(environment api.Environment) string {
 	if environment == api.CanadaSandbox {
 		return "CAD"

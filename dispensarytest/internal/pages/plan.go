@@ -14,16 +14,16 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// planPage is what the editor shows.
+// planPage contains the data of the editor.
 type planPage struct {
 	New           bool
 	State         string
-	Patient       string // "" where one is to be chosen
-	PatientEmail  string // as it was typed
+	Patient       string // "" if a patient must be chosen
+	PatientEmail  string // as typed
 	Patients      []model.Patient
 	Practitioner  string
-	Practitioners []model.Practitioner // to choose from, of a new plan
-	Chosen        string               // the id of the one
+	Practitioners []model.Practitioner // choices for a new plan
+	Chosen        string               // id of the chosen practitioner
 	Text          string
 	Lines         []linePage
 	Query         string
@@ -38,19 +38,19 @@ type linePage struct {
 	Dosage model.Dosage
 }
 
-// maxChoices is how many patients the editor offers; others are found by their
-// address all the same.
+// maxChoices is the number of patients that the editor suggests. Other patients can still be
+// found by email address.
 const maxChoices = 100
 
-// notices are what the pages say after an action, by what stands in the address.
+// notices are the messages after an action, by the value in the URL.
 var notices = map[string]string{
 	"saved":     "The plan was saved.",
 	"sent":      "The plan was sent to the patient.",
 	"cancelled": "The plan was cancelled.",
 }
 
-// newPlan is the editor behind a clinic's link for a new plan; without one it is the
-// first clinic's.
+// newPlan shows the editor behind a clinic's link for a new plan. Without a clinic in the
+// link, it uses the first clinic.
 func (v *visitor) newPlan() {
 	asked, known := v.r.URL.Query().Get("clinic"), false
 	v.Store.Look(func(w *store.World) {
@@ -80,11 +80,11 @@ func (v *visitor) newPlan() {
 	}
 }
 
-// createPlan makes the plan and shows it at its own address.
+// createPlan creates the plan and redirects to its URL.
 func (v *visitor) createPlan(e people.PlanEdit, do string) error {
 	switch {
 	case e.PatientID == "":
-		return store.Refused("CreatePlan", model.ErrValidation, "a plan is for a patient: enter the e-mail address of one")
+		return store.Refused("CreatePlan", model.ErrValidation, "a plan needs a patient: enter the e-mail address of the patient")
 	case len(e.Lines) == 0:
 		return store.Refused("CreatePlan", model.ErrValidation, "the plan must recommend at least one product")
 	}
@@ -102,7 +102,7 @@ func (v *visitor) createPlan(e people.PlanEdit, do string) error {
 	return nil
 }
 
-// editPlan is the editor behind a plan's dynamic link.
+// editPlan shows the editor behind a plan's dynamic link.
 func (v *visitor) editPlan() {
 	plan, known := v.People.Plans.Get(v.id)
 	if !known {
@@ -121,7 +121,7 @@ func (v *visitor) editPlan() {
 		v.showPlan(http.StatusOK, "", plan, edit)
 		return
 	}
-	if err == nil || do == "cancel" { // what was entered does not matter any more
+	if err == nil || do == "cancel" { // a cancellation ignores the entered values
 		err = v.changePlan(do, edit)
 	}
 	if err != nil {
@@ -129,7 +129,7 @@ func (v *visitor) editPlan() {
 	}
 }
 
-// changePlan carries out one of the editor's buttons.
+// changePlan performs the action of a button in the editor.
 func (v *visitor) changePlan(do string, e people.PlanEdit) (err error) {
 	var done string
 	switch do {
@@ -151,7 +151,7 @@ func (v *visitor) changePlan(do string, e people.PlanEdit) (err error) {
 	return err
 }
 
-// showPlan shows the editor with what was entered so far.
+// showPlan shows the editor with the values entered so far.
 func (v *visitor) showPlan(status int, message string, plan model.Plan, e people.PlanEdit) {
 	page := planPage{
 		New: plan.ID == "", State: plan.State, Text: e.Message, Chosen: e.PractitionerID,
@@ -175,7 +175,7 @@ func (v *visitor) showPlan(status int, message string, plan model.Plan, e people
 	v.show(status, "plan", f, page)
 }
 
-// people fills in who the plan is of, and who of the clinic can be chosen.
+// people sets the people of the plan and the choices of the clinic.
 func (page *planPage) people(w *store.World, plan model.Plan, clinicID string) {
 	if p, known := w.Patients.Rows[plan.PatientID]; known {
 		page.Patient = fullName(p.FirstName, p.LastName, p.Email)
@@ -195,7 +195,7 @@ func (page *planPage) people(w *store.World, plan model.Plan, clinicID string) {
 	}
 }
 
-// readEdit reads the editor's form. Lines that were taken out are left out.
+// readEdit reads the editor's form. Removed lines are absent from it.
 func (v *visitor) readEdit() (people.PlanEdit, error) {
 	edit := people.PlanEdit{Message: strings.ReplaceAll(v.field("message"), "\r\n", "\n"), PractitionerID: v.field("practitioner"), Lines: []model.Recommendation{}}
 	var wrong error
@@ -230,8 +230,8 @@ func (v *visitor) readEdit() (people.PlanEdit, error) {
 	return edit, wrong
 }
 
-// arrange carries out what changes the form alone: a pack that is put in or taken
-// out. It tells whether there was such a thing to do.
+// arrange performs changes of the form only, such as adding or removing a pack. It reports
+// whether do is such a change.
 func arrange(e *people.PlanEdit, do string) bool {
 	what, which, _ := strings.Cut(do, ":")
 	switch what {
