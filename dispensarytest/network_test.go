@@ -167,7 +167,7 @@ func TestWebhookAddresses(t *testing.T) {
 	t.Parallel()
 	fake := New(t, WithInMemory())
 	for address, says := range map[string]string{
-		"https://user:hunter2@ehr.example.com/hook": "names a user", "https://token@ehr.example.com/": "names a user",
+		"https://user:hunter2@ehr.example.com/hook": "must not contain a user", "https://token@ehr.example.com/": "must not contain a user",
 		"ftp://127.0.0.1/": "must begin with https://", "file://host/etc/passwd": "must begin with https://",
 		"http://ehr.example.com/": "plain HTTP and not on loopback", "/hook": "is not absolute", "https://ehr.example.com/#hook": "has a fragment",
 	} {
@@ -180,7 +180,7 @@ func TestWebhookAddresses(t *testing.T) {
 	}
 	for _, address := range []string{"https://user:hunter2@ehr.example.com/cb", "https://token@ehr.example.com/cb"} {
 		_, err := Start(WithRedirectURI(address))
-		require.ErrorContains(t, err, "names a user")
+		require.ErrorContains(t, err, "must not contain a user")
 		assert.NotContains(t, err.Error(), "token")
 		assert.NotContains(t, err.Error(), "hunter2")
 	}

@@ -136,7 +136,7 @@ func WithRedirectURI(uri string) Option {
 	return func(s *settings) error {
 		u, err := url.Parse(uri)
 		if err == nil && u.User != nil {
-			return wrong("WithRedirectURI", "names a user at "+u.Host)
+			return wrong("WithRedirectURI", "must not contain a user before "+u.Host)
 		}
 		if err != nil || u.Host == "" || u.Fragment != "" {
 			return wrong("WithRedirectURI", fmt.Sprintf("%q is not an absolute URL without a fragment", uri))

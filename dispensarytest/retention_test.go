@@ -37,7 +37,7 @@ func TestEventsAndDeliveriesEndAfterThirtyDays(t *testing.T) {
 	b.fake.Clock.Advance(time.Hour)
 	assert.Empty(t, b.fake.Events())
 	assert.Empty(t, notSent(b.fake))
-	require.ErrorContains(t, b.fake.Webhooks.WaitDelivered(t.Context(), sent.ID), "no such event")
+	require.ErrorContains(t, b.fake.Webhooks.WaitDelivered(t.Context(), sent.ID), "the event is unknown")
 }
 
 func idsOf(events []model.Event) (ids []string) {

@@ -102,7 +102,7 @@ func TestWhyAnEventIsNotSent(t *testing.T) {
 	_, err := b.fake.Clinics.RevokeKey(b.fake.ClinicKey())
 	require.NoError(t, err)
 	says("no integration of the clinic is active: its clinic key was revoked")
-	require.ErrorContains(t, b.fake.Webhooks.WaitDelivered(t.Context(), "never"), "no such event")
+	require.ErrorContains(t, b.fake.Webhooks.WaitDelivered(t.Context(), "never"), "the event is unknown")
 	assert.Len(t, notSent(b.fake), 6, "five orders, and the activation")
 }
 
@@ -218,7 +218,7 @@ func wholeLife(t *testing.T, b *browser, pass func(time.Duration)) {
 	b.place()
 	pass(0)
 	endpoint, _ = b.fake.Webhooks.Endpoint()
-	assert.Equal(t, "it answered 410", endpoint.Reason)
+	assert.Equal(t, "it responded with 410", endpoint.Reason)
 
 	pass(30*24*time.Hour - 30*time.Hour)
 	b.token = b.fake.Tokens.Issue(model.User{}).AccessToken

@@ -15,20 +15,20 @@ import (
 	"github.com/dispensary-go/dispensary/internal/closestmatch"
 )
 
-// CheckEndpoint reports an address or event types that no endpoint can have.
+// CheckEndpoint rejects an invalid URL or unknown event types.
 func CheckEndpoint(address string, types []string) error {
 	u, err := url.Parse(address)
 	switch {
 	case err != nil:
-		return errors.New("dispensarytest: the webhook endpoint is not a URL") // it may hold a secret
+		return errors.New("dispensarytest: the webhook endpoint is not a URL") // the text may contain a secret
 	case u.User != nil:
-		return fmt.Errorf("dispensarytest: the webhook endpoint at %s names a user; the signature identifies the caller", u.Host)
+		return fmt.Errorf("dispensarytest: the webhook endpoint at %s must not contain a user: the signature identifies the caller", u.Host)
 	case u.Host == "" || u.Scheme == "":
 		return fmt.Errorf("dispensarytest: %q is not absolute", address)
 	case u.Scheme != "https" && u.Scheme != "http":
 		return fmt.Errorf("dispensarytest: %q must begin with https://, or on loopback with http://", address)
 	case u.Fragment != "":
-		return fmt.Errorf("dispensarytest: %q has a fragment, which is not sent", address)
+		return fmt.Errorf("dispensarytest: %q has a fragment", address)
 	case u.Scheme == "http" && !memhttp.IsLoopback(u.Hostname()):
 		return fmt.Errorf("dispensarytest: %q is plain HTTP and not on loopback", address)
 	}
@@ -40,7 +40,7 @@ func CheckEndpoint(address string, types []string) error {
 	return nil
 }
 
-// NewEndpoint returns an endpoint that is subscribed to types, or to all.
+// NewEndpoint returns an endpoint subscribed to types, or to all types if there are none.
 func NewEndpoint(address string, types []string) *model.Endpoint {
 	if len(types) == 0 {
 		types = model.EventTypes()
@@ -65,7 +65,7 @@ func (s *Sender) Register(address string, types ...string) error {
 	return nil
 }
 
-// receiverOrigin is where RegisterHandler hosts a handler.
+// receiverOrigin is the origin of handlers from RegisterHandler.
 const receiverOrigin = "https://receiver.dispensary.test"
 
 // RegisterHandler implements dispensarytest.Webhooks.
@@ -104,7 +104,7 @@ func (s *Sender) Enable() error {
 	return nil
 }
 
-// resume attempts again what stopped with the endpoint and has attempts left. The
+// resume schedules the deliveries that stopped with the endpoint and have attempts left. The
 // caller holds mu.
 func (s *Sender) resume() {
 	stopped := table.Where(s.deliveries, func(d *Entry) bool {

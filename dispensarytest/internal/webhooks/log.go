@@ -12,12 +12,12 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// Entry is one event on its way to one integration. As any row, it is replaced and
-// never changed; see [Sender.change].
+// Entry is the delivery of one event to one integration. Like all rows, it is replaced and
+// never modified. See [Sender.change].
 type Entry struct {
 	model.Delivery
 	Event    model.Event
-	ClinicID string // of the integration: whose log has it
+	ClinicID string // clinic of the integration, for the log
 	held     bool   // until another delivery has overtaken it
 }
 
@@ -27,7 +27,7 @@ func (d *Entry) snapshot() model.Delivery {
 	return copied
 }
 
-// byAttempt is the delivery as each of its attempts left it.
+// byAttempt returns one row for each attempt, with the state of the delivery after it.
 func (d *Entry) byAttempt() (rows []*Entry) {
 	for i, a := range d.Attempts {
 		row := &Entry{Delivery: d.snapshot(), Event: d.Event}
@@ -46,16 +46,16 @@ func (d *Entry) isDue() bool { return !d.NextAttemptAt.IsZero() }
 
 func (d *Entry) Latest() model.Attempt { return d.Attempts[len(d.Attempts)-1] }
 
-// Forget drops what is not kept any more: events and their deliveries.
+// Forget deletes deliveries past retention, and the skip reasons of the given events.
 func (s *Sender) Forget(now time.Time, events []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forget(now, events)
 }
 
-// forget drops deliveries that are not kept any more: with their event after 30 days,
-// and the oldest beyond the limit. What is still due is kept beyond that. Why events
-// were not sent is forgotten with the events. The caller holds mu.
+// forget deletes deliveries 30 days after their event, and the oldest beyond the limit. A due
+// delivery is kept beyond the limit. The reasons for not sending an event are deleted with the
+// event. The caller holds mu.
 func (s *Sender) forget(now time.Time, events []string) {
 	for _, id := range events {
 		table.Remove(&s.skips, id)
@@ -72,7 +72,7 @@ func (s *Sender) forget(now time.Time, events []string) {
 	}
 }
 
-// DeliveryQuery is what a clinic's list of deliveries is asked for.
+// DeliveryQuery selects and sorts a clinic's list of deliveries.
 type DeliveryQuery struct {
 	Clinic, Event, Delivered string
 	Days                     store.Days
@@ -80,7 +80,8 @@ type DeliveryQuery struct {
 	Descending               bool
 }
 
-// List returns the deliveries that a query finds, or one row for each of their attempts.
+// List returns the deliveries of a query. If attempts is set, it returns one row for each
+// attempt.
 func (s *Sender) List(now time.Time, asked DeliveryQuery, attempts bool) (found []*Entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,7 +109,7 @@ func (q DeliveryQuery) keeps(d *Entry) bool {
 		(q.Delivered == "" || q.Delivered == strconv.FormatBool(d.Delivered))
 }
 
-// compare sorts as the list is asked to be sorted.
+// compare implements the sort order of the query.
 func (q DeliveryQuery) compare(a, b *Entry) int {
 	if q.Descending {
 		a, b = b, a

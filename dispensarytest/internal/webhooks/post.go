@@ -17,11 +17,11 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// maxAnswer is how much of an endpoint's answer is read.
+// maxAnswer is the maximum number of bytes that are read from a response.
 const maxAnswer = 64 << 10
 
-// post makes one request to an endpoint; an empty body is a probe. Err says
-// whether it counts as delivered.
+// post makes one request to an endpoint. A nil body is a probe. The attempt counts as
+// delivered if Err is empty.
 func (s *Sender) post(url string, body []byte, how Signature) (a model.Attempt) {
 	a = model.Attempt{At: s.Clock.Now(), Probe: body == nil, RequestBody: body}
 	defer func() {
@@ -64,17 +64,17 @@ func (s *Sender) post(url string, body []byte, how Signature) (a model.Attempt) 
 func readResponse(a *model.Attempt, resp *http.Response) error {
 	a.Status = resp.StatusCode
 	if a.IPAddress == "" {
-		a.IPAddress = memhttp.Address // it took no connection
+		a.IPAddress = memhttp.Address // no connection was used
 	}
 	var header bytes.Buffer
-	_ = resp.Header.Write(&header) // a buffer takes everything
+	_ = resp.Header.Write(&header) // a buffer never fails
 	a.ResponseHeader = header.String()
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	a.ResponseBody = string(answer)
 	return err
 }
 
-// judge tells what is wrong with an answer. API section: "Webhooks" 3.
+// judge returns the problem of a response, or "". API section: "Webhooks" 3.
 func (s *Sender) judge(a model.Attempt) string {
 	if a.Status != http.StatusOK && a.Status != http.StatusCreated {
 		return fmt.Sprintf("status %d is neither 200 nor 201", a.Status)
@@ -91,14 +91,14 @@ func (s *Sender) judge(a model.Attempt) string {
 	return ""
 }
 
-// Signature is how a request to the endpoint is signed.
+// Signature contains the options for signing a request.
 type Signature struct {
 	none  bool
 	shift time.Duration // of the timestamp
-	with  string        // in place of the secret
+	with  string        // used in place of the secret
 }
 
-// Sign writes the signature header for a body, at this moment.
+// Sign returns the signature header for a body at the current time.
 func (s *Sender) Sign(body []byte, how Signature) string {
 	return signature.Header(cmp.Or(how.with, s.App.WebhookSecret), s.Clock.Now().Add(how.shift), body)
 }

@@ -13,14 +13,14 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// Defaults of effects that can do without their field.
+// Defaults of optional fields.
 const (
 	signatureLag = 10 * time.Minute
 	overtaken    = time.Minute
 )
 
-// Accept plans the delivery of an event, or returns the reason why there is none. It forgets
-// the events gone.
+// Accept plans the deliveries of an event, or returns the reason for sending none. It also
+// forgets the deleted events in gone.
 func (s *Sender) Accept(e model.Event, now time.Time, enabled []*store.Integration, refusal string, gone []string) (notSent string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,8 +50,8 @@ func (s *Sender) Accept(e model.Event, now time.Time, enabled []*store.Integrati
 	return ""
 }
 
-// plan schedules the first attempt. The caller holds mu. The attempt does not wait for
-// an event that is later than its clock; see the behavior event-times.
+// plan schedules the first attempt. The caller holds mu. The attempt does not wait if the
+// event is later than the clock. See the behavior event-times.
 func (s *Sender) plan(e model.Event, now time.Time, i *store.Integration) {
 	s.planned++
 	d := &Entry{Event: e, ClinicID: i.ClinicID, Delivery: model.Delivery{
@@ -70,7 +70,7 @@ func (s *Sender) plan(e model.Event, now time.Time, i *store.Integration) {
 	s.put(d)
 }
 
-// schedule has the next attempt made when it is due. The caller holds mu.
+// schedule schedules the next attempt of a delivery. The caller holds mu.
 func (s *Sender) schedule(d *Entry) {
 	s.later(d.ID, d.NextAttemptAt, func(t *clock.Task) {
 		if cap(s.busy) > 1 {
@@ -81,8 +81,7 @@ func (s *Sender) schedule(d *Entry) {
 	})
 }
 
-// later has something done with a delivery at a time, in place of what was to be done
-// with it before. The caller holds mu.
+// later schedules a task of a delivery, in place of its earlier task. The caller holds mu.
 func (s *Sender) later(id string, at time.Time, what func(*clock.Task)) {
 	t := &clock.Task{Owner: s, At: at}
 	t.Run = func() { what(t) }
@@ -90,7 +89,7 @@ func (s *Sender) later(id string, at time.Time, what func(*clock.Task)) {
 	s.Clock.Push(t)
 }
 
-// attempt is one slot of the schedule.
+// attempt makes one scheduled attempt.
 func (s *Sender) attempt(id string, t *clock.Task) {
 	s.busy <- struct{}{}
 	defer func() { <-s.busy }()
@@ -107,7 +106,7 @@ func (s *Sender) attempt(id string, t *clock.Task) {
 	s.release()
 }
 
-// send makes one attempt, after the probe where there is one.
+// send makes one attempt, after a probe if the behavior requires it.
 func (s *Sender) send(target string, d *Entry, f model.Fault) (a model.Attempt) {
 	if s.Behaviors.Get().Probe == rules.ProbeBeforeEach {
 		a = s.post(target, nil, s.probeSignature())
@@ -119,8 +118,8 @@ func (s *Sender) send(target string, d *Entry, f model.Fault) (a model.Attempt) 
 	return a
 }
 
-// target returns where an attempt goes and its delivery, or "" if the delivery was taken
-// out of the schedule since.
+// target returns the URL of an attempt and its delivery. It returns "" if the delivery has
+// left the schedule since.
 func (s *Sender) target(id string, t *clock.Task) (string, *Entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,7 +130,7 @@ func (s *Sender) target(id string, t *clock.Task) (string, *Entry) {
 	return s.endpoint.URL, d
 }
 
-// settle records an attempt and decides what follows from it.
+// settle records an attempt and decides the next step.
 func (s *Sender) settle(id string, a model.Attempt) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -162,7 +161,7 @@ func (s *Sender) settle(id string, a model.Attempt) {
 	}
 }
 
-// envelope is the body of a delivery. API section: "Webhooks" 2.
+// envelope returns the body of a delivery. API section: "Webhooks" 2.
 func (s *Sender) envelope(d *Entry) []byte {
 	reads := s.Behaviors.Get()
 	body := view.EncodeDelivery(&d.Event, d.IntegrationID, reads.PayloadName)
@@ -172,15 +171,16 @@ func (s *Sender) envelope(d *Entry) []byte {
 	return body
 }
 
-// forgedSecret signs what is to be refused.
+// forgedSecret signs forged deliveries.
 const forgedSecret = "not the webhook secret"
 
-// fire asks the faults about a delivery.
+// fire returns the fault that affects a delivery, if any.
 func (s *Sender) fire(d *Entry, effects ...model.Effect) (model.Fault, bool) {
 	return s.Faults.Fire(d.EventType, s.Clock.Now(), effects...)
 }
 
-// signatureOf is how an attempt with this fault is signed; without one, correctly.
+// signatureOf returns the signature options of an attempt with this fault. Without a fault,
+// the signature is correct.
 func (s *Sender) signatureOf(f model.Fault) Signature {
 	lag := f.Delay
 	if lag == 0 {
@@ -197,8 +197,8 @@ func (s *Sender) signatureOf(f model.Fault) Signature {
 	return Signature{}
 }
 
-// repeat sends what was delivered once more, as a platform does that did not
-// understand the answer. What comes of it changes nothing but the log.
+// repeat sends a delivered event again, like a platform that did not understand the response.
+// Its result changes only the log.
 func (s *Sender) repeat(target string, d *Entry) {
 	f, fires := s.fire(d, model.EffectDeliveryRepeated)
 	if !fires {
@@ -212,8 +212,7 @@ func (s *Sender) repeat(target string, d *Entry) {
 	s.announce()
 }
 
-// hold keeps a delivery back, so that another one overtakes it. The caller holds
-// mu.
+// hold delays a delivery, so that another one overtakes it. The caller holds mu.
 func (s *Sender) hold(d *Entry, f model.Fault) {
 	lag := f.Delay
 	if lag == 0 {
@@ -226,7 +225,7 @@ func (s *Sender) hold(d *Entry, f model.Fault) {
 	s.later(id, d.NextAttemptAt, func(*clock.Task) { s.free(id) })
 }
 
-// release frees every delivery that was held back: one has overtaken them.
+// release frees all held deliveries, because another one has overtaken them.
 func (s *Sender) release() {
 	s.mu.Lock()
 	waiting := slices.Clone(s.held)
@@ -236,7 +235,7 @@ func (s *Sender) release() {
 	}
 }
 
-// free has a delivery that was held back made now, unless it was freed already.
+// free schedules a held delivery for now, unless it was freed already.
 func (s *Sender) free(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -248,9 +247,8 @@ func (s *Sender) free(id string) {
 	s.announce()
 }
 
-// halt takes deliveries out of the schedule that wait for an attempt: from now on
-// none is announced or made. For those whose attempt is under way it decides only
-// that no other one follows. The caller holds mu.
+// halt removes due deliveries from the schedule. From then on, none of them is announced or
+// attempted. If an attempt is running, it only prevents another one. The caller holds mu.
 func (s *Sender) halt(which func(*Entry) bool, why func(*Entry)) {
 	dropped := make(map[*clock.Task]bool)
 	for _, d := range table.Where(s.deliveries, (*Entry).isDue) {
@@ -267,14 +265,13 @@ func (s *Sender) halt(which func(*Entry) bool, why func(*Entry)) {
 	s.Clock.Forget(dropped)
 }
 
-// stopAll is halt for what ends with the endpoint. The caller holds mu.
+// stopAll stops all due deliveries with the endpoint. The caller holds mu.
 func (s *Sender) stopAll() {
 	s.halt(func(*Entry) bool { return true }, func(d *Entry) { d.Stopped = true })
 }
 
-// Revoke ends what an integration is still to be sent, but for the news that its key
-// was revoked: that this one has all its attempts is an assumption. API section:
-// "Webhooks" 6.
+// Revoke stops the deliveries of an integration, except the event of the key's revocation.
+// That this event keeps all its attempts is an assumption. API section: "Webhooks" 6.
 func (s *Sender) Revoke(integrationID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -284,8 +281,8 @@ func (s *Sender) Revoke(integrationID string) {
 	}, func(d *Entry) { d.Revoked = true })
 }
 
-// failingLimit is how long attempts may keep failing before the endpoint is
-// disabled. API section: "Webhooks" 8.
+// failingLimit is the maximum period of failing attempts before the endpoint is disabled. API
+// section: "Webhooks" 8.
 const failingLimit = 24 * time.Hour
 
 // blame disables the endpoint on 410 and after 24 hours of failure. The caller
@@ -295,7 +292,7 @@ func (s *Sender) blame(a model.Attempt, now time.Time) {
 	switch {
 	case ep == nil || ep.Disabled:
 	case a.Status == http.StatusGone:
-		ep.Disabled, ep.Reason = true, "it answered 410"
+		ep.Disabled, ep.Reason = true, "it responded with 410"
 		s.stopAll()
 	case ep.FailingSince.IsZero():
 		ep.FailingSince = now

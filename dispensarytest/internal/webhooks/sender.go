@@ -1,5 +1,6 @@
-// Package webhooks delivers events to the integrator's endpoint: the schedule, the
-// requests and their signatures, the delivery log, and what faults do to deliveries.
+// Package webhooks delivers events to the integrator's endpoint. It implements the schedule,
+// the requests and their signatures, the delivery log, and the effects of faults on
+// deliveries.
 package webhooks
 
 import (
@@ -17,7 +18,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// Config is what a sender works with.
+// Config contains the collaborators and options of a sender.
 type Config struct {
 	Store      *store.Store
 	Clock      *clock.Clock
@@ -26,32 +27,32 @@ type Config struct {
 	Changes    *clock.Notifier
 	Network    *memhttp.Network
 	App        model.Application
-	Given      *http.Client // nil for one of the sender's
+	Given      *http.Client // nil for the sender's own client
 	InMemory   bool
-	Parallel   int // attempts at a time; 0 is 1
+	Parallel   int // concurrent attempts; 0 means 1
 	EventLimit int
 }
 
-// Sender delivers events to the one webhook endpoint. Deliveries run on the
-// clock, never on the caller of a platform action, and one after the other: an
-// assumption, the API promises no order.
+// Sender delivers events to the one webhook endpoint. Deliveries run on the clock and never on
+// the goroutine of a platform action. They run one after the other. The order is an
+// assumption, because the API promises none.
 type Sender struct {
 	Config
 	client *http.Client
 	ctx    context.Context
 	stop   context.CancelFunc
-	busy   chan struct{} // held during an attempt; its capacity is how many are made at a time
+	busy   chan struct{} // filled during an attempt; its capacity is the number of concurrent attempts
 
 	mu         sync.Mutex
 	closed     bool
 	endpoint   *model.Endpoint
 	deliveries table.Table[*Entry]
-	due        int // how many deliveries wait for an attempt
-	planned    int // how many there ever were
+	due        int // number of deliveries that wait for an attempt
+	planned    int // number of deliveries ever planned
 	held       []string
-	tasks      map[string]*clock.Task // what the clock holds for a delivery, by its id
+	tasks      map[string]*clock.Task // current task of each delivery, by id
 	skips      table.Table[*Skip]
-	changed    chan struct{} // closed and replaced with every change
+	changed    chan struct{} // closed and replaced on every change
 }
 
 func New(config Config) *Sender {
@@ -61,7 +62,7 @@ func New(config Config) *Sender {
 		client = *config.Given
 	}
 	client.Transport = memhttp.Transport{Network: config.Network, Outside: config.outside(client.Transport)}
-	// A redirect is an answer outside 200 and 201.
+	// A redirect is a response other than 200 and 201.
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	client.Timeout = 0
 	return &Sender{
@@ -70,8 +71,8 @@ func New(config Config) *Sender {
 	}
 }
 
-// outside is how webhooks leave the process: through the transport of a client
-// that was given, else not at all in memory, else through a new pool.
+// outside returns the transport for webhooks that leave the process: the transport of the
+// given client, or else none in memory, or else a new pool.
 func (c Config) outside(given http.RoundTripper) http.RoundTripper {
 	switch {
 	case given != nil:
@@ -84,7 +85,7 @@ func (c Config) outside(given http.RoundTripper) http.RoundTripper {
 	return &http.Transport{MaxIdleConnsPerHost: max(c.Parallel, 4)}
 }
 
-// Close ends the attempt under way and everything that is still due.
+// Close cancels the running attempt and all due deliveries.
 func (s *Sender) Close() {
 	s.mu.Lock()
 	s.closed = true
@@ -93,7 +94,7 @@ func (s *Sender) Close() {
 	s.stop()
 	s.Clock.Drop(s)
 	for range cap(s.busy) {
-		s.busy <- struct{}{} // wait for the attempts to end
+		s.busy <- struct{}{} // wait for the running attempts
 	}
 	for range cap(s.busy) {
 		<-s.busy
@@ -103,15 +104,15 @@ func (s *Sender) Close() {
 	}
 }
 
-// announce wakes everyone who waits. The caller holds mu.
+// announce wakes all waiting callers. The caller holds mu.
 func (s *Sender) announce() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 	s.Changes.Notify()
 }
 
-// change replaces a delivery by what it becomes, and returns that; nil if it is not
-// kept any more. The caller holds mu.
+// change replaces a delivery with a modified copy and returns the copy. It returns nil if the
+// delivery was deleted. The caller holds mu.
 func (s *Sender) change(id string, become func(d *Entry)) *Entry {
 	old, known := s.deliveries.Rows[id]
 	if !known {

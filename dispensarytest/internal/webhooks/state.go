@@ -7,7 +7,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// State is a copy of the sender's data, as a snapshot saves it.
+// State is a copy of the sender's data for a snapshot.
 type State struct {
 	Endpoint   *model.Endpoint
 	Planned    int
@@ -15,7 +15,7 @@ type State struct {
 	Skips      table.Table[*Skip]
 }
 
-// Check reports a damaged part of a decoded state.
+// Check returns an error if a decoded state is damaged.
 func (s State) Check() error {
 	return errors.Join(table.Check(s.Deliveries), table.Check(s.Skips))
 }
@@ -31,8 +31,8 @@ func (s *Sender) State() State {
 	return out
 }
 
-// Restore puts a state in place, and schedules what is still due. Its deliveries are
-// not on the clock any more.
+// Restore replaces the sender's data with a state and schedules its due deliveries. The
+// earlier deliveries must be off the clock.
 func (s *Sender) Restore(from State) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -45,7 +45,7 @@ func (s *Sender) Restore(from State) {
 	waiting := table.Where(s.deliveries, (*Entry).isDue)
 	s.due = len(waiting)
 	for _, d := range waiting {
-		// No other delivery is going to overtake it any more.
+		// No other delivery will overtake it.
 		s.schedule(s.change(d.ID, func(d *Entry) { d.held = false }))
 	}
 	s.announce()

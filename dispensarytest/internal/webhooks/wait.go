@@ -29,15 +29,14 @@ func (s *Sender) WaitDelivered(ctx context.Context, eventID string) error {
 	}
 }
 
-// state says where an event stands; "" and final is delivered. The caller holds
-// mu.
+// state describes the state of an event. "" with final means delivered. The caller holds mu.
 func (s *Sender) state(eventID string) (text string, final bool) {
 	if skip, skipped := s.skips.Rows[eventID]; skipped {
 		return skip.Reason, true
 	}
 	deliveries := table.Where(s.deliveries, func(d *Entry) bool { return d.EventID == eventID })
 	if len(deliveries) == 0 {
-		return "there is no such event", true
+		return "the event is unknown", true
 	}
 	final = true
 	var parts []string
@@ -46,7 +45,7 @@ func (s *Sender) state(eventID string) (text string, final bool) {
 		case d.Delivered:
 			continue
 		case d.Lost:
-			parts = append(parts, "it was lost on the way, see DeliveryLost")
+			parts = append(parts, "the fault DeliveryLost prevented the delivery")
 		case s.closed:
 			parts = append(parts, d.String()+"; the platform was closed")
 		case d.NextAttemptAt.IsZero():

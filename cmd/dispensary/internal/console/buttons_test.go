@@ -78,7 +78,7 @@ func TestADisabledEndpointIsEnabled(t *testing.T) {
 	})))
 	d.press("world", "Order")
 	d.fake.Clock.Advance(0)
-	d.sees("deliveries", "The endpoint is disabled: it answered 410.")
+	d.sees("deliveries", "The endpoint is disabled: it responded with 410.")
 	assert.NotContains(t, d.press("deliveries", "Enable the endpoint"), "is disabled")
 	endpoint, _ := d.fake.Webhooks.Endpoint()
 	assert.False(t, endpoint.Disabled)
