@@ -323,7 +323,7 @@ func TestSetCookieRejectsUnsentCookies(t *testing.T) {
 		cookie  http.Cookie
 		says    string
 	}{
-		"relative address": {"/connect", http.Cookie{Name: "session", Value: "x"}, "no absolute URL"},
+		"relative address": {"/connect", http.Cookie{Name: "session", Value: "x"}, "not an absolute URL"},
 		"no name":          {ehr, http.Cookie{Value: "x"}, "invalid Cookie.Name"},
 		"secure over HTTP": {"http://ehr.example.com", http.Cookie{Name: "session", Value: "x", Secure: true}, "Secure"},
 	} {
@@ -339,7 +339,7 @@ func TestBrowserErrorSaysWhereAuthorizationFailed(t *testing.T) {
 	browser := app.fake.Browser(model.User{})
 	for path, says := range map[string]string{
 		"/connect": "status 404", // it redirects with an address that is not the registered one
-		"/lost":    "did not come to the authorization page",
+		"/lost":    "did not reach the authorization page",
 		"/loop":    "stopped after 10 redirects",
 	} {
 		_, err := browser.Authorize(t.Context(), ehr+path)

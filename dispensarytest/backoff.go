@@ -32,7 +32,7 @@ func (j *Journal) CheckBackoffHonored(t testing.TB) {
 		}
 	}
 	if len(waits) == 0 {
-		t.Errorf("dispensarytest: expected callers to honor Retry-After; none of %d requests was told to wait%s", len(requests), mute(requests))
+		t.Errorf("dispensarytest: expected callers to honor Retry-After; none of %d responses asked for a wait%s", len(requests), mute(requests))
 		return
 	}
 	markRepeated(waits)
@@ -50,7 +50,7 @@ func (j *Journal) CheckBackoffHonored(t testing.TB) {
 	if j.clock.Frozen() {
 		hint = "\n  (the platform's clock is frozen: only Clock.Advance lets time pass)"
 	}
-	t.Errorf("dispensarytest: expected callers to honor Retry-After; they came back early:\n  %s%s", strings.Join(findings, "\n  "), hint)
+	t.Errorf("dispensarytest: expected callers to honor Retry-After; some requests came too early:\n  %s%s", strings.Join(findings, "\n  "), hint)
 }
 
 // wait is a request whose response asked for a wait.
@@ -88,8 +88,8 @@ func repetitions(r model.Request, requests []model.Request) (later []model.Reque
 	return later
 }
 
-// markRepeated assigns each wait its own repetition. The wait that is over first takes
-// the first request after it, so that as many waits as possible have one.
+// markRepeated assigns each wait its own repetition. The wait that ends first gets the first
+// request after it, so that as many waits as possible have a repetition.
 func markRepeated(waits []wait) {
 	order := make([]*wait, len(waits))
 	for i := range waits {
@@ -110,11 +110,11 @@ func markRepeated(waits []wait) {
 	}
 }
 
-// mute is the nearest miss of a wait: a 429 that named none.
+// mute describes the closest miss of a wait: a 429 without a Retry-After.
 func mute(requests []model.Request) string {
 	at := slices.IndexFunc(requests, func(r model.Request) bool { return r.Status == http.StatusTooManyRequests })
 	if at < 0 {
 		return ""
 	}
-	return fmt.Sprintf("; the nearest is %s, which named no time", requests[at])
+	return fmt.Sprintf("; the closest is %s, without a Retry-After", requests[at])
 }

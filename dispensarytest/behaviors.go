@@ -11,8 +11,8 @@ import (
 	"github.com/dispensary-go/dispensary/internal/textfile"
 )
 
-// WithBehavior chooses variants of the points that the API leaves open. A variant that is
-// not in [behavior.Choices] fails on construction.
+// WithBehavior chooses variants for points that the API leaves open. [New] and [Start] fail if
+// a variant is not in [behavior.Choices].
 func WithBehavior(variants ...behavior.Variant) Option {
 	return func(s *settings) error {
 		for _, v := range variants {
@@ -24,9 +24,9 @@ func WithBehavior(variants ...behavior.Variant) Option {
 	}
 }
 
-// WithBehaviorsFile chooses the variants in the file that "dispensary probe" wrote about a
-// sandbox. Choices that the file does not name keep the variant of an earlier option, or the
-// default. A later [WithBehavior] wins.
+// WithBehaviorsFile chooses the variants in a file that "dispensary probe" wrote about a
+// sandbox. Choices that are absent from the file keep the variant of an earlier option, or the
+// default. A later [WithBehavior] overrides the file.
 func WithBehaviorsFile(name string) Option {
 	return func(s *settings) error {
 		content, err := os.ReadFile(name)
@@ -57,13 +57,13 @@ func (s *Server) SetBehavior(v behavior.Variant) error {
 	return nil
 }
 
-// Behaviors returns the variants in force, one for each of [behavior.Choices], in the same
+// Behaviors returns the chosen variants, one for each of [behavior.Choices], in the same
 // order.
 func (s *Server) Behaviors() []behavior.Variant {
 	return s.rules.Get().Variants()
 }
 
-// putRules puts rules in force.
+// putRules activates rules.
 func (s *Server) putRules(r rules.Set) {
 	s.rules.Set(r)
 	s.tokens.SetRotation(r.Rotation)

@@ -15,9 +15,9 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// Browser is the web browser of one of the platform's users: it keeps cookies,
-// follows redirects, and fills in the platform's forms. With it a test walks an
-// application's whole authorization flow over HTTP, through the real pages.
+// Browser is the web browser of one of the platform's users. It stores cookies, follows
+// redirects, and fills in the platform's forms. So a test can walk through an application's
+// whole authorization flow over HTTP, on the real pages.
 type Browser struct {
 	// Client is the browser's own HTTP client. Use it to sign the user in to the application
 	// under test, or set its Jar to one with cookies of the application.
@@ -26,21 +26,21 @@ type Browser struct {
 	user model.User
 }
 
-// Browser returns a browser of user, who is signed in nowhere yet; the zero User
-// is the first practitioner. A user the platform does not have panics. The
-// password is always the platform's own: a browser cannot get it wrong.
+// Browser returns a browser for user, who is not signed in yet. The zero User is the first
+// practitioner. Browser panics if the platform does not have the user. The browser always
+// enters the user's correct password.
 func (s *Server) Browser(user model.User) *Browser {
 	jar, err := cookiejar.New(nil)
 	if err != nil {
-		panic(err) // cookiejar returns none
+		panic(err) // cookiejar never returns an error
 	}
 	client := *s.HTTPClient()
 	client.Jar = jar
 	return &Browser{user: s.store.User(user), Client: &client}
 }
 
-// SetCookie gives the browser a cookie of the site at address, such as the session in
-// which the application under test has signed its user in:
+// SetCookie stores a cookie for the site at address, such as the session of a user who is
+// signed in to the application under test:
 //
 //	browser := fake.Browser(user)
 //	err := browser.SetCookie(app.URL, &http.Cookie{Name: "session", Value: sessions.New(user)})
@@ -51,7 +51,7 @@ func (s *Server) Browser(user model.User) *Browser {
 func (b *Browser) SetCookie(address string, cookie *http.Cookie) error {
 	site, err := url.Parse(address)
 	if err != nil || site.Host == "" {
-		return fmt.Errorf("dispensarytest: SetCookie: address %q is no absolute URL", address)
+		return fmt.Errorf("dispensarytest: SetCookie: address %q is not an absolute URL", address)
 	}
 	if err := cookie.Valid(); err != nil {
 		return fmt.Errorf("dispensarytest: SetCookie: %w", err)
@@ -65,30 +65,29 @@ func (b *Browser) SetCookie(address string, cookie *http.Cookie) error {
 	return fmt.Errorf("dispensarytest: SetCookie: a browser does not send cookie %q to %s; check Domain, Path, Secure and its expiry", cookie.Name, site.Host)
 }
 
-// Authorize opens an address that leads to the authorization page: the page
-// itself, or an application's own link that redirects to it. It signs in there, unless
-// the browser did before, authorizes, and returns what the application answers to the redirect that
-// follows. The caller closes the answer's body.
+// Authorize opens a URL that leads to the authorization page: the page itself, or an
+// application's link that redirects to it. It signs in there, unless the browser is already
+// signed in, and authorizes. It returns the application's response to the redirect that
+// follows. The caller closes the response body.
 //
-// It fails where the way does not lead to the page, as with an application that
-// sends a client_id or redirect_uri the platform does not know.
+// It fails if the URL does not lead to the page, for example if the application sends an
+// unknown client_id or redirect_uri.
 func (b *Browser) Authorize(ctx context.Context, address string) (*http.Response, error) {
 	return b.decide(ctx, b.Client, address, "authorize")
 }
 
-// Cancel does as [Browser.Authorize] does, but cancels when asked for consent.
+// Cancel is like [Browser.Authorize], but cancels on the consent page.
 func (b *Browser) Cancel(ctx context.Context, address string) (*http.Response, error) {
 	return b.decide(ctx, b.Client, address, "cancel")
 }
 
-// Approve does as [Browser.Authorize] does for an application that does not run:
-// it returns where the platform sends the browser, with code and state, and does
-// not go there.
+// Approve is like [Browser.Authorize], for an application that does not run. It returns the
+// URL of the redirect, with code and state, and does not open it.
 func (s *Server) Approve(authorizeURL string, user model.User) (*url.URL, error) {
 	return s.Browser(user).stop(authorizeURL)
 }
 
-// stop authorizes, and stays at the redirect that follows.
+// stop authorizes and returns the URL of the redirect that follows.
 func (b *Browser) stop(address string) (*url.URL, error) {
 	staying := *b.Client
 	staying.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
@@ -96,15 +95,15 @@ func (b *Browser) stop(address string) (*url.URL, error) {
 	if err != nil {
 		return nil, err
 	}
-	_ = answer.Body.Close() // a redirect has nothing to read
+	_ = answer.Body.Close() // a redirect has no body to read
 	back, err := answer.Location()
 	if err != nil {
-		return nil, fmt.Errorf("dispensarytest: the browser was not sent back: status %d", answer.StatusCode)
+		return nil, fmt.Errorf("dispensarytest: the platform did not redirect the browser: status %d", answer.StatusCode)
 	}
 	return back, nil
 }
 
-// decide signs in, and sends the decision through a client of its own choice.
+// decide signs in if needed, and sends the decision with the client last.
 func (b *Browser) decide(ctx context.Context, last *http.Client, address, decision string) (*http.Response, error) {
 	target, err := url.Parse(address)
 	if err != nil {
@@ -130,7 +129,7 @@ func (b *Browser) decide(ctx context.Context, last *http.Client, address, decisi
 	return page.submit(ctx, last, url.Values{"decision": {decision}})
 }
 
-// openPage is a page of the platform with a form on it.
+// openPage is a page of the platform with a form.
 type openPage struct {
 	address *url.URL
 	flow    string // the hidden field of its form
@@ -138,10 +137,10 @@ type openPage struct {
 	consent bool // a user is signed in
 }
 
-// flowField is the hidden field that every form of the authorization page has.
+// flowField matches the hidden field of every form on the authorization page.
 var flowField = regexp.MustCompile(`name="flow" value="([^"]+)"`)
 
-// readPage reads an answer that has to be a page with a form.
+// readPage parses a response, which must be a page with a form.
 func readPage(response *http.Response, err error) (*openPage, error) {
 	if err != nil {
 		return nil, err
@@ -152,11 +151,11 @@ func readPage(response *http.Response, err error) (*openPage, error) {
 		return nil, fmt.Errorf("dispensarytest: browser: %w", err)
 	}
 	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("dispensarytest: the browser came to a page with status %d", response.StatusCode)
+		return nil, fmt.Errorf("dispensarytest: the browser reached a page with status %d", response.StatusCode)
 	}
 	hidden := flowField.FindSubmatch(body)
 	if hidden == nil {
-		return nil, errors.New("dispensarytest: the browser did not come to the authorization page")
+		return nil, errors.New("dispensarytest: the browser did not reach the authorization page")
 	}
 	text := html.UnescapeString(string(body))
 	return &openPage{
@@ -164,8 +163,7 @@ func readPage(response *http.Response, err error) (*openPage, error) {
 	}, nil
 }
 
-// submit sends the page's form, with its hidden field and what the user filled
-// in.
+// submit sends the page's form, with its hidden field and the given fields.
 func (p *openPage) submit(ctx context.Context, client *http.Client, fields url.Values) (*http.Response, error) {
 	fields.Set("flow", p.flow)
 	return visit(ctx, client, http.MethodPost, p.address, fields)

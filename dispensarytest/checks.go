@@ -12,10 +12,9 @@ import (
 	"github.com/dispensary-go/dispensary/internal/closestmatch"
 )
 
-// CheckNoUnexpected fails the test if any request asked for an operation the
-// API does not have, sent a query parameter the operation does not know (a
-// misspelt page[size] changes only the answer's size), or a body field that the
-// operation does not read. Each finding comes with the closest known name.
+// CheckNoUnexpected fails the test if a request did not match an operation of the API, or
+// contained an unknown query parameter or an unread body field. Such a misspelled page[size]
+// would only change the size of the response. Each finding contains the closest known name.
 func (j *Journal) CheckNoUnexpected(t testing.TB) {
 	t.Helper()
 	var findings []string
@@ -25,15 +24,15 @@ func (j *Journal) CheckNoUnexpected(t testing.TB) {
 		}
 	}
 	if len(findings) > 0 {
-		t.Errorf("dispensarytest: the platform met requests it did not expect:\n  %s", strings.Join(findings, "\n  "))
+		t.Errorf("dispensarytest: the platform received unexpected requests:\n  %s", strings.Join(findings, "\n  "))
 	}
 }
 
 func unexpected(r model.Request) (findings []string) {
 	if r.Operation == "" {
-		what := "the API has no such operation"
+		what := "the API does not have this operation"
 		if len(r.Near) > 0 {
-			what += "; on this path there is " + strings.Join(r.Near, ", ")
+			what += "; this path has " + strings.Join(r.Near, ", ")
 		}
 		findings = append(findings, what)
 	}
@@ -46,8 +45,8 @@ func unexpected(r model.Request) (findings []string) {
 	return findings
 }
 
-// CheckRequested fails the test unless an operation ("patients.create") was
-// answered with success at least once, and returns the latest such request.
+// CheckRequested fails the test unless an operation, such as "patients.create", has succeeded
+// at least once. It returns the latest such request.
 func (j *Journal) CheckRequested(t testing.TB, operation string) model.Request {
 	t.Helper()
 	found := j.Requests(operation)
@@ -74,10 +73,9 @@ func (j *Journal) CheckRequested(t testing.TB, operation string) model.Request {
 	return model.Request{}
 }
 
-// CheckNoNPlusOne fails the test if objects were read one by one that a list had
-// named before: more than atMost different ones, with one operation, by one user,
-// after one list. What was asked for once for each item of a list is usually in the
-// list already, or in another one.
+// CheckNoNPlusOne fails the test if a caller reads listed objects one by one: after one list,
+// more than atMost different objects with one operation and by one user. The list, or another
+// one, usually contains the data of such reads already.
 func (j *Journal) CheckNoNPlusOne(t testing.TB, atMost int) {
 	t.Helper()
 	type group struct {
@@ -125,7 +123,7 @@ func operationByID(id string) *operations.Operation {
 	return nil
 }
 
-// insteadOf names the list that would have answered in one go.
+// insteadOf returns a hint at the list that contains all of the objects.
 func insteadOf(operation string) string {
 	kind, _, _ := strings.Cut(operation, ".")
 	for _, op := range operations.All() {

@@ -93,10 +93,10 @@ func TestCheckBackoffHonored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := start(t, WithInMemory())
 		b.get("/clinic")
-		backoff(t, b).says(t, "none of 1 requests was told to wait")
+		backoff(t, b).says(t, "none of 1 responses asked for a wait")
 		b.fake.Fault(model.Fault{Effect: model.EffectTooManyRequests, Times: 1})
 		b.get("/clinic")
-		backoff(t, b).says(t, "the nearest is #2 clinic.get", "which named no time")
+		backoff(t, b).says(t, "the closest is #2 clinic.get", "without a Retry-After")
 		b.fake.Fault(model.Fault{Effect: model.EffectTooManyRequests, Times: 2, RetryAfter: 2 * time.Second})
 		b.get("/clinic")
 		b.get("/clinic/patients")

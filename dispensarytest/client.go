@@ -12,17 +12,18 @@ import (
 	"github.com/dispensary-go/dispensary/internal/environ"
 )
 
-// Site returns the platform as a client sees it: the sandbox of its region, the base URL of
-// the API with the prefix /api, and the URL of the pages for a browser. Applications send
-// their users to AuthURL + "/oauth/authorize".
+// Site returns the platform for a client: the sandbox of its region, the base URL of the API
+// with the prefix /api, and the URL of the pages for a browser. Applications send their users
+// to AuthURL + "/oauth/authorize".
 func (s *Server) Site() dispensary.Site {
 	return dispensary.Site{Environment: s.set.environment, BaseURL: s.origin + httpapi.BasePath, AuthURL: s.origin + httpapi.AuthPath}
 }
 
-// Variables returns the environment variables with which a program uses the platform, in the
-// form of [os.Environ]: those that [dispensary.NewFromEnv] reads, without a token, and those of package
-// integration for this environment, such as DISPENSARY_US_SANDBOX_CLIENT_ID. The clinic
-// key goes with the calls of all users, so a platform with several clinics has none.
+// Variables returns environment variables for a program that uses the platform, in the form of
+// [os.Environ]. It includes the variables of [dispensary.NewFromEnv], without a token, and the
+// variables of package integration for this environment, such as
+// DISPENSARY_US_SANDBOX_CLIENT_ID. A platform with several clinics has no variable for the
+// clinic key, because the key applies to the calls of all users.
 func (s *Server) Variables() []string {
 	site, app := s.Site(), s.Application()
 	baseURL, authURL := environ.Variables(site.Environment)
@@ -39,9 +40,9 @@ func (s *Server) Variables() []string {
 }
 
 // Client returns a client that calls as user, with a token of [Tokens]. The zero User is the
-// first practitioner, and an unknown user panics. Options follow the client's own, which are
-// the token and the way to the platform. With a wrong option every call fails with the
-// error of [dispensary.New].
+// first practitioner, and Client panics if the user is unknown. options follow the client's
+// own options, which set the token and the transport. If an option is invalid, every call
+// fails with the error of [dispensary.New].
 func (s *Server) Client(user model.User, options ...dispensary.Option) *dispensary.Client {
 	given := []dispensary.Option{
 		dispensary.WithTransport(s.HTTPClient().Transport),
@@ -49,21 +50,21 @@ func (s *Server) Client(user model.User, options ...dispensary.Option) *dispensa
 	}
 	client, err := dispensary.New(s.Site(), slices.Concat(given, options)...)
 	if err != nil {
-		client, _ = dispensary.New(s.Site(), given[0], dispensary.WithTokenSource(unusable{err})) // its options are right
+		client, _ = dispensary.New(s.Site(), given[0], dispensary.WithTokenSource(unusable{err})) // these options are valid
 	}
 	return client
 }
 
-// unusable is the token source of a client that cannot call.
+// unusable is the token source of a client with an invalid option.
 type unusable struct{ err error }
 
 func (u unusable) Token(context.Context) (api.AccessToken, error) {
 	return api.AccessToken{}, u.err
 }
 
-// TokenSource returns a source of the user's token, which it does not refresh: a
-// token that ends, ends. Without scopes the token has the application's. To test
-// refreshing, use package oauth against the platform.
+// TokenSource returns a source of the user's token. It does not refresh the token after its
+// end. Without scopes the token has the application's scopes. To test refreshes, use package
+// oauth against the platform.
 func (s *Server) TokenSource(user model.User, scopes ...string) api.TokenSource {
 	token := s.Tokens.Issue(user, scopes...)
 	return issued{api.AccessToken{

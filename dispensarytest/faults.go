@@ -15,8 +15,8 @@ type FaultHandle struct {
 	handle *faults.Handle
 }
 
-// Fault sets a fault, from the next request or delivery on. A fault that is wrong
-// in itself panics; see [model.Fault.Validate].
+// Fault sets a fault, from the next request or delivery on. It panics if the fault is invalid.
+// See [model.Fault.Validate].
 func (s *Server) Fault(f model.Fault) *FaultHandle {
 	if err := f.Validate(); err != nil {
 		panic(err)
@@ -25,8 +25,8 @@ func (s *Server) Fault(f model.Fault) *FaultHandle {
 	return handleOf(s.faults.Add(f))
 }
 
-// Faults returns the faults that are set, used-up ones included, in the order
-// they were set in.
+// Faults returns the faults that are set, including used-up ones, in the order in which they
+// were set.
 func (s *Server) Faults() []*FaultHandle {
 	var handles []*FaultHandle
 	for _, h := range s.faults.List() {
@@ -46,11 +46,11 @@ func handleOf(h *faults.Handle) *FaultHandle {
 	return &FaultHandle{ID: h.ID(), Fault: h.Fault(), handle: h}
 }
 
-// Fired returns how often the fault has harmed a request or a delivery so far.
+// Fired returns how often the fault has fired on a request or a delivery so far.
 func (h *FaultHandle) Fired() int { return h.handle.Fired() }
 
 // Active reports whether the fault is still set and not used up.
 func (h *FaultHandle) Active() bool { return h.handle.Active() }
 
-// Remove removes the fault. A wait that it has begun continues. Removing twice is fine.
+// Remove removes the fault. A wait that it has begun continues. A second call does nothing.
 func (h *FaultHandle) Remove() { h.handle.Remove() }

@@ -8,7 +8,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// Journal remembers the latest requests; see Tuning.JournalLimit.
+// Journal contains the latest requests. See Tuning.JournalLimit.
 type Journal struct {
 	changes *clock.Notifier
 	clock   *clock.Clock
@@ -16,7 +16,7 @@ type Journal struct {
 
 	mu   sync.Mutex
 	seq  int
-	ring []model.Request // full once it has limit entries; then seq tells the oldest
+	ring []model.Request // full at limit entries; then seq determines the oldest
 }
 
 func (j *Journal) add(r *model.Request) {
@@ -32,8 +32,8 @@ func (j *Journal) add(r *model.Request) {
 	j.ring[(j.seq-1)%j.limit] = *r
 }
 
-// Requests returns the remembered requests of the operations, for example "patients.create",
-// or of all operations without arguments. The oldest is first.
+// Requests returns the recorded requests of the given operations, for example
+// "patients.create", or of all operations without arguments. The oldest is first.
 func (j *Journal) Requests(operations ...string) []model.Request {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -48,7 +48,7 @@ func (j *Journal) Requests(operations ...string) []model.Request {
 	return slices.DeleteFunc(all, func(r model.Request) bool { return !slices.Contains(operations, r.Operation) })
 }
 
-// Reset forgets all requests, so that a test can look at its next step alone.
+// Reset deletes all requests, so that a test can check its next step separately.
 func (j *Journal) Reset() {
 	defer j.changes.Notify()
 	j.mu.Lock()

@@ -67,7 +67,7 @@ func TestCheckNoUnexpectedNamesNearMisses(t *testing.T) {
 	require.Len(t, f.failures, 1)
 	for _, want := range []string{
 		`"page[sise]" (did you mean "page[size]"?)`, `"mobil_number" (did you mean "mobile_number"?)`, `"metadata.idd"`,
-		"on this path there is GET /clinic/patients/{id}, PATCH /clinic/patients/{id}", "GET /api/catalogue → 404",
+		"this path has GET /clinic/patients/{id}, PATCH /clinic/patients/{id}", "GET /api/catalogue → 404",
 	} {
 		assert.Contains(t, f.failures[0], want)
 	}

@@ -10,13 +10,13 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// CheckNoLeak fails the test if a text, such as a log or the dump of a span, holds
-// a value of one of the platform's patients (names, e-mail address, date of birth,
-// phone number, street, metadata id), a token, a code, a clinic key, or one of the
-// application's secrets: as it is, or URL-, base64- or hex-encoded. Ids are no
-// secret. Names count only as whole words, and only those of three letters or more.
+// CheckNoLeak fails the test if a text, such as a log or the dump of a span, contains one of
+// the platform's secrets. It finds values of patients (names, e-mail address, date of birth,
+// phone number, street, metadata id), tokens, codes, clinic keys, passwords of users, and the
+// application's secrets. It finds them as plain text and URL-, base64- or hex-encoded. Ids are
+// not secret. Names match only as whole words, and only names of three letters or more.
 //
-// The failure says whose value it is and where, and shows the line without it.
+// The failure shows the owner and the place of each value, and the line without the value.
 func (s *Server) CheckNoLeak(t testing.TB, texts ...string) {
 	t.Helper()
 	search := leak.New(s.secrets())
@@ -33,7 +33,7 @@ func (s *Server) CheckNoLeak(t testing.TB, texts ...string) {
 	}
 }
 
-// secrets lists every value there is to leak.
+// secrets returns all values that must not leak.
 func (s *Server) secrets() []leak.Secret {
 	app := s.Application()
 	all := []leak.Secret{

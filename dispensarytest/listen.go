@@ -18,8 +18,8 @@ import (
 	"github.com/dispensary-go/dispensary/openapi"
 )
 
-// listen gives the platform its origin: on the network in memory, on loopback HTTP or on
-// loopback TLS.
+// listen sets the platform's origin: on the network in memory, on loopback HTTP or on loopback
+// TLS.
 func (s *Server) listen() (err error) {
 	if s.set.inMemory {
 		s.origin, s.client = memoryOrigin(s.set.environment), &http.Client{Transport: memhttp.Transport{Network: s.net}}
@@ -47,7 +47,7 @@ func (s *Server) listen() (err error) {
 	return nil
 }
 
-// serve answers requests to the platform's origin until [Server.Close].
+// serve serves the platform's origin until [Server.Close].
 func (s *Server) serve() {
 	handler := s.handler
 	if s.listener == nil {
@@ -61,8 +61,8 @@ func (s *Server) serve() {
 	go func() { _ = s.http.Serve(s.listener) }() // ends with Close
 }
 
-// Handler is the platform as a handler, for your own server. The addresses
-// the platform gives out are still those of [Server.Site].
+// Handler returns the platform as a handler for your own server. URLs in its responses still
+// begin with the URLs of [Server.Site].
 func (s *Server) Handler() http.Handler { return s.handler }
 
 // handle serves the contract, the pages and the API.
@@ -78,9 +78,9 @@ func (s *Server) handle(pages *pages.Pages, api *httpapi.API) http.Handler {
 	})
 }
 
-// byLoopbackName refuses requests of web pages under another name that resolves to this
-// machine. It is not used by [Server.Handler] and on other addresses, which are not for
-// this machine alone.
+// byLoopbackName rejects requests under a host name other than loopback. They can come from
+// web pages whose name resolves to this machine. [Server.Handler] and other addresses do not
+// use it, because they are not only for this machine.
 func (s *Server) byLoopbackName(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := (&url.URL{Host: r.Host}).Hostname()
@@ -89,27 +89,26 @@ func (s *Server) byLoopbackName(next http.Handler) http.Handler {
 			return
 		}
 		w.Header()["X-Request-Id"] = []string{s.requestIDs.Next()}
-		httpapi.WriteProblem(w, http.StatusForbidden, "Call this by a loopback name, such as localhost")
+		httpapi.WriteProblem(w, http.StatusForbidden, "Use a loopback host name, such as localhost")
 	})
 }
 
-// HTTPClient is a client for the platform, and for what [Server.Host] put onto
-// its network. It trusts the platform's certificate, follows redirects, and has
-// no time-out. Its connections end with the server.
+// HTTPClient returns a client for the platform and for handlers from [Server.Host]. It trusts
+// the platform's certificate, follows redirects, and has no timeout. Its connections end with
+// the server.
 func (s *Server) HTTPClient() *http.Client { return s.client }
 
-// Certificate is the certificate of a platform with [WithTLS], for your own client
-// to trust; nil without. [Server.HTTPClient] trusts it already.
+// Certificate returns the certificate of a platform with [WithTLS], for your own client to
+// trust. It returns nil without TLS. [Server.HTTPClient] already trusts it.
 func (s *Server) Certificate() *x509.Certificate { return s.certificate }
 
-// Host puts a server of the integrator's onto the platform's network without a
-// socket: [Browser], [Server.HTTPClient] and the webhook sender reach the handler
-// under the origin, for example "https://ehr.example.com". A handler that is
-// hosted already is replaced.
+// Host adds your own handler to the platform's network without a socket. [Browser],
+// [Server.HTTPClient] and the webhook sender reach it under the origin, for example
+// "https://ehr.example.com". It replaces an earlier handler of the origin.
 //
-// Each request runs on a new goroutine, whose panics look like a dropped
-// connection to the other side. Host works with every kind of platform; together
-// with [WithInMemory] a whole integration runs inside testing/synctest.
+// Each request runs on a new goroutine. A panic there appears to the caller as a dropped
+// connection. Host works with every kind of platform. Together with [WithInMemory], a whole
+// integration runs inside testing/synctest.
 func (s *Server) Host(origin string, handler http.Handler) error {
 	if err := s.net.Host(origin, handler); err != nil {
 		return fmt.Errorf("dispensarytest: Host(%q): %w", origin, err)
@@ -117,8 +116,8 @@ func (s *Server) Host(origin string, handler http.Handler) error {
 	return nil
 }
 
-// memoryOrigin is where a platform without sockets stands. The names are
-// reserved: no resolver knows them.
+// memoryOrigin returns the origin of a platform without sockets. Its host names are reserved,
+// so no resolver knows them.
 func memoryOrigin(environment api.Environment) string {
 	if environment == api.CanadaSandbox {
 		return "https://platform.ca.dispensary.test"
@@ -126,17 +125,16 @@ func memoryOrigin(environment api.Environment) string {
 	return "https://platform.us.dispensary.test"
 }
 
-// contractPath is where the platform serves its contract, beside the API.
+// contractPath is the path of the contract, beside the API.
 const contractPath = "/openapi.yaml"
 
-// serveContract serves the OpenAPI document of the API, for tools of other
-// languages. It is no call of the API: it needs no token and leaves no trace in
-// the journal.
+// serveContract serves the OpenAPI document of the API, for tools of other languages. The
+// request is not a call of the API. It needs no token and does not appear in the journal.
 func (s *Server) serveContract(w http.ResponseWriter) {
 	document := openapi.Document()
 	header := w.Header()
 	header["X-Request-Id"] = []string{s.requestIDs.Next()}
 	header.Set("Content-Type", "application/yaml")
 	header.Set("Content-Length", strconv.Itoa(len(document)))
-	_, _ = w.Write(document) // a client that went away is no failure of ours
+	_, _ = w.Write(document) // a client that has left is not an error of the platform
 }

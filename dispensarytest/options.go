@@ -16,12 +16,12 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// Option sets up a platform. [New] and [Start] fail with an [*api.ArgumentError] that names
-// the option if no platform can have its value. A nil Option changes nothing.
+// Option configures a platform. [New] and [Start] fail with an [*api.ArgumentError] with the
+// name of the option if its value is invalid. A nil Option changes nothing.
 type Option func(*settings) error
 
 type settings struct {
-	rules          rules.Set // of what the API leaves open
+	rules          rules.Set // for the points that the API leaves open
 	addr           string
 	seed           uint64
 	environment    api.Environment
@@ -38,7 +38,7 @@ type settings struct {
 	integrations   int
 	webhook        *model.Endpoint
 	deliveryClient *http.Client
-	parallel       int // deliveries at a time
+	parallel       int // concurrent deliveries
 	size           model.WorldSize
 	snapshot       *state
 	file           *worldFile
@@ -55,12 +55,12 @@ func defaults() settings {
 	}
 }
 
-// wrong is the error of an option whose value no platform can have.
+// wrong returns the error of an option with an invalid value.
 func wrong(option, reason string) error {
 	return &api.ArgumentError{Field: "dispensarytest." + option, Reason: reason}
 }
 
-// invalid is the error of an option whose value fails a check with cause.
+// invalid returns the error of an option whose value fails a check with cause.
 func invalid(option string, cause error) error {
 	return &api.ArgumentError{
 		Field: "dispensarytest." + option, Reason: "is invalid: " + strings.TrimPrefix(cause.Error(), "dispensarytest: "), Err: cause,
@@ -78,12 +78,12 @@ func configure(opts []Option) (settings, error) {
 		}
 	}
 	if set.inMemory && (set.tls || set.addr != defaultAddr) {
-		return set, wrong("WithInMemory", "has no socket for WithTLS or Tuning.Addr")
+		return set, wrong("WithInMemory", "must not be used with WithTLS or Tuning.Addr, because it opens no socket")
 	}
 	if err := set.buildFile(); err != nil {
 		return set, err
 	}
-	// Both have an https address, at which plain HTTP is refused.
+	// Both have an https URL, so they reject plain HTTP.
 	set.requireTLS = set.requireTLS || set.tls || set.inMemory
 	if set.clock == nil && set.snapshot != nil {
 		set.clock = set.snapshot.clock()
@@ -94,7 +94,7 @@ func configure(opts []Option) (settings, error) {
 	return set, nil
 }
 
-// world returns the world of a new platform.
+// world returns the initial world of a platform.
 func (s *settings) world() *store.World {
 	if s.snapshot != nil {
 		return s.snapshot.World.Clone()
@@ -105,8 +105,8 @@ func (s *settings) world() *store.World {
 	return store.NewWorld(s.seed, s.environment, s.size)
 }
 
-// WithClock uses a clock of [FrozenClock], or the clock of another platform. A nil clock is
-// the default: a live clock of the platform's own.
+// WithClock sets a clock of [FrozenClock], or the clock of another platform. Nil is the
+// default: a live clock for this platform only.
 func WithClock(clock *Clock) Option {
 	return func(s *settings) error {
 		s.clock = nil
@@ -117,21 +117,19 @@ func WithClock(clock *Clock) Option {
 	}
 }
 
-// WithInMemory does without sockets: [Server.HTTPClient], and a client made with
-// it, calls the platform in the same process, with time-outs, cancellation and
-// streaming as on a connection. The platform's address is one that no resolver
-// knows and that only this platform's client reaches; it is https, and plain
-// HTTP to it is refused. Nothing blocks on anything but channels and the time
-// package, so that such a platform runs inside testing/synctest.
+// WithInMemory starts the platform without sockets. [Server.HTTPClient], and a client that
+// uses it, call the platform in the same process, with timeouts, cancellation and streaming as
+// over a connection. No resolver knows the platform's host name, and only this platform's
+// client reaches it. Its scheme is https, and plain HTTP is rejected. The platform blocks only
+// on channels and the time package, so it runs inside testing/synctest.
 //
-// Use [Server.Host] or [Webhooks.RegisterHandler] for the integrator's side.
+// Use [Server.Host] or [Webhooks.RegisterHandler] for your own handlers.
 func WithInMemory() Option {
 	return func(s *settings) error { s.inMemory = true; return nil }
 }
 
-// WithRedirectURI sets where the application's users come back to. It is
-// compared character for character. The default is
-// "http://127.0.0.1/callback".
+// WithRedirectURI sets the URL to which the application's users return. It must match
+// character for character. The default is "http://127.0.0.1/callback".
 func WithRedirectURI(uri string) Option {
 	return func(s *settings) error {
 		u, err := url.Parse(uri)
@@ -152,8 +150,8 @@ func WithRedirectURI(uri string) Option {
 	}
 }
 
-// WithEnvironment makes the platform another sandbox; the default is [api.USSandbox]. The two
-// sandboxes know nothing of each other's tokens and data.
+// WithEnvironment selects the sandbox. The default is [api.USSandbox]. The two sandboxes do
+// not share tokens or data.
 func WithEnvironment(sandbox api.Environment) Option {
 	return func(s *settings) error {
 		if !sandbox.IsSandbox() {
@@ -164,9 +162,8 @@ func WithEnvironment(sandbox api.Environment) Option {
 	}
 }
 
-// WithScopes sets the application's scopes; the default is every scope of the
-// API. catalog:read belongs to every application. API section:
-// "Authentication" 7.
+// WithScopes sets the application's scopes. The default is every scope of the API. Every
+// application has catalog:read. API section: "Authentication" 7.
 func WithScopes(scopes ...string) Option {
 	return func(s *settings) error {
 		s.scopes = operations.MergeScopes([]string{operations.ScopeCatalog}, scopes)
@@ -179,8 +176,9 @@ func WithScopes(scopes ...string) Option {
 
 // WithSnapshot starts a platform from the output of [Server.Snapshot], in place of a world of
 // seed and size. Tokens of the snapshot are valid, and the platform makes deliveries that are
-// still due. Without [WithClock] the clock stands where the snapshot's stood, or is as far
-// ahead. Start fails if snapshot is damaged or of another version of this package.
+// still due. Without [WithClock], the clock has the frozen time or the advance of the
+// snapshot's clock. Start fails if snapshot is damaged or comes from another version of this
+// package.
 func WithSnapshot(snapshot []byte) Option {
 	from, err := parseSnapshot(snapshot)
 	return func(s *settings) error {
@@ -193,15 +191,14 @@ func WithSnapshot(snapshot []byte) Option {
 	}
 }
 
-// WithTLS serves loopback HTTPS with a certificate made in the process, which
-// [Server.HTTPClient] trusts; see also [Server.Certificate]. Plain HTTP to the
-// same port is rejected. API section: "Errors" 1.
+// WithTLS serves loopback HTTPS with a certificate that is created in the process.
+// [Server.HTTPClient] trusts it. See also [Server.Certificate]. Plain HTTP to the same port is
+// rejected. API section: "Errors" 1.
 func WithTLS() Option {
 	return func(s *settings) error { s.tls = true; return nil }
 }
 
-// WithWebhook registers an endpoint from the start, as [Webhooks.Register]
-// does.
+// WithWebhook registers an endpoint from the start, like [Webhooks.Register].
 func WithWebhook(url string, types ...string) Option {
 	return func(s *settings) error {
 		s.webhook = webhooks.NewEndpoint(url, types)

@@ -8,7 +8,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/webhooks"
 )
 
-// state returns the platform as it is now.
+// state returns the current state of the platform.
 func (s *Server) state() *state {
 	s.store.Lock()
 	defer s.store.Unlock()
@@ -24,10 +24,10 @@ func (s *Server) state() *state {
 	return now
 }
 
-// Snapshot returns the platform as it is now, as one line of JSON for [WithSnapshot]: its
-// world, consents and codes, webhook endpoint, deliveries and behaviors. It contains the
-// made-up patients and secrets of the platform. Faults, the journal and open authorize pages
-// are not part of it. The line stays the same as long as only the time changes.
+// Snapshot returns the current state of the platform as one line of JSON for [WithSnapshot]:
+// its world, consents and codes, webhook endpoint, deliveries and behaviors. It contains the
+// made-up patients and secrets of the platform. It omits faults, the journal and open
+// authorize pages. The line does not change if only time passes.
 func (s *Server) Snapshot() ([]byte, error) {
 	line, err := json.Marshal(s.state())
 	if err != nil {
@@ -36,26 +36,24 @@ func (s *Server) Snapshot() ([]byte, error) {
 	return append(line, '\n'), nil
 }
 
-// Reset takes the platform back to how it started: to the world of its seed and
-// size, with no tokens, no deliveries and the webhook endpoint of [WithWebhook] or
-// none; or, with [WithSnapshot], to what the snapshot has of all that. Behaviors
-// are again those of its options, there are no faults, no browser is signed in, and
-// the journal is empty. Addresses and credentials stay, and so does the time. A
-// stand-alone platform is reset between the tests of another language; in Go, a new
-// platform for each test is as quick.
+// Reset returns the platform to its initial state: the world of its seed and size, no tokens,
+// no deliveries, and the webhook endpoint of [WithWebhook] or none. With [WithSnapshot] it
+// restores all of that from the snapshot. Reset restores the behaviors of the options, removes
+// all faults, signs out all browsers and empties the journal. It keeps URLs, credentials and
+// the time. Use Reset between the tests of another language on a standalone platform. In Go, a
+// new platform for each test is as fast.
 //
-// It must not be called from inside a webhook receiver of this platform: it waits
-// for the delivery under way.
+// A webhook receiver of this platform must not call Reset, because it waits for the running
+// delivery.
 func (s *Server) Reset() {
-	// While the clock is paused no delivery is under way, and none of the old ones
-	// starts any more.
+	// While the clock is paused, no delivery runs, and no earlier one starts afterwards.
 	defer s.clock.Pause()()
 	s.clock.Drop(s.sender)
 
 	s.store.Lock()
 	defer s.store.Unlock()
 	s.ClearFaults()
-	s.limit = nil // it was one of the faults
+	s.limit = nil // the fault was cleared
 	s.putRules(s.set.rules)
 	s.store.World = s.set.world()
 	s.store.World.AddIntegrations(s.set.integrations)

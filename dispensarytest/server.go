@@ -20,19 +20,19 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// Server is a whole dispensary platform for one region: API, authorize page,
-// webhook sender, and the platform's own users. It is safe for concurrent use,
-// and shares nothing with other servers that either could notice.
+// Server is a whole dispensary platform for one region: API, authorize page, webhook sender,
+// and the platform's own users. It is safe for concurrent use. Servers do not affect each
+// other.
 //
-// The people who use the platform itself are the second actor. What they do makes
-// events, which actions return; what the integrator does through the API never does:
+// The people who use the platform itself are the second actor. Their actions emit events and
+// return them. Your API calls emit no events:
 //
 //	order, event, err := fake.Orders.Place(patient.ID, model.OrderCreate{})
 //	err = fake.Webhooks.WaitDelivered(ctx, event.ID)
 //
 // Actions fail with an error that wraps [model.ErrNotFound], [model.ErrValidation] or
-// [model.ErrState], and then change nothing. The event of an action that makes none has no
-// ID.
+// [model.ErrState], and then change nothing. If an action emits no event, the returned event
+// has no ID.
 type Server struct {
 	Patients  Patients
 	Plans     Plans
@@ -73,10 +73,9 @@ type Server struct {
 	closed      error
 }
 
-// Close stops the webhook sender and the listener, and drops open connections.
-// Deliveries still due are not made. Nothing of the platform runs any more once
-// it returns; handlers of the integrator's own are left to themselves. Closing
-// twice is fine.
+// Close stops the webhook sender and the listener, and drops open connections. Due deliveries
+// are not made. When Close returns, no part of the platform runs. It does not wait for your
+// own handlers. A second call does nothing.
 func (s *Server) Close() error {
 	s.once.Do(func() {
 		s.sender.Close()
@@ -100,12 +99,12 @@ func (s *Server) Application() model.Application {
 	return app
 }
 
-// ClinicKey is the key of the first clinic's first integration, for the header
+// ClinicKey returns the key of the first clinic's first integration, for the header
 // X-SVC-Clinic-Key. API section: "Authentication" 9.
 func (s *Server) ClinicKey() string { return s.ClinicKeys()[0] }
 
-// ClinicKeys are the keys of all integrations of the clinics that are named, or of all
-// clinics.
+// ClinicKeys returns the keys of all integrations of the given clinics, or of all clinics
+// without arguments.
 func (s *Server) ClinicKeys(clinicIDs ...string) []string {
 	held := s.store
 	held.RLock()
@@ -119,28 +118,27 @@ func (s *Server) ClinicKeys(clinicIDs ...string) []string {
 	return keys
 }
 
-// Users are the people who can sign in on the authorize page.
+// Users returns the accounts that can sign in on the authorize page.
 func (s *Server) Users() []model.User {
 	return s.store.Users()
 }
 
-// Events returns the kept events, the oldest first: up to Tuning.EventLimit events of the last
+// Events returns the stored events, oldest first: up to Tuning.EventLimit events of the last
 // 30 days.
 func (s *Server) Events() []model.Event { return s.people.Events() }
 
-// Overview returns up to latest rows of each kind, the newest first, and the totals. It
-// takes the same time in a world of any size, in contrast to [Orders.All].
+// Overview returns up to latest rows of each kind, newest first, and the totals. It takes the
+// same time in a world of any size, in contrast to [Orders.All].
 func (s *Server) Overview(latest int) model.Overview { return s.people.Overview(latest) }
 
-// Changes returns a channel that is closed at the next change on the platform: a
-// response, an action of its people, a delivery attempt, a move of its clock, a token or
-// a fault. It returns false once the platform is closed. A console waits on it between
-// refreshes:
+// Changes returns a channel that is closed at the next change on the platform: a response, an
+// action of its people, a delivery attempt, a move of its clock, a token or a fault. It
+// returns false once the platform is closed. A console waits on it between refreshes:
 //
 //	for next, open := fake.Changes(); open; next, open = fake.Changes() {
 //		show(fake)
 //		<-next
 //	}
 //
-// The passing of time is no change.
+// Passing time is not a change.
 func (s *Server) Changes() (next <-chan struct{}, open bool) { return s.changes.Wait() }

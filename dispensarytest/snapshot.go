@@ -22,21 +22,21 @@ const (
 	snapshotVersion = 1
 )
 
-// The reasons to reject a snapshot.
+// Reasons for rejecting a snapshot.
 var (
 	errNoSnapshot      = errors.New("not a snapshot")
-	errSnapshotVersion = errors.New("a snapshot of another version")
+	errSnapshotVersion = errors.New("a snapshot of another format version")
 	errSnapshotDamaged = errors.New("a damaged snapshot")
 )
 
-// state is a platform at one moment: its world, consents and codes, webhook endpoint,
-// deliveries and behaviors. A state never changes, so any number of platforms can share it.
+// state is the state of a platform at one moment: its world, consents and codes, webhook
+// endpoint, deliveries and behaviors. It is immutable, so platforms can share it.
 type state struct {
 	Format      string
 	Version     int
 	Seed        uint64
 	Environment api.Environment
-	Frozen      time.Time     `json:",omitzero"` // where a frozen clock stands
+	Frozen      time.Time     `json:",omitzero"` // time of a frozen clock
 	Offset      time.Duration `json:",omitzero"` // of a live clock
 	Behaviors   []behavior.Variant
 	World       *store.World
@@ -71,11 +71,11 @@ func parseSnapshot(content []byte) (*state, error) {
 	return &loaded, nil
 }
 
-// check reports missing and wrong parts.
+// check returns an error if parts are missing or invalid.
 func (s *state) check() error {
 	var environment error
 	if !s.Environment.IsSandbox() {
-		environment = fmt.Errorf("there is no sandbox %q", s.Environment)
+		environment = fmt.Errorf("unknown sandbox %q", s.Environment)
 	}
 	_, err := s.reads()
 	return errors.Join(s.World.Check(), err, s.Tokens.Check(), s.Webhooks.Check(), environment)
@@ -91,7 +91,7 @@ func (s *state) reads() (rules.Set, error) {
 	return reads, nil
 }
 
-// clock makes the clock of a platform that starts from a snapshot.
+// clock returns the clock of a platform that starts from the snapshot.
 func (s *state) clock() *clock.Clock {
 	if s.Frozen.IsZero() {
 		return clock.LiveAhead(s.Offset)

@@ -198,7 +198,7 @@ func TestWrongSnapshots(t *testing.T) {
 		headOf(2):            {errSnapshotVersion, "version 2, this program reads version 1"},
 		headOf(1):            {errSnapshotDamaged, "it has no world"},
 		strings.Replace(whole, `"LastEvents":`, `"Last":`, 1):                                 {errSnapshotDamaged, "it has no world"},
-		strings.Replace(whole, `"Environment":"us/sandbox"`, `"Environment":"fr/sandbox"`, 1): {errSnapshotDamaged, "no sandbox"},
+		strings.Replace(whole, `"Environment":"us/sandbox"`, `"Environment":"fr/sandbox"`, 1): {errSnapshotDamaged, "unknown sandbox"},
 		strings.Replace(whole, `"Grant":0`, `"Grant":1`, 1):                                   {errSnapshotDamaged, "an access token without consent"},
 		strings.Replace(whole, `"Refresh":{"`, `"Refresh":{"x":9,"`, 1):                       {errSnapshotDamaged, "a refresh token without consent"},
 		strings.Replace(whole, `"Allergens":{"Rows":{`, `"Allergens":{"Rows":{"x":null,`, 1):  {errSnapshotDamaged, "a row is missing"},

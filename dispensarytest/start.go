@@ -14,9 +14,9 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// New starts a platform for one test and closes it with the test: on loopback
-// HTTP, unless [WithTLS] or [WithInMemory] says otherwise. A wrong option fails
-// the test at once.
+// New starts a platform for one test and closes it when the test ends. It listens on loopback
+// HTTP, except with [WithTLS] or [WithInMemory]. New fails the test at once if an option is
+// invalid.
 func New(t testing.TB, opts ...Option) *Server {
 	t.Helper()
 	s, err := Start(opts...)
@@ -31,7 +31,7 @@ func New(t testing.TB, opts ...Option) *Server {
 	return s
 }
 
-// Start starts a platform without a test. The caller closes it.
+// Start starts a platform without a test. The caller must close it.
 func Start(opts ...Option) (*Server, error) {
 	set, err := configure(opts)
 	if err != nil {
@@ -52,7 +52,7 @@ func Start(opts ...Option) (*Server, error) {
 	return s, nil
 }
 
-// build creates all parts of a platform that has an origin.
+// build creates all parts of the platform. The origin must be set.
 func (s *Server) build() {
 	set, seed := s.set, store.EnvironmentSeed(s.set.seed, s.set.environment)
 	s.app = registration(seed, set.redirectURI)

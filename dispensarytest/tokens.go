@@ -8,15 +8,15 @@ type Tokens interface {
 	// scopes the token has the application's scopes. It panics on an unknown scope or user.
 	Issue(user model.User, scopes ...string) model.Token
 
-	// Expire lets an access token expire now. Its refresh token stays valid.
+	// Expire expires an access token now. Its refresh token stays valid.
 	Expire(accessToken string) error
 
 	// InvalidateAll invalidates every access and refresh token. Users must authorize again.
 	InvalidateAll()
 
-	// Revoke ends the consent of one user, as if the user had withdrawn it: every access
-	// token, refresh token and open code of the user. All other users keep theirs. The zero
-	// User is the first practitioner. Revoke panics if the platform has no such user.
+	// Revoke ends the consent of one user, like a withdrawal by the user: every access token,
+	// refresh token and open code of the user. All other users keep theirs. The zero User is
+	// the first practitioner. Revoke panics if the platform has no such user.
 	Revoke(user model.User)
 
 	// ExtendScopes adds scopes to the application, which invalidates every token and

@@ -9,7 +9,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// Tuning has the settings of a platform that few tests need. The zero value of each field
+// Tuning contains settings of a platform that few tests need. The zero value of each field
 // keeps the default.
 type Tuning struct {
 	// Addr is the address to listen on, such as "127.0.0.1:8080". The default is a free port
@@ -21,9 +21,9 @@ type Tuning struct {
 	// default is 1.
 	Seed uint64
 
-	// WorldSize adds records to the default world. The same seed and size make the same
-	// world, id by id. Each clinic has its own users, see [Server.Users], and its own
-	// categories. Every second clinic is invited to the restricted brands.
+	// WorldSize adds records to the default world. The same seed and size give the same world,
+	// id by id. Each clinic has its own users, see [Server.Users], and its own categories.
+	// Every second clinic is invited to the restricted brands.
 	WorldSize model.WorldSize
 
 	// Integrations is the number of integrations of each clinic, at most 100. The platform
@@ -31,25 +31,24 @@ type Tuning struct {
 	// The default is 1. API section: "Webhooks" 6.
 	Integrations int
 
-	// ClinicTokens makes the application one from before 2021-08-26. Its tokens stand for
-	// the clinic, and their resource owner has the type Clinic. API section:
-	// "Authentication" 4.
+	// ClinicTokens makes the application one from before 2021-08-26. Its tokens represent the
+	// clinic, and their resource owner has the type Clinic. API section: "Authentication" 4.
 	ClinicTokens bool
 
 	// TLSRequired rejects requests without TLS. Use it with [Server.Handler] behind your own
 	// TLS server. [WithTLS] and [WithInMemory] imply it. API section: "Errors" 1.
 	TLSRequired bool
 
-	// JournalLimit is the number of requests that the journal keeps. It drops the oldest
+	// JournalLimit is the number of requests that the journal stores. It drops the oldest
 	// first. The default is 10,000.
 	JournalLimit int
 
-	// Bodies stores up to 16 KiB of each request and response body in the journal, see
-	// [model.Request]. The token endpoint's bodies have no tokens, codes or client secret.
+	// Bodies stores up to 16 KiB of each request and response body in the journal. See
+	// [model.Request]. Bodies of the token endpoint contain no tokens, codes or client secret.
 	// The default stores no bodies.
 	Bodies bool
 
-	// EventLimit is the number of events that the platform keeps, and of deliveries beside
+	// EventLimit is the number of events that the platform stores, and of deliveries besides
 	// those still due. It drops the oldest first, and every event after 30 days. The default
 	// is 50,000. The API documents only the 30 days, so the limit is an assumption.
 	EventLimit int
@@ -68,8 +67,8 @@ type Tuning struct {
 	ParallelDeliveries int
 }
 
-// WithTuning changes the settings that are not zero in t, so several options add up. A wrong
-// value fails with an [*api.ArgumentError] that names the field.
+// WithTuning changes the settings that are not zero in t, so several options add up. If a
+// value is invalid, it fails with an [*api.ArgumentError] with the name of the field.
 func WithTuning(t Tuning) Option {
 	return func(s *settings) error {
 		if err := t.check(); err != nil {
@@ -98,7 +97,7 @@ func set[T comparable](to *T, value T) {
 	}
 }
 
-// check returns an error for the first field that no platform can have.
+// check returns an error for the first invalid field.
 func (t *Tuning) check() error {
 	size := t.WorldSize
 	if t.Addr != "" {
@@ -110,7 +109,7 @@ func (t *Tuning) check() error {
 	case min(size.Clinics, size.Patients, size.Products, size.Plans, size.Orders) < 0:
 		return wrong("Tuning.WorldSize", "has a negative number")
 	case t.Integrations < 0 || t.Integrations > 100:
-		return wrong("Tuning.Integrations", fmt.Sprintf("is %d; a clinic has 1 to 100", t.Integrations))
+		return wrong("Tuning.Integrations", fmt.Sprintf("is %d, but must be from 1 to 100", t.Integrations))
 	case t.JournalLimit < 0:
 		return wrong("Tuning.JournalLimit", "is negative")
 	case t.EventLimit < 0:
@@ -118,7 +117,7 @@ func (t *Tuning) check() error {
 	case t.DeliveryTimeout < 0:
 		return wrong("Tuning.DeliveryTimeout", "is negative")
 	case t.ParallelDeliveries < 0 || t.ParallelDeliveries > 1000:
-		return wrong("Tuning.ParallelDeliveries", fmt.Sprintf("is %d; the platform makes 1 to 1000 at a time", t.ParallelDeliveries))
+		return wrong("Tuning.ParallelDeliveries", fmt.Sprintf("is %d, but must be from 1 to 1000", t.ParallelDeliveries))
 	}
 	return nil
 }

@@ -17,8 +17,8 @@ type worldFile struct {
 	world   *store.World
 }
 
-// WithWorldFile starts a platform with the clinics, people and plans of a file in JSON, in place
-// of the default world. Its products are added to the default catalog.
+// WithWorldFile starts a platform with the clinics, people and plans in a JSON file, in place
+// of the default world. The file's products are added to the default catalog.
 //
 //	{
 //	  "clinics": [{"name": "Two Rivers", "discount": 10}],
@@ -32,9 +32,9 @@ type worldFile struct {
 //	}
 //
 // Each clinic needs a practitioner. If there are several clinics, each person names one by
-// "clinic". Ids follow from the seed and the order in the file. The error joins all problems of the
-// file, each with its path, such as patients[3].email, and without the value. A snapshot of
-// [WithSnapshot] replaces the file.
+// "clinic". Ids follow from the seed and the order in the file. The error joins all problems
+// of the file, each with its path, such as patients[3].email, and without the value.
+// [WithSnapshot] overrides the file.
 func WithWorldFile(name string) Option {
 	return func(s *settings) error {
 		content, err := os.ReadFile(name)
@@ -55,7 +55,7 @@ func (s *settings) buildFile() (err error) {
 		return nil
 	}
 	if s.size != (model.WorldSize{}) {
-		return wrong("WithWorldFile", "has a world of its own size: leave out Tuning.WorldSize")
+		return wrong("WithWorldFile", "determines the size of the world: omit Tuning.WorldSize")
 	}
 	if s.file.world, err = worldfile.Build(s.file.content, s.seed, s.environment); err != nil {
 		return invalid("WithWorldFile", fmt.Errorf("%s: %w", s.file.name, err))

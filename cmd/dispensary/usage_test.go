@@ -79,7 +79,7 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		"fake --redirect-uri ftp://here":    `--redirect-uri: "ftp://here" must begin with https://`,
 		"fake --scopes everything":          `--scopes: there is no scope "everything", only catalog:read, `,
 		"fake --scopes patients:raed":       `(did you mean "patients:read"?)`,
-		"fake --integrations 1000":          "a clinic has 1 to 100",
+		"fake --integrations 1000":          "must be from 1 to 100",
 		"fake --webhook http://example.com": "plain HTTP and not on loopback",
 		"fake --webhook ftp://127.0.0.1":    `--webhook: "ftp://127.0.0.1" must begin with https://`,
 		"fake --behavior probe=never":       `probe has no variant "never", only off, on-registration, before-each`,
