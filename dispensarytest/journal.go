@@ -16,7 +16,7 @@ type Journal struct {
 
 	mu   sync.Mutex
 	seq  int
-	ring []model.Request // full at limit entries; then seq determines the oldest
+	ring []model.Request // at limit entries it is full, and seq determines the oldest
 }
 
 func (j *Journal) add(r *model.Request) {

@@ -25,11 +25,11 @@ const (
 	// ClinicKeyHeaderAlways requires the clinic key header for every call with a bearer token.
 	ClinicKeyHeaderAlways Variant = "clinic-key-header=always"
 
-	// DefaultPageSize20 returns 20 items without page[size]. The default is 25.
+	// DefaultPageSize20 returns 20 items if page[size] is absent. The default is 25.
 	DefaultPageSize20 Variant = "default-page-size=20"
 
-	// DefaultPageSize2 returns 2 items without page[size], to find code that reads only one
-	// page.
+	// DefaultPageSize2 returns 2 items if page[size] is absent, to find code that reads only
+	// one page.
 	DefaultPageSize2 Variant = "default-page-size=2"
 
 	// DeliveryConditionsOff sends every event. By default an event is sent only while a live
@@ -143,8 +143,8 @@ const (
 	// old one at once.
 	RefreshRotationImmediate Variant = "refresh-rotation=immediate"
 
-	// RefreshTokenRevocationUnknown treats the revocation of a refresh token as that of an
-	// unknown token. By default the refresh token is revoked.
+	// RefreshTokenRevocationUnknown responds to the revocation of a refresh token as if the
+	// token were unknown. By default the refresh token is revoked.
 	RefreshTokenRevocationUnknown Variant = "refresh-token-revocation=unknown"
 
 	// ResumeAfterEnableResumed resumes stopped deliveries when the endpoint is enabled again.

@@ -26,7 +26,7 @@ type Plan struct {
 	State           string
 	PatientID       string
 	PractitionerID  string
-	AvailableAt     time.Time // when it was sent to the patient; zero is null
+	AvailableAt     time.Time // when it was sent to the patient (zero is null)
 	CreatedAt       time.Time
 	UpdatedAt       time.Time
 	PersonalMessage string // empty is null
@@ -38,8 +38,8 @@ type Plan struct {
 	Outside bool
 }
 
-// Protocol is a reusable plan; formerly called template. API section:
-// "Protocol (formerly template)".
+// Protocol is a reusable plan, formerly called template. API section: "Protocol (formerly
+// template)".
 type Protocol struct {
 	ID              string
 	Name            string

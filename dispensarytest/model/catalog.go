@@ -4,7 +4,7 @@ package model
 type Dosage struct {
 	Amount         string // a number, a range or a fraction: "1", "1-2", "1/2"
 	Frequency      string // for example "twice per day"
-	Duration       string // for example "30 days"; empty is null where the API allows it
+	Duration       string // for example "30 days" (empty is null if the API allows null)
 	Format         string // for example "capsule"
 	AdditionalInfo string
 }
@@ -50,6 +50,6 @@ type Variant struct {
 	UPC           string // empty is null
 	MSRP          Cents
 	SupplierSKU   string // empty is null
-	Status        string // one of the variant statuses; empty is null
+	Status        string // one of the variant statuses (empty is null)
 	Primary       bool
 }

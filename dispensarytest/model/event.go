@@ -49,14 +49,14 @@ type Event struct {
 // Attempt is one request to the webhook endpoint.
 type Attempt struct {
 	At             time.Time
-	Probe          bool   // the empty probe failed; the event was not sent
+	Probe          bool   // the empty probe failed, so the event was not sent
 	Signature      string // the SVC-Signature header
 	RequestBody    []byte
 	Status         int // 0 if there was no response
 	ResponseHeader string
 	ResponseBody   string
 	IPAddress      string
-	Err            string // the cause of the failure; empty on success
+	Err            string // the cause of the failure, empty on success
 	Fault          Effect // the effect of a [Fault] on this attempt
 }
 

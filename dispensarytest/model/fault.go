@@ -93,17 +93,17 @@ const (
 // request, the fault that was set first does.
 type Fault struct {
 	Effect    Effect
-	Operation string  // affected requests, such as "patients.create"; empty means all
-	EventType string  // affected deliveries, such as "order.placed"; empty means all
+	Operation string  // affected requests, such as "patients.create", or empty for all
+	EventType string  // affected deliveries, such as "order.placed", or empty for all
 	Skip      int     // requests or deliveries to spare first
-	Times     int     // maximum number of times it fires; 0 means until it is removed
-	Chance    float64 // probability from 0 to 1 that it fires; 0 means always
-	Seed      uint64  // seed of the random numbers for Chance; the same seed gives the same choices
+	Times     int     // maximum number of times it fires, or 0 for any number
+	Chance    float64 // probability from 0 to 1 that it fires, or 0 for always
+	Seed      uint64  // seed of the random choices for Chance: the same seed repeats the same choices
 
 	Delay          time.Duration // of EffectLatency, EffectSlowBody and effects on deliveries
 	Status         int           // of EffectErrorStatus and EffectProxyError
-	Messages       []string      // of EffectErrorStatus; made up if empty
-	RetryAfter     time.Duration // of EffectTooManyRequests; sent in whole seconds
+	Messages       []string      // of EffectErrorStatus, made up if empty
+	RetryAfter     time.Duration // of EffectTooManyRequests, sent in whole seconds
 	RetryAfterDate bool          // send Retry-After as a date
 	Limit          int           // of EffectRateLimit
 	Window         time.Duration // of EffectRateLimit

@@ -74,7 +74,7 @@ type Token struct {
 type Credential struct {
 	Kind      string // "access_token", "refresh_token" or "code"
 	Value     string
-	TokenID   string // identifies an access token in the journal; empty for other kinds
+	TokenID   string // identifies an access token in the journal, empty for other kinds
 	User      User
 	Scopes    []string
 	ExpiresAt time.Time // zero for refresh tokens, which do not expire

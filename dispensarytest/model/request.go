@@ -11,15 +11,15 @@ type Request struct {
 	Seq       int       // 1 is the first request of this platform
 	At        time.Time // time of arrival on the platform's clock
 	ID        string    // X-Request-Id of the response
-	Operation string    // for example "patients.create"; empty if no operation matches
+	Operation string    // for example "patients.create", empty if no operation matches
 	Method    string
 	Route     string   // the template, without the base URL
 	Path      string   // escaped, as sent
 	Query     string   // raw
-	Status    int      // of the response, even if it was lost; 0 if a fault prevented one
+	Status    int      // of the response, even if it was lost, or 0 if a fault prevented one
 	UserID    string   // user of the token
 	TokenID   string   // see [Token]
-	Scopes    []string // scopes that the operation needs; empty if it checked none
+	Scopes    []string // scopes that the operation needs, empty if it checked none
 	Granted   bool     // whether the token has all of Scopes
 	Unknown   []Unread // unknown query parameters
 	Unread    []Unread // unknown body fields
@@ -54,7 +54,7 @@ func (r Request) String() string {
 // Unread is a name that the platform did not know and ignored.
 type Unread struct {
 	Name string
-	Near string // the closest known name; empty if none is close
+	Near string // the closest known name, empty if none is close
 }
 
 func (u Unread) String() string {

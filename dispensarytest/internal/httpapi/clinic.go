@@ -19,8 +19,8 @@ type clinicView struct {
 	IntegrationActivatedAt *string `json:"integration_activated_at"`
 }
 
-// getClinic returns the integration of the key in the request. Without a key it returns the
-// clinic's first integration that is not revoked: an assumption.
+// getClinic returns the integration of the key in the request. If there is no key, it returns
+// the clinic's first integration that is not revoked: an assumption.
 func getClinic(c *call, w *store.World) (reply, error) {
 	clinic, known := w.Clinics.Rows[c.clinicID()]
 	if !known {

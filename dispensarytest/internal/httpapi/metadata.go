@@ -24,8 +24,8 @@ var metadataTypes = []struct{ name, scope string }{
 	{"treatment_plan", operations.ScopePatientsRead},
 }
 
-// listMetadata requires an id. Without a type, it searches all types that the token may read.
-// Both are assumptions.
+// listMetadata requires an id. If there is no type, it searches all types that the token may
+// read. Both are assumptions.
 func listMetadata(c *call, w *store.World) (reply, error) {
 	id := c.params.get("id")
 	if id == "" {

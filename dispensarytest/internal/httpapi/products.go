@@ -14,8 +14,8 @@ func listProducts(c *call, w *store.World) (reply, error) {
 	return listOf(c, w.Listed(), view.ProductItems(w, c.behaviors)), nil
 }
 
-// getProduct includes the custom dosage of the practitioner in the request, by default the
-// practitioner of the token. The token of a clinic has none.
+// getProduct includes the custom dosage of the practitioner in the request, or of the token's
+// practitioner if the request has none. The token of a clinic has none.
 func getProduct(c *call, w *store.World) (reply, error) {
 	p, known := w.Products.Rows[c.arg]
 	if !known || p.Removed {

@@ -50,7 +50,7 @@ type visitor struct {
 	*Pages
 	w  http.ResponseWriter
 	r  *http.Request
-	id string // of the plan; "" if there is none yet
+	id string // of the plan, or "" if there is none yet
 
 	clinicID string // clinic of the people in the plan editor
 }

@@ -11,7 +11,7 @@ import (
 // Days is a date filter. A plain day comes from the API. The forms "<day", ">day" and
 // "day..day" are an assumption, except ">", which one of the API's examples shows.
 type Days struct {
-	From, To int // inclusive, as yyyymmdd; 0 is open
+	From, To int // inclusive, as yyyymmdd, or 0 if open
 	Set      bool
 }
 

@@ -11,7 +11,8 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// CategoryOf returns a category of the clinic. It does not find categories of other clinics.
+// CategoryOf returns a category of the clinic. It returns false if the category belongs to
+// another clinic.
 func (w *World) CategoryOf(clinicID, id string) (*Category, bool) {
 	k, known := w.Categories.Rows[id]
 	return k, known && k.ClinicID == clinicID

@@ -17,10 +17,10 @@ type seedProduct struct {
 	kind        int // supplement type
 	category    int
 	ingredients string      // separated by commas
-	format      string      // of the dosage; its plural is the unit of measure
+	format      string      // of the dosage (its plural is the unit of measure)
 	units       []int       // one variant each
 	price       model.Cents // of the first variant
-	status      string      // of all variants; empty means available
+	status      string      // of all variants, or empty for available
 }
 
 // noStatus marks variants with the status null.

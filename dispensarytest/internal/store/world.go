@@ -145,7 +145,8 @@ func (w *World) clinic(id string) *model.Clinic {
 	return c
 }
 
-// PatientOf returns a patient of the clinic. It does not find patients of other clinics.
+// PatientOf returns a patient of the clinic. It returns false if the patient belongs to
+// another clinic.
 func (w *World) PatientOf(clinicID, id string) (*model.Patient, bool) {
 	p, ok := w.Patients.Rows[id]
 	return p, ok && p.ClinicID == clinicID
@@ -169,7 +170,7 @@ func (w *World) FirstPractitioner(clinicID string) string {
 	return ""
 }
 
-// Variant returns a variant of the catalog. It does not find variants of removed products.
+// Variant returns a variant of the catalog. It returns false if its product was removed.
 func (w *World) Variant(id string) (*model.Variant, bool) {
 	v, known := w.Variants.Rows[id]
 	if !known {

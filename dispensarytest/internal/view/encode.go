@@ -57,7 +57,7 @@ func dropNulls(document any) {
 	}
 }
 
-// NullText returns nil for an empty string.
+// NullText returns nil if s is empty.
 func NullText(s string) *string {
 	if s == "" {
 		return nil
@@ -68,7 +68,7 @@ func NullText(s string) *string {
 // Time formats a timestamp as ISO 8601 in UTC.
 func Time(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// NullTime formats a time, and returns nil for the zero time.
+// NullTime formats a time. It returns nil if t is zero.
 func NullTime(t time.Time) *string {
 	if t.IsZero() {
 		return nil
@@ -77,7 +77,7 @@ func NullTime(t time.Time) *string {
 	return &s
 }
 
-// NullDay formats a date, and returns nil for the zero time.
+// NullDay formats a date. It returns nil if t is zero.
 func NullDay(t time.Time) *string {
 	if t.IsZero() {
 		return nil

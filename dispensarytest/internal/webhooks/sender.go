@@ -29,7 +29,7 @@ type Config struct {
 	App        model.Application
 	Given      *http.Client // nil for the sender's own client
 	InMemory   bool
-	Parallel   int // concurrent attempts; 0 means 1
+	Parallel   int // concurrent attempts, or 0 for 1
 	EventLimit int
 }
 
@@ -41,7 +41,7 @@ type Sender struct {
 	client *http.Client
 	ctx    context.Context
 	stop   context.CancelFunc
-	busy   chan struct{} // filled during an attempt; its capacity is the number of concurrent attempts
+	busy   chan struct{} // contains one element per running attempt, at most Parallel
 
 	mu         sync.Mutex
 	closed     bool
