@@ -20,7 +20,7 @@ import (
 
 const formType = "application/x-www-form-urlencoded"
 
-// plain is a client that shows redirects instead of following them.
+// plain returns a client that does not follow redirects.
 func (b *browser) plain() *http.Client {
 	client := *b.fake.HTTPClient()
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
@@ -39,8 +39,8 @@ func (b *browser) submit(fields url.Values) answer {
 	return page
 }
 
-// signIn sends the sign-in form of an open page, and opens the consent page that the
-// browser is sent to.
+// signIn sends the sign-in form of an open page, and opens the consent page behind the
+// redirect.
 func (b *browser) signIn(page answer, email, password string) answer {
 	b.t.Helper()
 	jar, err := cookiejar.New(nil)
@@ -59,7 +59,7 @@ func flowOf(a answer) string {
 	return field[1]
 }
 
-func TestNoStateStaysNoState(t *testing.T) {
+func TestMissingStateStaysMissing(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	back, err := b.fake.Approve(b.authorizeURL(url.Values{"state": nil}), model.User{})
@@ -82,16 +82,16 @@ func TestAuthorizePageNeedsExactApplication(t *testing.T) {
 	assert.Contains(t, wrongType.header.Get("Location"), "error=unsupported_response_type")
 }
 
-func TestAuthorizePageIsServedUnderBothAddresses(t *testing.T) {
+func TestAuthorizePageHasBothURLs(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	address := b.authorizeURL(nil)
 	assert.Equal(t, 200, b.open(address).status)
 	assert.Equal(t, 200, b.open(strings.Replace(address, b.fake.Site().AuthURL, b.fake.Site().BaseURL, 1)).status)
-	assert.Equal(t, 404, b.open(b.fake.Site().AuthURL+"/clinic").status, "the API is not at the browser's address")
+	assert.Equal(t, 404, b.open(b.fake.Site().AuthURL+"/clinic").status, "the browser's URL does not serve the API")
 }
 
-func TestPagesForPeople(t *testing.T) {
+func TestAuthorizePageShowsScopes(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithScopes("patients:read"))
 	signIn := b.open(b.authorizeURL(url.Values{"scope": {"clinic:write"}}))
@@ -109,12 +109,12 @@ func TestPagesForPeople(t *testing.T) {
 	assert.Contains(t, consent.text, "Maple Hollow")
 }
 
-func TestWrongPasswordAsksAgain(t *testing.T) {
+func TestWrongPasswordShowsFormAgain(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	signIn := b.open(b.authorizeURL(nil))
 	var again answer
-	for range 3 { // a browser sends the form again when the page is reloaded
+	for range 3 { // reloading the page sends the form again
 		again = b.submit(url.Values{"flow": {flowOf(signIn)}, "email": {`"><b>x`}, "password": {"guess"}})
 		again.refused(http.StatusUnprocessableEntity, "is wrong")
 	}
@@ -144,7 +144,7 @@ func TestFormsCannotBeForged(t *testing.T) {
 	forged.refused(http.StatusForbidden, "another site")
 }
 
-// visitAs opens a page with a browser's session, and shows a redirect.
+// visitAs opens a page with a browser's session and does not follow redirects.
 func (b *browser) visitAs(session *http.Cookie, method, address string, fields url.Values) (answer, *http.Cookie) {
 	b.t.Helper()
 	cookie := ""
@@ -158,7 +158,7 @@ func (b *browser) visitAs(session *http.Cookie, method, address string, fields u
 	return page, session
 }
 
-// signedIn is the session of a browser that a user signed in with.
+// signedIn returns the session cookie of a signed-in user.
 func (b *browser) signedIn(user model.User) *http.Cookie {
 	b.t.Helper()
 	address := b.authorizeURL(nil)
@@ -166,27 +166,27 @@ func (b *browser) signedIn(user model.User) *http.Cookie {
 	done, session := b.visitAs(nil, "POST", address, url.Values{"flow": {flowOf(page)}, "email": {user.Email}, "password": {user.Password}})
 	require.Equal(b.t, http.StatusSeeOther, done.status)
 	require.NotNil(b.t, session)
-	assert.Equal(b.t, "?"+address[strings.Index(address, "?")+1:], done.header.Get("Location"), "where the page was opened")
+	assert.Equal(b.t, "?"+address[strings.Index(address, "?")+1:], done.header.Get("Location"), "redirect to the URL of the page")
 	return session
 }
 
-func TestTheSignInIsRemembered(t *testing.T) {
+func TestBrowserStaysSignedIn(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithClock(frozen()))
 	session := b.signedIn(b.fake.Users()[0])
 	assert.True(t, session.HttpOnly)
 	assert.Equal(t, http.SameSiteLaxMode, session.SameSite)
-	assert.Zero(t, session.MaxAge, "until the browser is closed")
+	assert.Zero(t, session.MaxAge, "the session ends with the browser")
 	other := b.authorizeURL(url.Values{"state": {"another"}})
 	again, _ := b.visitAs(session, "GET", other, nil)
 	assert.Contains(t, again.text, "asks to work with your account")
 
 	switched, gone := b.visitAs(session, "POST", other, url.Values{"flow": {flowOf(again)}, "decision": {"switch"}})
 	assert.Equal(t, http.StatusSeeOther, switched.status)
-	assert.Negative(t, gone.MaxAge, "the browser forgets it")
+	assert.Negative(t, gone.MaxAge, "the browser deletes the cookie")
 	assert.Contains(t, switched.header.Get("Location"), "state=another")
 	signIn, _ := b.visitAs(session, "GET", other, nil)
-	assert.Contains(t, signIn.text, "Sign in to continue", "so does the platform")
+	assert.Contains(t, signIn.text, "Sign in to continue", "the platform ends the session")
 
 	session = b.signedIn(b.fake.Users()[0])
 	b.fake.Clock.Advance(tokens.SessionLifetime - time.Second)
@@ -202,7 +202,7 @@ func TestTheSignInIsRemembered(t *testing.T) {
 	assert.Contains(t, signIn.text, "Sign in to continue")
 }
 
-// A browser in which another user has signed in signs in again as its own user.
+// A browser signed in as another user signs in again as its own user.
 func TestBrowserSwitchesUsers(t *testing.T) {
 	t.Parallel()
 	app := newApplication(t, nil)
@@ -216,12 +216,12 @@ func TestBrowserSwitchesUsers(t *testing.T) {
 	}
 }
 
-// application is an integrator's web server: its /connect sends browsers to the
-// platform and remembers them with a cookie, its /callback takes them back.
+// application is an integrator's web server. Its /connect sends browsers to the platform and
+// sets a cookie. Its /callback receives them back.
 type application struct {
 	*browser
 	mu     sync.Mutex
-	change url.Values // of the authorize address
+	change url.Values // of the authorize URL
 	back   []url.Values
 	cookie []string
 }
@@ -254,14 +254,14 @@ func (a *application) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func TestBrowserWalksTheWholeFlow(t *testing.T) {
+func TestBrowserCompletesWholeFlow(t *testing.T) {
 	t.Parallel()
 	app := newApplication(t, nil)
 	user := app.fake.Users()[1]
-	user.Password = "forgotten" // a browser knows it
+	user.Password = "forgotten" // the browser uses the platform's password
 	resp, err := app.fake.Browser(user).Authorize(t.Context(), ehr+"/connect")
 	assert.Empty(t, bodyOf(t, resp, err))
-	assert.Equal(t, http.StatusAccepted, resp.StatusCode, "the application's own answer")
+	assert.Equal(t, http.StatusAccepted, resp.StatusCode, "the application's own response")
 	require.Len(t, app.back, 1)
 	assert.Equal(t, "s t&te", app.back[0].Get("state"))
 	assert.Equal(t, []string{"practitioner-7"}, app.cookie, "the browser keeps cookies")
@@ -269,7 +269,7 @@ func TestBrowserWalksTheWholeFlow(t *testing.T) {
 	assert.Panics(t, func() { app.fake.Browser(model.User{Email: "nobody@example.org"}) })
 }
 
-func TestBrowserCancels(t *testing.T) {
+func TestBrowserCancelsConsent(t *testing.T) {
 	t.Parallel()
 	app := newApplication(t, nil)
 	resp, err := app.fake.Browser(model.User{}).Cancel(t.Context(), ehr+"/connect")
@@ -280,7 +280,7 @@ func TestBrowserCancels(t *testing.T) {
 	assert.False(t, app.back[0].Has("code"))
 }
 
-// The application knows its user by a session, as most do.
+// The application stores its user in a session.
 func TestBrowserKeepsSessionOfApplication(t *testing.T) {
 	t.Parallel()
 	app := newApplication(t, nil)
@@ -333,12 +333,12 @@ func TestSetCookieRejectsUnsentCookies(t *testing.T) {
 	}
 }
 
-func TestBrowserErrorSaysWhereAuthorizationFailed(t *testing.T) {
+func TestBrowserErrorNamesFailedStep(t *testing.T) {
 	t.Parallel()
 	app := newApplication(t, url.Values{"redirect_uri": {ehr + "/callback/"}})
 	browser := app.fake.Browser(model.User{})
 	for path, says := range map[string]string{
-		"/connect": "status 404", // it redirects with an address that is not the registered one
+		"/connect": "status 404", // it redirects with an unregistered URL
 		"/lost":    "did not reach the authorization page",
 		"/loop":    "stopped after 10 redirects",
 	} {
@@ -359,8 +359,8 @@ func TestBrowserErrorSaysWhereAuthorizationFailed(t *testing.T) {
 	assert.Empty(t, app.back)
 }
 
-// An application that never comes back from its callback is not waited for.
-func TestApproveDoesNotOpenTheCallback(t *testing.T) {
+// Approve does not wait for an application that never returns from its callback.
+func TestApproveDoesNotOpenCallback(t *testing.T) {
 	t.Parallel()
 	app := newApplication(t, nil)
 	back, err := app.fake.Approve(ehr+"/connect", model.User{})

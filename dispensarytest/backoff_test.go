@@ -17,8 +17,8 @@ func backoff(t *testing.T, b *browser) *verdict {
 	return v
 }
 
-// A request that was sent before the response can arrive long after another one had
-// its response, and is no repetition.
+// A request that was sent before the response can arrive long after the response to another
+// one. It is not a repetition.
 func TestRequestInFlightPassesBackoffCheck(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -34,7 +34,7 @@ func TestRequestInFlightPassesBackoffCheck(t *testing.T) {
 	})
 }
 
-// One repetition in time does not excuse two early ones.
+// One timely repetition does not excuse two early ones.
 func TestBackoffCheckFindsImpatientClient(t *testing.T) {
 	t.Parallel()
 	for name, waits := range map[string][]time.Duration{
@@ -58,7 +58,7 @@ func TestBackoffCheckFindsImpatientClient(t *testing.T) {
 	}
 }
 
-// The wait begins with the response, also if the platform took its time.
+// The wait begins with the response, even if the platform was slow.
 func TestBackoffCheckMeasuresFromResponse(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 	"github.com/dispensary-go/dispensary/internal/testkit/testsize"
 )
 
-// answersTo has what a platform answers under a behavior, for each operation: to a
-// request, to one without the scope, and to a wrong one. Each is made of the same
+// answersTo returns the platform's responses under a behavior for each operation: to a valid
+// request, to a request without the scope, and to an invalid one. Each request meets the same
 // state of the platform.
 func answersTo(t *testing.T, behavior behavior.Variant) map[string][]string {
 	b := start(t, WithInMemory(), WithClock(frozen()))
@@ -46,8 +46,8 @@ func answersTo(t *testing.T, behavior behavior.Variant) map[string][]string {
 	return answers
 }
 
-// Whatever a behavior changes in an answer, its choice says that it does.
-func TestBehaviorsChangeOnlyWhatTheyName(t *testing.T) {
+// A choice lists every operation whose responses it changes.
+func TestBehaviorsChangeOnlyListedOperations(t *testing.T) {
 	t.Parallel()
 	testsize.SkipUnderRace(t)
 	usual := answersTo(t, "probe=off")

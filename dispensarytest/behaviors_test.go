@@ -37,8 +37,8 @@ func TestBehaviorChoicesAreDescribed(t *testing.T) {
 	require.Error(t, fake.SetBehavior("x=y"))
 }
 
-// A file wins over what was chosen before it, and loses to what is chosen after it.
-func TestWithBehaviorsFile(t *testing.T) {
+// A file overrides earlier choices, and later choices override the file.
+func TestBehaviorsFileFollowsOptionOrder(t *testing.T) {
 	t.Parallel()
 	name := filepath.Join(t.TempDir(), "behaviors.json")
 	require.NoError(t, os.WriteFile(name, []byte("\ufeff"+`{"version":1,"behaviors":["default-page-size=2","refresh-rotation=grace"]}`), 0o600))
@@ -54,9 +54,10 @@ func behaving(t *testing.T, behavior behavior.Variant, check func(b *browser), o
 	})
 }
 
-// Package probe finds every behavior that a sandbox shows, in platforms with random
-// behaviors. These are the others, and one that it looks at in one operation only.
-func TestBehaviorsHiddenFromProbe(t *testing.T) {
+// Package probe detects every behavior that a sandbox shows, in platforms with random
+// behaviors. This test covers the other behaviors, and one that the probe checks in one
+// operation only.
+func TestUnprobedBehaviorsTakeEffect(t *testing.T) {
 	t.Parallel()
 	behaving(t, behavior.UnknownFieldsRejected, refusesUnknownFields)
 	behaving(t, behavior.RateLimit5000In5m, func(b *browser) {
@@ -83,8 +84,8 @@ func TestBehaviorsHiddenFromProbe(t *testing.T) {
 	})
 }
 
-// refusesUnknownFields sends an unknown field to every operation that takes a body, at
-// the top and further down.
+// refusesUnknownFields sends an unknown field to every operation with a body, at the top level
+// and nested.
 func refusesUnknownFields(b *browser) {
 	all := exemplars(b.t.(*testing.T), b)
 	world := bytesOf(b.fake.store.World)
@@ -100,7 +101,7 @@ func refusesUnknownFields(b *browser) {
 	b.send("POST", "/clinic/dynamic_links/treatment_plans", map[string]any{
 		"treatment_plan": map[string]any{"practitioner_id": b.fake.Practitioners.All()[0].ID}, "patient": map[string]any{"email": "a@example.org", "name": "A"},
 	}).refused(422, "Unknown field: patient.name")
-	assert.Equal(b.t, world, bytesOf(b.fake.store.World), "nothing was changed")
+	assert.Equal(b.t, world, bytesOf(b.fake.store.World), "a rejection changes nothing")
 	b.send("POST", "/clinic/patients", map[string]any{"first_name": "A", "last_name": "B", "email": "a@example.org"}).ok(201, "patient")
 	b.post("/oauth/revoke", b.credentials(map[string]any{"token": "x", "token_type_hint": "access_token"})).ok(200)
 }

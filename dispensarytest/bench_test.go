@@ -13,11 +13,11 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// Every benchmark has a floor in the same run: the same way there and back, with
-// a handler that only writes the platform's bytes. The ratio of the two is what
-// the platform costs; the floor is what this machine does today.
+// Every benchmark has a floor in the same run: the same round trip with a handler that only
+// writes the platform's bytes. The ratio is the cost of the platform. The floor is the speed
+// of this machine today.
 
-// canned answers what the platform answered, without knowing why.
+// canned returns a handler that repeats the platform's response.
 func canned(b *testing.B, fake *Server, path, token string) http.HandlerFunc {
 	recorder := httptest.NewRecorder()
 	request := httptest.NewRequest(http.MethodGet, "https://platform.example"+path, nil)
@@ -35,7 +35,7 @@ func canned(b *testing.B, fake *Server, path, token string) http.HandlerFunc {
 	}
 }
 
-// fetch makes one GET and reads its answer.
+// fetch makes one GET and reads the response.
 func fetch(b *testing.B, client *http.Client, address, token string) {
 	request, err := http.NewRequest(http.MethodGet, address, nil)
 	if err != nil {
@@ -54,7 +54,7 @@ func fetch(b *testing.B, client *http.Client, address, token string) {
 	}
 }
 
-// rate fetches an address from many goroutines and reports GETs per second.
+// rate fetches a URL from many goroutines and reports GETs per second.
 func rate(b *testing.B, client *http.Client, address, token string) {
 	b.ReportAllocs()
 	b.SetParallelism(16)
@@ -66,7 +66,7 @@ func rate(b *testing.B, client *http.Client, address, token string) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "GET/s")
 }
 
-// one patient: a small object, behind a token, a scope and the journal.
+// One patient: a small object, behind a token, a scope and the journal.
 func onePatient(fake *Server) string {
 	return httpapi.BasePath + "/clinic/patients/" + fake.Patients.All()[0].ID
 }
@@ -98,7 +98,7 @@ func BenchmarkGet(b *testing.B) {
 	}
 }
 
-// Target: 500 µs until a platform with the default world has answered first.
+// Target: 500 µs from start to first response of a platform with the default world.
 func BenchmarkFirstAnswer(b *testing.B) {
 	for name, opts := range map[string][]Option{"memory": {WithInMemory()}, "loopback": nil} {
 		b.Run(name, func(b *testing.B) {
@@ -122,7 +122,7 @@ func BenchmarkFirstAnswer(b *testing.B) {
 	})
 }
 
-// What the first platform of a process pays and later ones share.
+// The cost of the first platform in a process. Later platforms share its world.
 func BenchmarkBuildDefaultWorld(b *testing.B) {
 	for b.Loop() {
 		store.BuildWorld(store.DefaultSeed, api.USSandbox)

@@ -16,7 +16,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// verdict takes a check's failures in place of the test.
+// verdict records a check's failures in place of the test.
 type verdict struct {
 	testing.TB
 	failures []string
@@ -28,7 +28,7 @@ func (v *verdict) Errorf(format string, a ...any) {
 }
 func (v *verdict) Error(a ...any) { v.failures = append(v.failures, fmt.Sprint(a...)) }
 
-// says demands one failure that holds all texts; without texts, none.
+// says requires one failure with all texts, or no failure without texts.
 func (v *verdict) says(t *testing.T, texts ...string) {
 	t.Helper()
 	if len(texts) == 0 {
@@ -41,7 +41,7 @@ func (v *verdict) says(t *testing.T, texts ...string) {
 	}
 }
 
-func TestCheckNoLeak(t *testing.T) {
+func TestCheckNoLeakFindsSecrets(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory(), WithTuning(Tuning{WorldSize: model.WorldSize{Patients: 50}}))
 	jane, app := b.fake.Patients.All()[0], b.fake.Application()
@@ -88,7 +88,7 @@ func TestCheckNoLeak(t *testing.T) {
 	check(everyone...).says(t, "more")
 }
 
-func TestCheckBackoffHonored(t *testing.T) {
+func TestCheckBackoffHonoredFindsEarlyRequests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := start(t, WithInMemory())
@@ -116,7 +116,7 @@ func TestCheckBackoffHonored(t *testing.T) {
 	backoff(t, b).says(t, "the platform's clock is frozen")
 }
 
-func TestCheckNoNPlusOne(t *testing.T) {
+func TestCheckNoNPlusOneFindsSingleReads(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
 	check := func(atMost int) *verdict {

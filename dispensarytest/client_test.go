@@ -14,7 +14,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/environ"
 )
 
-func TestSiteIsTheSandboxOfTheRegion(t *testing.T) {
+func TestSiteIsSandboxOfRegion(t *testing.T) {
 	t.Parallel()
 	for _, want := range []api.Environment{api.USSandbox, api.CanadaSandbox} {
 		for _, opt := range []Option{WithInMemory(), WithTLS(), WithTuning(Tuning{Addr: "127.0.0.1:0"})} {
@@ -23,7 +23,7 @@ func TestSiteIsTheSandboxOfTheRegion(t *testing.T) {
 			assert.Equal(t, want, site.Environment)
 			assert.Equal(t, fake.Site().BaseURL, site.BaseURL)
 			assert.Equal(t, fake.Site().AuthURL, site.AuthURL)
-			require.NoError(t, site.Validate(), "the client takes it")
+			require.NoError(t, site.Validate(), "the site is valid for a client")
 			base, auth := environ.Variables(want)
 			assert.Contains(t, fake.Variables(), base+"="+site.BaseURL)
 			assert.Contains(t, fake.Variables(), auth+"="+site.AuthURL)
@@ -31,7 +31,7 @@ func TestSiteIsTheSandboxOfTheRegion(t *testing.T) {
 	}
 }
 
-func TestClientTakesOptions(t *testing.T) {
+func TestClientAppliesOptions(t *testing.T) {
 	t.Parallel()
 	fake := New(t, WithInMemory())
 	client := fake.Client(model.User{}, dispensary.WithClinicKey(dispensary.NewSecret(fake.ClinicKey())))

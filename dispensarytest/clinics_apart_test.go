@@ -14,14 +14,14 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// twoClinics is a platform of two clinics, with the browser of the second one's
-// first practitioner.
+// twoClinics returns a platform of two clinics. second is the browser of the first
+// practitioner of the second clinic.
 func twoClinics(t *testing.T, opts ...Option) (first, second *browser) {
 	first = start(t, append([]Option{WithInMemory(), WithClock(frozen()), WithTuning(Tuning{WorldSize: model.WorldSize{Clinics: 2, Patients: 8, Plans: 8, Orders: 8}})}, opts...)...)
 	return first, first.of(first.fake.Clinics.All()[1])
 }
 
-// of is the same browser with the token of a clinic's first practitioner.
+// of returns the browser with the token of a clinic's first practitioner.
 func (b *browser) of(clinic model.Clinic) *browser {
 	b.t.Helper()
 	for _, u := range b.fake.Users() {
@@ -35,8 +35,8 @@ func (b *browser) of(clinic model.Clinic) *browser {
 	return nil
 }
 
-// What people do without saying for whom is done in their own clinic.
-func TestPeopleActInTheirOwnClinic(t *testing.T) {
+// People act in their own clinic by default.
+func TestPeopleActInOwnClinic(t *testing.T) {
 	t.Parallel()
 	_, second := twoClinics(t)
 	p, clinic := second.fake, second.fake.Clinics.All()[1]
@@ -61,8 +61,8 @@ func TestPeopleActInTheirOwnClinic(t *testing.T) {
 	second.get("/clinic").ok(200)
 }
 
-// The pages behind a clinic's links show and take its own people.
-func TestPagesAreTheClinicsOwn(t *testing.T) {
+// The pages behind a clinic's links show and accept only its own people.
+func TestPagesShowPeopleOfClinic(t *testing.T) {
 	t.Parallel()
 	first, second := twoClinics(t)
 	world := first.fake
@@ -102,7 +102,7 @@ func TestPagesAreTheClinicsOwn(t *testing.T) {
 }
 
 // A brand can be open to one clinic and closed to another.
-func TestBrandsAreOpenToClinics(t *testing.T) {
+func TestRestrictedBrandsNeedInvitation(t *testing.T) {
 	t.Parallel()
 	first, second := twoClinics(t)
 	var closed store.Brand
@@ -122,8 +122,8 @@ func TestBrandsAreOpenToClinics(t *testing.T) {
 	}
 }
 
-// Each clinic has put together its own categories.
-func TestCategoriesAreTheClinicsOwn(t *testing.T) {
+// Each clinic has its own categories.
+func TestClinicsHaveOwnCategories(t *testing.T) {
 	t.Parallel()
 	first, second := twoClinics(t)
 	ours := second.get("/clinic/categories").column("categories", "id")
@@ -140,9 +140,9 @@ func TestCategoriesAreTheClinicsOwn(t *testing.T) {
 	}
 }
 
-// Of two statements of the API one says that events of products have no clinic_id, the
-// other that every payload has one.
-func TestClinicOfProductEvents(t *testing.T) {
+// One statement of the API omits clinic_id from product events. Another includes it in every
+// payload.
+func TestProductEventClinicFollowsBehavior(t *testing.T) {
 	t.Parallel()
 	for reading, present := range map[string]bool{"absent": false, "present": true} {
 		first, second := twoClinics(t, WithBehavior("product-event-clinic="+behavior.Variant(reading)))
@@ -153,7 +153,7 @@ func TestClinicOfProductEvents(t *testing.T) {
 		for i, clinic := range first.fake.Clinics.All() {
 			require.Len(t, []*browser{first, second}[i].get("/webhooks/deliveries").column("webhook_deliveries", "id"), 1, "each clinic sees its own copy")
 			assert.Equal(t, present, strings.Contains(hook.all()[i].body, `"clinic_id":"`+clinic.ID+`"`), reading)
-			assert.Contains(t, []*browser{first, second}[i].get("/webhooks/deliveries").text, hook.all()[i].body[1:len(hook.all()[i].body)-2], "the log shows what was sent")
+			assert.Contains(t, []*browser{first, second}[i].get("/webhooks/deliveries").text, hook.all()[i].body[1:len(hook.all()[i].body)-2], "the log shows the sent body")
 		}
 		assert.NotContains(t, first.get("/events/"+event.ID).ok(200, "event"), "clinic_id")
 	}

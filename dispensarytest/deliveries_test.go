@@ -17,14 +17,14 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// hooked is a platform in memory on a frozen clock, with a receiver.
+// hooked returns a platform in memory on a frozen clock, with a receiver.
 func hooked(t *testing.T, script func(n int, w http.ResponseWriter, challenge string), opts ...Option) (*browser, *receiver) {
 	b := start(t, append([]Option{WithInMemory(), WithClock(frozen())}, opts...)...)
 	hook := b.hosts(script)
 	return b, hook
 }
 
-// oneOfEach makes an event of every type.
+// oneOfEach emits an event of every type.
 func (b *browser) oneOfEach() map[string]model.Event {
 	b.t.Helper()
 	events := make(map[string]model.Event)
@@ -43,7 +43,7 @@ func (b *browser) oneOfEach() map[string]model.Event {
 	note(b.fake.Products.Create(model.ProductCreate{}))
 	note(b.fake.Products.Update(product.ID, model.ProductUpdate{}))
 	note(b.fake.Products.Describe(product.ID, "<p>x</p>"))
-	b.fake.Clock.Advance(0) // a revocation ends what is on its way
+	b.fake.Clock.Advance(0) // a revocation ends pending deliveries
 	e, err := b.fake.Clinics.RevokeKey(b.fake.ClinicKey())
 	note(nil, e, err)
 	e, err = b.fake.Clinics.ActivateKey(b.fake.ClinicKey())
@@ -51,7 +51,7 @@ func (b *browser) oneOfEach() map[string]model.Event {
 	return events
 }
 
-func TestEveryTypeIsDelivered(t *testing.T) {
+func TestEveryEventTypeIsDelivered(t *testing.T) {
 	t.Parallel()
 	b, hook := hooked(t, nil)
 	events := b.oneOfEach()
@@ -66,7 +66,7 @@ func TestEveryTypeIsDelivered(t *testing.T) {
 	for kind, e := range events {
 		sent := byID[e.ID]
 		if kind == model.EventClinicKeyRevoked {
-			assert.NotNil(t, sent, "the revocation is the last thing that is sent")
+			assert.NotNil(t, sent, "the revocation is the last event")
 		}
 		require.NotNil(t, sent, kind)
 		assert.Equal(t, kind, sent["type"])
@@ -85,12 +85,12 @@ func TestEveryTypeIsDelivered(t *testing.T) {
 		read := b.get("/events/"+e.ID).object(200, "event")
 		assert.NotContains(t, read, "integration_id")
 		delete(sent, "integration_id")
-		assert.Equal(t, sent, read, "what is sent is what is read")
+		assert.Equal(t, sent, read, "the webhook equals the event in the API")
 	}
 }
 
-// Which scope a live consent has to have for an event to be sent.
-func TestDeliveryConditions(t *testing.T) {
+// An event is sent only if a live consent has its scope.
+func TestDeliveryRequiresLiveScope(t *testing.T) {
 	t.Parallel()
 	needs := map[string]string{
 		model.EventPatientCreated: "patients:read", model.EventPatientUpdated: "patients:read", model.EventOrderPlaced: "patients:order_history",
@@ -115,8 +115,8 @@ func TestDeliveryConditions(t *testing.T) {
 	}
 }
 
-// Recovery within 24 hours starts the count anew.
-func TestASuccessForgivesFailures(t *testing.T) {
+// A success within 24 hours restarts the failure period.
+func TestSuccessResetsFailureCount(t *testing.T) {
 	t.Parallel()
 	down := true
 	b, _ := hooked(t, func(_ int, w http.ResponseWriter, challenge string) {
@@ -143,7 +143,7 @@ func TestASuccessForgivesFailures(t *testing.T) {
 	assert.False(t, endpoint.Disabled)
 }
 
-func TestEndpointsReplaceEachOther(t *testing.T) {
+func TestRegisterReplacesEndpoint(t *testing.T) {
 	t.Parallel()
 	b, first := hooked(t, nil)
 	second := newReceiver(nil)
@@ -155,14 +155,14 @@ func TestEndpointsReplaceEachOther(t *testing.T) {
 	require.NoError(t, b.wait(e))
 	assert.Empty(t, first.all())
 	assert.Len(t, second.all(), 1)
-	require.NoError(t, b.fake.Webhooks.Enable(), "an enabled one stays as it is")
+	require.NoError(t, b.fake.Webhooks.Enable(), "enabling an enabled endpoint changes nothing")
 	_, registered := New(t, WithInMemory()).Webhooks.Endpoint()
 	assert.False(t, registered)
 	require.ErrorContains(t, New(t, WithInMemory()).Webhooks.Enable(), "no webhook endpoint")
 }
 
-// The delivery log shows each state that a delivery can be in.
-func TestDeliveryLogRows(t *testing.T) {
+// The delivery log shows each state of a delivery.
+func TestDeliveryLogShowsEachState(t *testing.T) {
 	t.Parallel()
 	b, _ := hooked(t, func(n int, w http.ResponseWriter, challenge string) {
 		w.Header().Set("X-Try", fmt.Sprint(n))
@@ -183,7 +183,7 @@ func TestDeliveryLogRows(t *testing.T) {
 	}
 	lost := row()
 	assert.EqualValues(t, 1, lost["attempt_number"])
-	assert.Nil(t, lost["response_status"], "no answer came")
+	assert.Nil(t, lost["response_status"], "there was no response")
 	assert.Nil(t, lost["previous_attempt_at"])
 	assert.Equal(t, view.Time(e.CreatedAt.Add(time.Minute)), lost["next_attempt_at"])
 	assert.Contains(t, lost["response_errors"], "reset")
@@ -203,6 +203,6 @@ func TestDeliveryLogRows(t *testing.T) {
 	assert.Nil(t, done["response_errors"])
 	assert.Nil(t, done["next_attempt_at"])
 	assert.Equal(t, true, done["successfully_delivered"])
-	assert.Equal(t, lost["id"], done["id"], "it is one row all along")
+	assert.Equal(t, lost["id"], done["id"], "all attempts share one row")
 	assert.Equal(t, "attempt 3: ok", b.fake.Webhooks.Deliveries()[0].String())
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// data decodes an event's data.
+// dataOf decodes an event's data.
 func dataOf(t *testing.T, e model.Event) map[string]any {
 	t.Helper()
 	var data map[string]any
@@ -22,9 +22,8 @@ func dataOf(t *testing.T, e model.Event) map[string]any {
 	return data
 }
 
-// Ordered by time, a plan's cancellation comes after its creation, even where the clock
-// stands still.
-func TestEventsOfOneObjectHaveTimesOfTheirOwn(t *testing.T) {
+// In order of time, a plan's cancellation follows its creation, even on a frozen clock.
+func TestObjectEventsHaveDistinctTimes(t *testing.T) {
 	t.Parallel()
 	clock := frozen()
 	b, hook := start(t, WithClock(clock)), listen(t, nil)
@@ -39,7 +38,7 @@ func TestEventsOfOneObjectHaveTimesOfTheirOwn(t *testing.T) {
 	for i, e := range []model.Event{created, edited, canceled} {
 		at := view.Time(now.Add(time.Duration(i) * time.Millisecond))
 		assert.Equal(t, at, view.Time(e.CreatedAt))
-		assert.Equal(t, at, dataOf(t, e)["treatment_plan"].(map[string]any)["updated_at"], "the data says the same")
+		assert.Equal(t, at, dataOf(t, e)["treatment_plan"].(map[string]any)["updated_at"], "the data has the same time")
 		assert.Equal(t, plan.ID, e.ObjectID)
 	}
 	assert.Equal(t, canceled.CreatedAt, gone.UpdatedAt)
@@ -53,14 +52,14 @@ func TestEventsOfOneObjectHaveTimesOfTheirOwn(t *testing.T) {
 	}
 	assert.Len(t, hook.all(), 4)
 
-	clock.Advance(2 * time.Millisecond) // still not later than the last event
+	clock.Advance(2 * time.Millisecond) // not later than the last event
 	_, late, err := b.fake.Plans.Update(other.ObjectID, model.PlanUpdate{PersonalMessage: new("Hello")})
 	require.NoError(t, err)
 	assert.Equal(t, clock.Now(), late.CreatedAt)
 }
 
-// A snapshot knows what an event was about.
-func TestEventTimesAreApartAfterASnapshotWasLoaded(t *testing.T) {
+// A snapshot stores the object of an event.
+func TestSnapshotKeepsEventTimesApart(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory(), WithClock(frozen()))
 	plan, created, err := b.fake.Plans.Create(b.fake.Patients.All()[0].ID, model.PlanCreate{})
@@ -70,7 +69,7 @@ func TestEventTimesAreApartAfterASnapshotWasLoaded(t *testing.T) {
 	assert.Equal(t, created.CreatedAt.Add(time.Millisecond), canceled.CreatedAt)
 }
 
-func TestReadingsOfEventTimes(t *testing.T) {
+func TestEventTimesFollowBehavior(t *testing.T) {
 	t.Parallel()
 	behaving(t, behavior.EventTimesAsTheyFall, func(b *browser) {
 		plan, created, err := b.fake.Plans.Create(b.fake.Patients.All()[0].ID, model.PlanCreate{})
@@ -81,7 +80,7 @@ func TestReadingsOfEventTimes(t *testing.T) {
 	})
 }
 
-func TestActivationBehaviorSwitches(t *testing.T) {
+func TestActivationFollowsBehavior(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory(), WithClock(frozen()))
 	require.NoError(t, b.fake.Webhooks.RegisterHandler(newReceiver(nil)))
@@ -93,7 +92,7 @@ func TestActivationBehaviorSwitches(t *testing.T) {
 	assert.Len(t, b.fake.Webhooks.Deliveries(), 1)
 	b.key = b.fake.ClinicKey()
 	b.get("/clinic").ok(200)
-	assert.Empty(t, b.get("/events/clinic_keys").ok(200, "events"), "the first key makes no event")
+	assert.Empty(t, b.get("/events/clinic_keys").ok(200, "events"), "the first request with the key emits no event")
 
 	require.NoError(t, b.fake.SetBehavior("integration-activation=first-key"))
 	b.key = ""

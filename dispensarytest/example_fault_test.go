@@ -12,8 +12,8 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// The worst moment to lose a connection: the platform has done its work, and the
-// caller does not know.
+// The worst moment for a lost connection: the platform has done its work, but the caller does
+// not know.
 func ExampleServer_Fault() {
 	fake, err := dispensarytest.Start(dispensarytest.WithInMemory())
 	if err != nil {
@@ -36,7 +36,7 @@ func ExampleServer_Fault() {
 	// patients: 6
 }
 
-// "dispensary probe" writes such a file about your sandbox.
+// The command "dispensary probe" writes such a file about your sandbox.
 func ExampleWithBehaviorsFile() {
 	fake, err := dispensarytest.Start(dispensarytest.WithInMemory(), dispensarytest.WithBehaviorsFile("testdata/behaviors.json"))
 	if err != nil {

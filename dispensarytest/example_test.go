@@ -15,8 +15,8 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// The whole platform without a socket, and a client that is ready to use. In a
-// test, [dispensarytest.New] starts it and closes it with the test.
+// Start the whole platform without a socket, with a ready client. In a test,
+// [dispensarytest.New] starts the platform and closes it with the test.
 func ExampleStart() {
 	fake, err := dispensarytest.Start(dispensarytest.WithInMemory())
 	if err != nil {
@@ -29,8 +29,8 @@ func ExampleStart() {
 	// Output: Maple Hollow Integrative Clinic <nil>
 }
 
-// A webhook endpoint that needs no socket: the platform signs its events,
-// delivers them to the handler, and demands the challenge.
+// Receive webhooks without a socket. The platform signs its events, delivers them to the
+// handler, and requires the challenge.
 func ExampleWebhooks_RegisterHandler() {
 	fake, err := dispensarytest.Start(dispensarytest.WithInMemory(), dispensarytest.WithBehavior(behavior.DeliveryConditionsOff))
 	if err != nil {
@@ -62,7 +62,8 @@ func ExampleWebhooks_RegisterHandler() {
 	// delivered: true
 }
 
-// A frozen clock makes every retry that falls due before Advance returns.
+// Run all retries on a frozen clock. Advance makes every retry that becomes due before it
+// returns.
 func ExampleClock_Advance() {
 	clock := dispensarytest.FrozenClock(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC))
 	fake, err := dispensarytest.Start(dispensarytest.WithInMemory(), dispensarytest.WithClock(clock), dispensarytest.WithBehavior(behavior.DeliveryConditionsOff))
@@ -97,8 +98,8 @@ func ExampleClock_Advance() {
 	// 15:36 status 503 is neither 200 nor 201
 }
 
-// A browser walks an application's authorization flow through the platform's
-// pages. The application is hosted on the platform's network, without a socket.
+// Walk through an application's authorization flow on the platform's pages. The platform's
+// network hosts the application, without a socket.
 func ExampleBrowser_Authorize() {
 	const application = "https://ehr.example.com"
 	fake, err := dispensarytest.Start(dispensarytest.WithInMemory(), dispensarytest.WithRedirectURI(application+"/callback"))
@@ -130,7 +131,7 @@ func ExampleBrowser_Authorize() {
 	// Output: state s1, a code: true
 }
 
-// Adding scopes to the application ends every token there is.
+// Add scopes to the application. This invalidates every token.
 func ExampleTokens_ExtendScopes() {
 	fake, err := dispensarytest.Start(dispensarytest.WithInMemory(), dispensarytest.WithScopes("clinic:read"))
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// eventFields are a field of the events that reached a receiver, in order.
+// eventFields returns a field of the received events, in order.
 func (r *receiver) eventFields(t testing.TB, field string) (values []any) {
 	t.Helper()
 	for _, got := range r.all() {
@@ -28,7 +28,7 @@ func (r *receiver) eventFields(t testing.TB, field string) (values []any) {
 	return values
 }
 
-// verified says what a receiver would make of a signature.
+// verified checks a signature as a receiver does.
 func (b *browser) verified(got received) (age time.Duration, genuine bool) {
 	stamp, signature, _ := strings.Cut(strings.TrimPrefix(got.header.Get("SVC-Signature"), "t="), ",v1=")
 	seconds, err := strconv.ParseInt(stamp, 10, 64)
@@ -38,7 +38,7 @@ func (b *browser) verified(got received) (age time.Duration, genuine bool) {
 	return b.fake.Clock.Now().Sub(time.Unix(seconds, 0)), signature == hex.EncodeToString(mac.Sum(nil))
 }
 
-func TestFaultDeliverySignatures(t *testing.T) {
+func TestDeliveryFaultsChangeSignatures(t *testing.T) {
 	t.Parallel()
 	for effect, want := range map[model.Effect]struct {
 		age     time.Duration
@@ -50,7 +50,7 @@ func TestFaultDeliverySignatures(t *testing.T) {
 	} {
 		b, hook := hooked(t, func(n int, w http.ResponseWriter, challenge string) {
 			if n == 1 {
-				w.WriteHeader(http.StatusForbidden) // what a good receiver does
+				w.WriteHeader(http.StatusForbidden) // the response of a correct receiver
 				return
 			}
 			acknowledge(w, challenge)
@@ -63,7 +63,7 @@ func TestFaultDeliverySignatures(t *testing.T) {
 		assert.Equal(t, want.genuine, genuine, effect)
 		assert.Equal(t, effect, b.fake.Webhooks.Deliveries()[0].Attempts[0].Fault)
 		b.fake.Clock.Advance(time.Minute)
-		require.NoError(t, b.wait(e), "the next attempt is signed well")
+		require.NoError(t, b.wait(e), "the next attempt has a valid signature")
 		age, genuine = b.verified(hook.all()[1])
 		assert.Zero(t, age)
 		assert.True(t, genuine)
@@ -77,7 +77,7 @@ func TestFaultDeliverySignatures(t *testing.T) {
 	assert.Equal(t, time.Hour, age)
 }
 
-func TestFaultDeliveryRepeated(t *testing.T) {
+func TestDeliveryFaultRepeatsEvent(t *testing.T) {
 	t.Parallel()
 	b, hook := hooked(t, nil)
 	b.fake.Fault(model.Fault{Effect: model.EffectDeliveryRepeated, Times: 2})
@@ -95,7 +95,7 @@ func TestFaultDeliveryRepeated(t *testing.T) {
 	assert.True(t, genuine)
 }
 
-func TestFaultDeliveryReordered(t *testing.T) {
+func TestDeliveryFaultReordersEvents(t *testing.T) {
 	t.Parallel()
 	b, hook := hooked(t, nil)
 	b.fake.Fault(model.Fault{Effect: model.EffectDeliveryReordered, Times: 1})

@@ -27,7 +27,7 @@ func everyWay(t *testing.T, run func(t *testing.T, way Option)) {
 	}
 }
 
-// newcomer is a request that creates a patient; a bare client sends it once.
+// newcomer returns a request that creates a patient. A plain client sends it once.
 func (b *browser) newcomer(email string) *http.Request {
 	body := `{"first_name":"Ida","last_name":"Moor","email":"` + email + `"}`
 	req, err := http.NewRequestWithContext(b.t.Context(), "POST", b.fake.Site().BaseURL+"/clinic/patients", strings.NewReader(body))
@@ -37,7 +37,7 @@ func (b *browser) newcomer(email string) *http.Request {
 	return req
 }
 
-// try sends a request whose connection may break off.
+// try sends a request whose connection may drop.
 func (b *browser) try(req *http.Request) (status int, body string, err error) {
 	resp, err := b.fake.HTTPClient().Do(req)
 	if err != nil {
@@ -48,32 +48,32 @@ func (b *browser) try(req *http.Request) (status int, body string, err error) {
 	return resp.StatusCode, string(text), err
 }
 
-// A connection that breaks off before the platform has done its work, or after it.
-func TestFaultDrops(t *testing.T) {
+// The connection drops before or after the platform has done its work.
+func TestFaultDropsConnection(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		effect             model.Effect
-		made, first, again int // patients that are there, and the answers that the platform made
+		made, first, again int // number of patients, and the statuses of the platform's responses
 	}{{model.EffectDropAfterCommit, 1, 201, 422}, {model.EffectDropBeforeCommit, 0, 0, 201}} {
 		everyWay(t, func(t *testing.T, way Option) {
 			b := start(t, way)
 			drop := b.fake.Fault(model.Fault{Operation: "patients.create", Effect: c.effect, Times: 1})
 			_, _, err := b.try(b.newcomer("ida@example.org"))
-			require.Error(t, err, "no answer came")
+			require.Error(t, err, "there was no response")
 			assert.Equal(t, 1, drop.Fired())
 			assert.Len(t, b.get("/clinic/search/patients?query=ida@example.org").column("patients", "id"), c.made)
 			status, text, err := b.try(b.newcomer("ida@example.org"))
 			require.NoError(t, err)
-			assert.Equal(t, c.again, status, "trying again: %s", text)
+			assert.Equal(t, c.again, status, "second request: %s", text)
 			first := b.fake.Journal.Requests("patients.create")[0]
-			assert.Equal(t, c.first, first.Status, "what the platform would have said")
+			assert.Equal(t, c.first, first.Status, "the status of the lost response")
 			assert.Equal(t, []model.Effect{c.effect}, first.Faults)
 			assert.Contains(t, first.String(), "["+string(c.effect)+"]")
 		})
 	}
 }
 
-func TestFaultTruncatesTheBody(t *testing.T) {
+func TestFaultTruncatesBody(t *testing.T) {
 	t.Parallel()
 	everyWay(t, func(t *testing.T, way Option) {
 		b := start(t, way)
@@ -92,7 +92,7 @@ func TestFaultTruncatesTheBody(t *testing.T) {
 	})
 }
 
-func TestFaultStatusInThePlatformsShapes(t *testing.T) {
+func TestFaultStatusHasPlatformShape(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]string{
 		401: `{"error":"No"}`, 403: `{"error":"No"}`, 404: `{"status":404,"error":"No"}`, 409: `{"status":409,"error":"No"}`,
@@ -103,7 +103,7 @@ func TestFaultStatusInThePlatformsShapes(t *testing.T) {
 		a := b.get("/clinic/patients")
 		assert.JSONEq(t, want, a.text)
 		assert.Equal(t, status, a.status)
-		assert.Equal(t, status, b.get("/catalog/brands").status, "any operation meets it")
+		assert.Equal(t, status, b.get("/catalog/brands").status, "the fault affects every operation")
 		b.get("/catalog/brands").ok(200)
 		assert.Equal(t, 2, fault.Fired())
 		assert.False(t, fault.Active())
@@ -113,7 +113,7 @@ func TestFaultStatusInThePlatformsShapes(t *testing.T) {
 	b.post("/oauth/token", b.credentials(nil)).refused(400, `{"error":"invalid_grant","error_description":"Bad Request"}`)
 }
 
-func TestFaultOfAProxy(t *testing.T) {
+func TestProxyFaultSendsHTML(t *testing.T) {
 	t.Parallel()
 	everyWay(t, func(t *testing.T, way Option) {
 		b := start(t, way)
@@ -132,7 +132,7 @@ func TestFaultOfAProxy(t *testing.T) {
 	})
 }
 
-func TestFaultTooManyRequests(t *testing.T) {
+func TestFaultSendsRetryAfter(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory(), WithClock(frozen()))
 	for _, c := range []struct {
@@ -153,8 +153,8 @@ func TestFaultTooManyRequests(t *testing.T) {
 	assert.Equal(t, 7*time.Second, last.RetryAfter)
 }
 
-// The limiter is a rolling window on the platform's clock.
-func TestFaultRateLimit(t *testing.T) {
+// The limiter uses a rolling window on the platform's clock.
+func TestRateLimitFaultCountsWindow(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory(), WithClock(frozen()))
 	limit := b.fake.Fault(model.Fault{Effect: model.EffectRateLimit, Limit: 3, Window: time.Minute})
@@ -180,7 +180,7 @@ func TestFaultRateLimit(t *testing.T) {
 	assert.Empty(t, b.get("/clinic").header.Get("Retry-After"))
 }
 
-func TestFaultLatencyInTheBubble(t *testing.T) {
+func TestLatencyFaultWaitsInBubble(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := start(t, WithInMemory())
@@ -197,13 +197,13 @@ func TestFaultLatencyInTheBubble(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.Equal(t, 1, slow.Fired())
 		synctest.Wait()
-		assert.Empty(t, b.get("/clinic/search/patients?query=ida").column("patients", "id"), "who left before the platform began got nothing done")
+		assert.Empty(t, b.get("/clinic/search/patients?query=ida").column("patients", "id"), "a request canceled during the wait changes nothing")
 	})
 }
 
-// On a frozen clock a slow request waits until the clock is moved; moved once by the
-// delay, it is answered, whether or not the request had begun to wait.
-func TestFaultLatencyOnAFrozenClock(t *testing.T) {
+// On a frozen clock a slow request waits until the clock is advanced. One advance by the delay
+// ends the wait, even if the request had not begun to wait.
+func TestLatencyFaultFollowsFrozenClock(t *testing.T) {
 	t.Parallel()
 	everyWay(t, func(t *testing.T, way Option) {
 		b := start(t, way, WithClock(frozen()))
@@ -216,7 +216,7 @@ func TestFaultLatencyOnAFrozenClock(t *testing.T) {
 		for slow.Fired() == 0 {
 			select {
 			case <-done:
-				t.Error("it did not wait")
+				t.Error("the request did not wait")
 				return
 			case <-time.After(time.Millisecond):
 			}
@@ -226,7 +226,7 @@ func TestFaultLatencyOnAFrozenClock(t *testing.T) {
 	})
 }
 
-func TestFaultSlowBodyInTheBubble(t *testing.T) {
+func TestSlowBodyFaultWaitsInBubble(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := start(t, WithInMemory())
@@ -240,7 +240,7 @@ func TestFaultSlowBodyInTheBubble(t *testing.T) {
 	})
 }
 
-func TestFaultTokensEndMidFlight(t *testing.T) {
+func TestTokenFaultsEndTokens(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
 	pair := b.fake.Tokens.Issue(model.User{})
@@ -261,8 +261,8 @@ func TestFaultTokensEndMidFlight(t *testing.T) {
 	unknown.get("/clinic").refused(401, "invalid")
 }
 
-// Faults add up: a slow request that is then dropped.
-func TestFaultsCombine(t *testing.T) {
+// Several faults affect a request: it is slow and then dropped.
+func TestLatencyAndDropFaultsCombine(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := start(t, WithInMemory())
@@ -285,7 +285,7 @@ func TestFaultsCombine(t *testing.T) {
 	})
 }
 
-func TestFaultChance(t *testing.T) {
+func TestFaultChanceFollowsSeed(t *testing.T) {
 	t.Parallel()
 	run := func(seed uint64) (refused []int) {
 		b := start(t, WithInMemory())
@@ -299,11 +299,11 @@ func TestFaultChance(t *testing.T) {
 	}
 	one := run(1)
 	assert.InDelta(t, 60, len(one), 25)
-	assert.Equal(t, one, run(1), "the same seed, the same throws")
+	assert.Equal(t, one, run(1), "the same seed gives the same choices")
 	assert.NotEqual(t, one, run(2))
 }
 
-func TestWrongFaultsPanic(t *testing.T) {
+func TestInvalidFaultPanics(t *testing.T) {
 	t.Parallel()
 	fake := New(t, WithInMemory())
 	for says, f := range map[string]model.Fault{
@@ -330,8 +330,8 @@ func TestWrongFaultsPanic(t *testing.T) {
 	}
 }
 
-// A page is dropped, too: the consent was given all the same.
-func TestFaultsMeetPages(t *testing.T) {
+// A fault also drops pages. The platform still stores the consent.
+func TestFaultsAffectPages(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithTuning(Tuning{Addr: defaultAddr}))
 	b.fake.Fault(model.Fault{Operation: "oauth.authorize", Effect: model.EffectTruncatedBody, Times: 1, Bytes: 20})

@@ -16,17 +16,17 @@ import (
 	"github.com/dispensary-go/dispensary/internal/testkit/testsize"
 )
 
-// target is a platform that anything is thrown at.
+// target is a platform for random requests.
 type target struct {
 	fake   *Server
 	tokens []string
 	ids    *strings.Replacer
 }
 
-// wild is one request, as wild as can be.
+// wild is a random request.
 type wild struct {
 	method, path, query, body string
-	token                     uint8 // which of the target's tokens
+	token                     uint8 // index of the target's token
 	header, value             string
 }
 
@@ -37,7 +37,7 @@ func newTarget(t testing.TB) *target {
 	require.NoError(t, fake.Webhooks.RegisterHandler(newReceiver(nil)))
 	_, event, err := fake.Patients.Create(model.PatientCreate{})
 	require.NoError(t, err)
-	_ = fake.Webhooks.WaitDelivered(t.Context(), event.ID) // the answer is wrong; an attempt is in the log all the same
+	_ = fake.Webhooks.WaitDelivered(t.Context(), event.ID) // the response is invalid, but the log has an attempt
 	expired := fake.Tokens.Issue(model.User{}).AccessToken
 	require.NoError(t, fake.Tokens.Expire(expired))
 	require.Len(t, fake.Webhooks.Deliveries()[0].Attempts, 1)
@@ -50,8 +50,8 @@ func newTarget(t testing.TB) *target {
 	}
 }
 
-// throw sends a request and demands that it does no harm: no panic, no 5xx, an
-// X-Request-Id; a refusal changes nothing, and neither does a GET.
+// throw sends a request and requires that it does no harm. There must be no panic and no 5xx,
+// and an X-Request-Id. A rejection and a GET must not change anything.
 func (g *target) throw(t testing.TB, r wild) int {
 	t.Helper()
 	req, err := http.NewRequest(r.method, g.fake.Site().BaseURL+g.ids.Replace(r.path), strings.NewReader(g.ids.Replace(r.body)))
@@ -78,7 +78,7 @@ func (g *target) throw(t testing.TB, r wild) int {
 	return w.Code
 }
 
-// wildBodies start the fuzzer off, and are cut and mixed by the random test.
+// wildBodies seed the fuzzer. The random test cuts and mixes them.
 var wildBodies = []string{
 	"", "{}", "null", "[]", `{"email":"a@example.org","first_name":1,"last_name":"x","metadata":[]}`,
 	`{"email":"new@example.org","first_name":"A","last_name":"B","practitioner_type_id":"x","discount":1e400,"gender":"x"}`,
@@ -111,8 +111,8 @@ func FuzzAnyRequest(f *testing.F) {
 	})
 }
 
-// The same without a fuzzer: every route meets thousands of mixed and damaged
-// bodies, queries and headers in every run of the tests.
+// The random test needs no fuzzer: every route receives thousands of mixed and damaged bodies,
+// queries and headers in every run.
 func TestWildRequestsDoNoHarm(t *testing.T) {
 	t.Parallel()
 	testsize.SkipUnderRace(t)
@@ -138,12 +138,12 @@ func TestWildRequestsDoNoHarm(t *testing.T) {
 	}
 	for _, status := range []int{200, 201, 400, 401, 403, 404, 422} {
 		if answered[status] == 0 {
-			t.Errorf("no request was answered with %d: %v", status, answered)
+			t.Errorf("no response had the status %d: %v", status, answered)
 		}
 	}
 }
 
-// damaged cuts a text, doubles a part of it, or puts a wrong byte into it.
+// damaged cuts a text, repeats a part of it, or inserts a wrong byte.
 func damaged(source *rand.Rand, text string) string {
 	if text == "" {
 		return "/"

@@ -18,7 +18,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// browser is a bare HTTP client with a token.
+// browser is a plain HTTP client with a token.
 type browser struct {
 	t     testing.TB
 	fake  *Server
@@ -26,7 +26,7 @@ type browser struct {
 	key   string
 }
 
-// answer is what came back, decoded.
+// answer is a decoded response.
 type answer struct {
 	t      testing.TB
 	status int
@@ -40,7 +40,7 @@ func start(t testing.TB, opts ...Option) *browser {
 	return &browser{t: t, fake: fake, token: fake.Tokens.Issue(model.User{}).AccessToken}
 }
 
-// with is the same browser with another set of scopes.
+// with returns the same browser with other scopes.
 func (b *browser) with(scopes ...string) *browser {
 	other := *b
 	other.token = b.fake.Tokens.Issue(model.User{}, scopes...).AccessToken
@@ -49,8 +49,7 @@ func (b *browser) with(scopes ...string) *browser {
 
 func (b *browser) get(path string) answer { b.t.Helper(); return b.send("GET", path, nil) }
 
-// send makes a request; a body is JSON unless it is a string, which is sent as
-// it is.
+// send makes a request. It encodes a body as JSON unless the body is a string.
 func (b *browser) send(method, path string, body any) answer {
 	b.t.Helper()
 	text, plain := body.(string)
@@ -66,8 +65,8 @@ func (b *browser) send(method, path string, body any) answer {
 	return b.fetch(method, b.fake.Site().BaseURL+path, text, header...)
 }
 
-// fetch sends a request as it is, with the names and values of a header that are not
-// empty, and shows a redirect.
+// fetch sends a request unchanged, with the non-empty names and values of header. It does not
+// follow redirects.
 func (b *browser) fetch(method, address, body string, header ...string) answer {
 	b.t.Helper()
 	req, err := http.NewRequest(method, address, strings.NewReader(body))
@@ -82,7 +81,7 @@ func (b *browser) fetch(method, address, body string, header ...string) answer {
 	return decoded(b.t, resp)
 }
 
-// request is a bare request to the API, without a token.
+// request returns a request to the API without a token.
 func (b *browser) request(method, path string) *http.Request {
 	b.t.Helper()
 	req, err := http.NewRequest(method, b.fake.Site().BaseURL+path, nil)
@@ -103,7 +102,7 @@ func decoded(t testing.TB, resp *http.Response) answer {
 	return a
 }
 
-// ok demands a status and returns the value under a path of keys.
+// ok requires a status and returns the value under a path of keys.
 func (a answer) ok(status int, path ...string) any {
 	a.t.Helper()
 	require.Equal(a.t, status, a.status, "%s", a.text)
@@ -117,13 +116,13 @@ func (a answer) ok(status int, path ...string) any {
 	return at
 }
 
-// object is ok for an object.
+// object is like ok for an object.
 func (a answer) object(status int, path ...string) map[string]any {
 	a.t.Helper()
 	return a.ok(status, path...).(map[string]any)
 }
 
-// column collects a field of a list.
+// column returns a field of each item in a list.
 func (a answer) column(key, field string) []any {
 	a.t.Helper()
 	values := []any{}
@@ -133,14 +132,14 @@ func (a answer) column(key, field string) []any {
 	return values
 }
 
-// refused demands a status and a text in the answer.
+// refused requires a status and a text in the response.
 func (a answer) refused(status int, text string) {
 	a.t.Helper()
 	require.Equal(a.t, status, a.status, "%s", a.text)
 	require.Contains(a.t, a.text, text)
 }
 
-// keysOf are the sorted keys of an object, to pin a shape.
+// keysOf returns the sorted keys of an object.
 func keysOf(object any) []string {
 	var keys []string
 	for key := range object.(map[string]any) {
@@ -163,8 +162,8 @@ type received struct {
 	header http.Header
 }
 
-// newReceiver is a receiver without a server; the first argument of the script
-// counts requests from 1. Without script it answers with the challenge.
+// newReceiver returns a receiver without a server. The first argument of script counts
+// requests from 1. Without a script it responds with the challenge.
 func newReceiver(script func(n int, w http.ResponseWriter, challenge string)) *receiver {
 	return &receiver{answer: script}
 }
@@ -205,13 +204,13 @@ func activate(t testing.TB, fake *Server) {
 	t.Helper()
 	for _, key := range fake.ClinicKeys() {
 		_, err := fake.Clinics.ActivateKey(key)
-		if !errors.Is(err, model.ErrState) { // active already
+		if !errors.Is(err, model.ErrState) { // already active
 			require.NoError(t, err)
 		}
 	}
 }
 
-// subscribe connects a platform with a receiver.
+// subscribe registers a receiver with a platform.
 func (b *browser) subscribe(r *receiver, types ...string) {
 	b.t.Helper()
 	r.mu.Lock()
@@ -221,7 +220,7 @@ func (b *browser) subscribe(r *receiver, types ...string) {
 	require.NoError(b.t, b.fake.Webhooks.Register(r.URL, types...))
 }
 
-// hosts connects a platform with a receiver that needs no socket.
+// hosts registers a receiver that needs no socket.
 func (b *browser) hosts(script func(n int, w http.ResponseWriter, challenge string), types ...string) *receiver {
 	b.t.Helper()
 	r := newReceiver(script)
@@ -233,7 +232,7 @@ func (b *browser) hosts(script func(n int, w http.ResponseWriter, challenge stri
 
 func frozen() *Clock { return FrozenClock(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)) }
 
-// post sends JSON without a token, as the token endpoint takes it.
+// post sends JSON without a token, as for the token endpoint.
 func (b *browser) post(path string, body map[string]any) answer {
 	b.t.Helper()
 	anonymous := *b
@@ -241,7 +240,7 @@ func (b *browser) post(path string, body map[string]any) answer {
 	return anonymous.send("POST", path, body)
 }
 
-// credentials are the fields of a token request.
+// credentials returns the fields of a token request.
 func (b *browser) credentials(more map[string]any) map[string]any {
 	app := b.fake.Application()
 	body := map[string]any{"client_id": app.ClientID, "client_secret": app.ClientSecret, "redirect_uri": app.RedirectURI}
@@ -264,7 +263,7 @@ func (b *browser) authorizeURL(change url.Values) string {
 	return b.fake.Site().AuthURL + "/oauth/authorize?" + query.Encode()
 }
 
-// routeWith fills a route's parameter, and tells whether it has one.
+// routeWith fills in a route's parameter and reports whether it has one.
 func routeWith(route, value string) (string, bool) {
 	before, rest, has := strings.Cut(route, "{")
 	if !has {
@@ -274,7 +273,7 @@ func routeWith(route, value string) (string, bool) {
 	return before + value + after, true
 }
 
-// lastRequest returns the latest request, and false if there was none.
+// lastRequest returns the latest request. It returns false if there is none.
 func lastRequest(fake *Server) (model.Request, bool) {
 	all := fake.Journal.Requests()
 	if len(all) == 0 {

@@ -16,7 +16,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// bytesOf writes down every row of a world, with what it points to.
+// bytesOf encodes every row of a world, including the values behind pointers.
 func bytesOf(w *store.World) string {
 	encoded, err := json.Marshal(w)
 	if err != nil {
@@ -25,7 +25,7 @@ func bytesOf(w *store.World) string {
 	return string(encoded)
 }
 
-// upset changes as much as one test can.
+// upset changes as much of a platform as possible.
 func upset(t *testing.T, b *browser, n int) {
 	jane, plan, product := b.fake.Patients.All()[0], b.fake.Plans.All()[0], b.fake.Products.All()[0]
 	made := b.send("POST", "/clinic/patients", someone()).object(201, "patient")
@@ -48,10 +48,9 @@ func upset(t *testing.T, b *browser, n int) {
 	require.NoError(t, err)
 }
 
-// A hundred tests at once, each with a platform of its own, on every kind of
-// transport. What one does is seen by none of the others, and the world that all
-// of them started from keeps its bytes.
-func TestHundredPlatformsAtOnce(t *testing.T) {
+// A hundred parallel tests each use their own platform, on every kind of transport. No
+// platform sees changes of another one, and their common initial world keeps its bytes.
+func TestHundredPlatformsAreIsolated(t *testing.T) {
 	before := bytesOf(store.DefaultUS()) + bytesOf(store.DefaultCanada())
 	t.Run("all", func(t *testing.T) {
 		for n := range 100 {
@@ -80,8 +79,8 @@ func TestHundredPlatformsAtOnce(t *testing.T) {
 	assert.Len(t, fresh.Products.All(), 44)
 }
 
-// Rows come out as copies: scribbling on what a test was given changes nothing.
-func TestWhatIsGivenOutIsACopy(t *testing.T) {
+// Results are copies: changing them does not change the platform.
+func TestResultsAreCopies(t *testing.T) {
 	t.Parallel()
 	fake := New(t, WithInMemory())
 	_, event, err := fake.Orders.Place(fake.Patients.All()[0].ID, model.OrderCreate{PlanIDs: []string{fake.Plans.All()[0].ID}})
@@ -104,8 +103,8 @@ func TestWhatIsGivenOutIsACopy(t *testing.T) {
 	assert.Equal(t, "catalog:read", fake.Application().Scopes[0])
 }
 
-// What a caller hands in is copied, too.
-func TestWhatIsHandedInIsCopied(t *testing.T) {
+// Arguments are copied as well.
+func TestArgumentsAreCopied(t *testing.T) {
 	t.Parallel()
 	fake := New(t, WithInMemory())
 	lines := []model.Recommendation{{VariantID: fake.Products.All()[0].VariantIDs[0], UnitsToPurchase: 1, Dosage: &model.Dosage{Amount: "1"}}}
@@ -122,9 +121,9 @@ func TestWhatIsHandedInIsCopied(t *testing.T) {
 	assert.Equal(t, 2, stored.Lines[0].Quantity)
 }
 
-// Platforms may share a clock: each makes its own deliveries, and one that is
-// closed takes its own along.
-func TestPlatformsShareAClock(t *testing.T) {
+// Platforms may share a clock. Each makes its own deliveries, and closing one cancels only its
+// own.
+func TestPlatformsShareClock(t *testing.T) {
 	t.Parallel()
 	clock := frozen()
 	down := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
