@@ -17,7 +17,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/closestmatch"
 )
 
-// onHead calls a function when the head of an answer is sent.
+// onHead calls a function when the head of a response is sent.
 type onHead struct {
 	http.ResponseWriter
 	call func(status int)
@@ -28,9 +28,9 @@ func (w onHead) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// Large answers leave before their handler has ended: a test that reads the journal
-// after a call must find the call there all the same.
-func TestJournalKnowsARequestBeforeItIsAnswered(t *testing.T) {
+// Large responses leave before their handler returns. A test that reads the journal after a
+// call must still find the call.
+func TestJournalRecordsRequestBeforeResponse(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	for path, operation := range map[string]string{
@@ -51,7 +51,7 @@ func TestJournalKnowsARequestBeforeItIsAnswered(t *testing.T) {
 	}
 }
 
-func TestCheckNoUnexpectedNamesNearMisses(t *testing.T) {
+func TestCheckNoUnexpectedSuggestsNames(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	b.get("/catalog/products?page[sise]=50").ok(200)
@@ -73,7 +73,7 @@ func TestCheckNoUnexpectedNamesNearMisses(t *testing.T) {
 	}
 }
 
-func TestJournalIsBounded(t *testing.T) {
+func TestJournalDropsOldestRequests(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithTuning(Tuning{JournalLimit: 3}))
 	for i := range 5 {
@@ -84,12 +84,12 @@ func TestJournalIsBounded(t *testing.T) {
 		paths = append(paths, r.Path)
 	}
 	assert.Equal(t, []string{"/api/nothing/2", "/api/nothing/3", "/api/nothing/4"}, paths)
-	assert.Equal(t, 5, b.fake.Journal.Requests()[2].Seq, "it counts forgotten requests")
+	assert.Equal(t, 5, b.fake.Journal.Requests()[2].Seq, "it also counts dropped requests")
 	b.fake.Journal.Reset()
 	assert.Empty(t, b.fake.Journal.Requests())
 }
 
-func TestRequestIDsAreUniqueAndFollowFromTheSeed(t *testing.T) {
+func TestRequestIDsFollowFromSeed(t *testing.T) {
 	t.Parallel()
 	one, two := start(t, WithTuning(Tuning{Seed: 7})), start(t, WithTuning(Tuning{Seed: 7}))
 	seen := make(map[string]bool)
@@ -102,13 +102,13 @@ func TestRequestIDsAreUniqueAndFollowFromTheSeed(t *testing.T) {
 	assert.Len(t, seen, 50)
 }
 
-func TestTLSCanBeRequired(t *testing.T) {
+func TestTLSRequiredRejectsPlainHTTP(t *testing.T) {
 	t.Parallel()
 	start(t, WithTuning(Tuning{TLSRequired: true})).get("/clinic").refused(403, "HTTPS is required")
 }
 
-// Requests that are refused are looked at all the same.
-func TestUnknownParametersOfRefusedRequests(t *testing.T) {
+// The journal also lists unknown parameters of rejected requests.
+func TestJournalListsParametersOfRejectedRequests(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
 	b.with("catalog:read").get("/clinic/orders?page[sise]=1").refused(403, "scope")
@@ -121,7 +121,7 @@ func TestUnknownParametersOfRefusedRequests(t *testing.T) {
 	}
 }
 
-func TestNearestName(t *testing.T) {
+func TestClosestMatchFindsTypos(t *testing.T) {
 	t.Parallel()
 	known := []string{"sort_by", "order_by", "created_at", "allergen_ids[]", "page[number]", "page[size]", "email"}
 	for name, want := range map[string]string{
@@ -133,11 +133,11 @@ func TestNearestName(t *testing.T) {
 	}
 	assert.Empty(t, closestmatch.To("email", nil))
 	long := string(make([]byte, 1000))
-	assert.Empty(t, closestmatch.To(long, known), "no time is spent on nonsense")
+	assert.Empty(t, closestmatch.To(long, known), "a long name has no match")
 }
 
 // A watcher is notified of every change that a page about the platform could show.
-func TestChanges(t *testing.T) {
+func TestChangesReportsEveryChange(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithClock(frozen()))
 	activate(b.t, b.fake)
@@ -177,7 +177,7 @@ func TestChanges(t *testing.T) {
 		next, open := b.fake.Changes()
 		again, _ := b.fake.Changes()
 		assert.True(t, open)
-		assert.Equal(t, next, again, "who watches together learns of it together")
+		assert.Equal(t, next, again, "concurrent watchers share a channel")
 		require.NoError(t, test.do(), test.what)
 		select {
 		case <-next:
@@ -187,9 +187,8 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// What only reads is no change, and a platform that shares the clock is another
-// one.
-func TestNoChanges(t *testing.T) {
+// A read is not a change, and neither is a change of another platform on the same clock.
+func TestChangesIgnoresReads(t *testing.T) {
 	t.Parallel()
 	clock := frozen()
 	b, other := start(t, WithClock(clock)), start(t, WithClock(clock))
@@ -199,7 +198,7 @@ func TestNoChanges(t *testing.T) {
 	b.fake.Webhooks.Deliveries()
 	select {
 	case <-next:
-		assert.Fail(t, "there was no change")
+		assert.Fail(t, "a read must not be a change")
 	default:
 	}
 	require.NoError(t, other.fake.Close())
@@ -213,8 +212,8 @@ func TestNoChanges(t *testing.T) {
 	assert.False(t, open)
 }
 
-// Bodies are kept where they are asked for, and tell no token, code or secret.
-func TestBodiesAreKeptWithoutTokens(t *testing.T) {
+// The journal stores bodies on request, without tokens, codes and secrets.
+func TestJournalBodiesContainNoTokens(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithTuning(Tuning{Bodies: true}))
 	body := someone()

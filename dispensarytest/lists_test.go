@@ -15,8 +15,8 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// Every list is cut into the same pages, and the pages make up the list.
-func TestEveryListIsPaged(t *testing.T) {
+// Every list has the same pages, and together they contain the whole list.
+func TestEveryListHasPages(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
 	for _, e := range exemplars(t, b) {
@@ -54,7 +54,7 @@ func TestEveryListIsPaged(t *testing.T) {
 				assert.Equal(t, whole[i], rows[i], e.op.ID)
 			}
 		}
-		assert.Equal(t, whole, b.get(e.path+join+"page[size]=1000").ok(200, e.op.Key), "100 at most")
+		assert.Equal(t, whole, b.get(e.path+join+"page[size]=1000").ok(200, e.op.Key), "a page has at most 100 items")
 		b.get(e.path + join + "page[number]=&page[size]=").ok(200)
 		b.get(e.path+join+"a=%zz").refused(400, "malformed")
 		for _, wrong := range []string{"page[number]=0", "page[size]=0", "page[number]=1.5", "page[size]=ten", "page[number]=-1", "page[size]=1e2", "page[size]=99999999999999999999"} {
@@ -63,8 +63,8 @@ func TestEveryListIsPaged(t *testing.T) {
 	}
 }
 
-// Every parameter with a set of values refuses others, in every list that has it.
-func TestEveryFilterRefusesNonsense(t *testing.T) {
+// Every parameter with a fixed set of values rejects others, in every list.
+func TestEveryFilterRejectsUnknownValues(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
 	wrong := map[string][]string{
@@ -89,7 +89,7 @@ func TestEveryFilterRefusesNonsense(t *testing.T) {
 	b.get("/events/patients?event_type=order.placed").refused(422, "event_type must be")
 }
 
-// sorted tells whether the values of a column stand in an order.
+// inSequence reports whether the values of a column are in order.
 func inSequence(values []any, descending bool) bool {
 	return slices.IsSortedFunc(values, func(a, b any) int {
 		if descending {
@@ -99,8 +99,8 @@ func inSequence(values []any, descending bool) bool {
 	})
 }
 
-// Plans are sorted by their times; order_by alone turns the order of creation around.
-func TestPlansAreSorted(t *testing.T) {
+// Plans are sorted by their times. order_by alone reverses the order of creation.
+func TestPlanListIsSorted(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory(), WithClock(frozen()))
 	patient := b.fake.Patients.All()[0].ID
@@ -121,7 +121,7 @@ func TestPlansAreSorted(t *testing.T) {
 	assert.True(t, inSequence(b.get(b.plansOf(patient)+"?order_by=DESC").column("treatment_plans", "created_at"), true))
 }
 
-func TestProtocolFilters(t *testing.T) {
+func TestProtocolListAppliesFilters(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
 	first, second := b.fake.Users()[0].ID, b.fake.Users()[1].ID
@@ -150,7 +150,7 @@ func TestProtocolFilters(t *testing.T) {
 	b.get("/clinic/practitioners/nobody/templates").refused(404, "Not Found")
 }
 
-func TestBrandFilters(t *testing.T) {
+func TestBrandListAppliesFilters(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
 	all := b.get("/catalog/brands").column("brands", "name")
@@ -167,12 +167,12 @@ func TestBrandFilters(t *testing.T) {
 		}
 		assert.Equal(t, "unavailable", b.get("/catalog/products/"+product.ID).ok(200, "product", "status"))
 	}
-	assert.Equal(t, all[1:len(all)-1], b.get("/catalog/brands?available=true").column("brands", "name"), "nothing of the first brand is left")
+	assert.Equal(t, all[1:len(all)-1], b.get("/catalog/brands?available=true").column("brands", "name"), "the first brand is unavailable")
 	assert.Equal(t, "unavailable", b.get("/catalog/brands/"+brandsOf(b.fake)[0].ID).ok(200, "brand", "status"))
 }
 
-// An order can be for several plans, and each of them finds it.
-func TestOrdersOfSeveralPlans(t *testing.T) {
+// An order can belong to several plans, and each of them finds it.
+func TestEachPlanFindsSharedOrder(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
 	patient, variants := b.fake.Patients.All()[0], b.fake.Products.All()
@@ -194,7 +194,7 @@ func TestOrdersOfSeveralPlans(t *testing.T) {
 	last := "/clinic/orders?treatment_plan_id=x&treatment_plan_id=" + ids[2]
 	assert.Equal(t, []any{order.ID}, b.get(last).column("orders", "id"), "the last value counts")
 	_, err = b.fake.Orders.Refund(order.ID, 1)
-	require.NoError(t, err, "a change of the order keeps it where it is found")
+	require.NoError(t, err, "a changed order stays in the list")
 	for _, as := range []*browser{b, {t: t, fake: restarted(t, b.fake), token: b.token}} {
 		for n, want := range [][]any{{}, {order.ID}, {order.ID}} {
 			assert.Equal(t, want, as.get("/clinic/orders?treatment_plan_id="+ids[n]).column("orders", "id"))
@@ -218,8 +218,8 @@ func TestClinicTokensHaveNoCustomDosage(t *testing.T) {
 	}
 }
 
-// An unknown practitioner is a wrong value, and not an unknown product.
-func TestUnknownPractitionerOfAProduct(t *testing.T) {
+// An unknown practitioner is an invalid value, and not an unknown product.
+func TestProductRejectsUnknownPractitioner(t *testing.T) {
 	t.Parallel()
 	first, second := twoClinics(t)
 	path := "/catalog/products/" + first.fake.Products.All()[0].ID
@@ -230,9 +230,8 @@ func TestUnknownPractitionerOfAProduct(t *testing.T) {
 	first.get("/catalog/products/x?practitioner_id=x").refused(404, "Not Found")
 }
 
-// Products are similar by what is known of them: those that came in without a type and
-// ingredients share nothing.
-func TestNewProductsAreSimilarToNothing(t *testing.T) {
+// Similarity uses known attributes. Products without a type and ingredients share none.
+func TestNewProductsHaveNoSimilarProducts(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
 	var made model.Product
@@ -245,8 +244,8 @@ func TestNewProductsAreSimilarToNothing(t *testing.T) {
 	assert.NotEmpty(t, b.get("/catalog/products/"+b.fake.Products.All()[0].ID+"/similar").column("products", "id"))
 }
 
-// A product that left the catalog is nowhere in it; orders and plans keep what they refer to.
-func TestRemovedProduct(t *testing.T) {
+// A removed product is absent from the catalog. Orders and plans keep their references.
+func TestRemovedProductLeavesCatalog(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
 	products := b.fake.Products.All()

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestUnknownPagesMatchTheirCaller(t *testing.T) {
+func TestUnknownPageMatchesCaller(t *testing.T) {
 	t.Parallel()
 	fake := New(t, WithInMemory())
 	origin := strings.TrimSuffix(fake.Site().BaseURL, "/api")
@@ -26,11 +26,11 @@ func TestUnknownPagesMatchTheirCaller(t *testing.T) {
 		assert.Equal(t, c.kind, header.Get("Content-Type"), c.path)
 		assert.Contains(t, text, c.text)
 		require.Len(t, fake.Journal.Requests(), 1)
-		assert.NotEmpty(t, unexpected(fake.Journal.Requests()[0]), "%s is no part of the platform", c.path)
+		assert.NotEmpty(t, unexpected(fake.Journal.Requests()[0]), "%s is not an operation", c.path)
 	}
 }
 
-func TestFaviconLeavesNoTrace(t *testing.T) {
+func TestFaviconIsNotRecorded(t *testing.T) {
 	t.Parallel()
 	fake := New(t, WithInMemory())
 	status, header, text := get(t, fake, strings.TrimSuffix(fake.Site().BaseURL, "/api")+"/favicon.ico", "image/*")
@@ -41,7 +41,7 @@ func TestFaviconLeavesNoTrace(t *testing.T) {
 	fake.Journal.CheckNoUnexpected(t)
 }
 
-// get requests a URL as a program that accepts a media type.
+// get requests a URL with an Accept header.
 func get(t *testing.T, fake *Server, address, accept string) (status int, header http.Header, text string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)

@@ -19,7 +19,7 @@ import (
 	"github.com/dispensary-go/dispensary/openapi"
 )
 
-func TestPlatformInMemory(t *testing.T) {
+func TestPlatformRunsInMemory(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
 	assert.Equal(t, "https://platform.us.dispensary.test/api", b.fake.Site().BaseURL)
@@ -36,14 +36,14 @@ func TestPlatformInMemory(t *testing.T) {
 	}
 }
 
-func TestPlainHTTPIsRefusedInMemory(t *testing.T) {
+func TestMemoryRejectsPlainHTTP(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
 	b.fetch("GET", strings.Replace(b.fake.Site().BaseURL, "https:", "http:", 1)+"/clinic", "").refused(403, "HTTPS is required")
 	b.fetch("GET", strings.Replace(b.fake.Site().BaseURL, "platform.us.dispensary.test", "Platform.US.dispensary.test:443", 1)+"/clinic", "").refused(401, "missing")
 }
 
-func TestWebhooksReachAHandler(t *testing.T) {
+func TestWebhooksReachHandler(t *testing.T) {
 	t.Parallel()
 	for _, opts := range [][]Option{{WithInMemory()}, {}, {WithTLS()}, {WithTuning(Tuning{DeliveryClient: &http.Client{}})}} {
 		b := start(t, append(opts, WithBehavior(behavior.ProbeBeforeEach))...)
@@ -60,7 +60,7 @@ func TestWebhooksReachAHandler(t *testing.T) {
 	}
 }
 
-func TestHostIsParticular(t *testing.T) {
+func TestHostRejectsInvalidOrigins(t *testing.T) {
 	t.Parallel()
 	fake := New(t, WithInMemory())
 	handler := http.NotFoundHandler()
@@ -79,7 +79,7 @@ func TestHostIsParticular(t *testing.T) {
 	assert.Equal(t, fake.Site().AuthURL, resp.Request.URL.String(), "a redirect leads back to the platform")
 }
 
-// A request under way ends with the platform; one after it goes nowhere.
+// Close ends running requests and rejects later ones.
 func TestCloseEndsRequestsInMemory(t *testing.T) {
 	t.Parallel()
 	fake, err := Start(WithInMemory())
@@ -103,7 +103,7 @@ func TestCloseEndsRequestsInMemory(t *testing.T) {
 		_, err := fake.HTTPClient().Do(req)
 		half <- err
 	}()
-	_, err = writer.Write([]byte("{")) // the platform waits for the rest
+	_, err = writer.Write([]byte("{")) // the platform waits for more of the body
 	require.NoError(t, err)
 	require.NoError(t, fake.Close())
 	require.ErrorIs(t, <-result, syscall.ECONNREFUSED)
@@ -112,7 +112,7 @@ func TestCloseEndsRequestsInMemory(t *testing.T) {
 	require.ErrorIs(t, err, syscall.ECONNREFUSED)
 }
 
-func TestLoopbackTLS(t *testing.T) {
+func TestTLSServesLoopback(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithTLS())
 	require.True(t, strings.HasPrefix(b.fake.Site().BaseURL, "https://127.0.0.1:"))
@@ -140,9 +140,8 @@ func TestTransportOptionsExcludeEachOther(t *testing.T) {
 	require.ErrorContains(t, err, "dispensarytest: listen")
 }
 
-// A page in a browser whose name was made to resolve to this machine reads and changes
-// nothing.
-func TestForeignHostNames(t *testing.T) {
+// A web page whose host name resolves to this machine can neither read nor change data.
+func TestForeignHostNamesAreRejected(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	for host, status := range map[string]int{
@@ -161,9 +160,9 @@ func TestForeignHostNames(t *testing.T) {
 	}
 }
 
-// An address that cannot be called, or that holds a secret that would be shown with
-// it, is refused for that reason.
-func TestWebhookAddresses(t *testing.T) {
+// A URL is rejected if it cannot be called or contains a secret that a message could show. The
+// error contains the reason.
+func TestInvalidEndpointURLsAreRejected(t *testing.T) {
 	t.Parallel()
 	fake := New(t, WithInMemory())
 	for address, says := range map[string]string{
@@ -188,7 +187,7 @@ func TestWebhookAddresses(t *testing.T) {
 	require.NoError(t, fake.Webhooks.Register("http://localhost:8080/hook?tenant=7"))
 }
 
-func TestContractIsServed(t *testing.T) {
+func TestPlatformServesContract(t *testing.T) {
 	t.Parallel()
 	for _, opt := range []Option{WithInMemory(), WithTLS(), WithTuning(Tuning{Addr: "127.0.0.1:0"})} {
 		b := start(t, opt)
@@ -196,16 +195,16 @@ func TestContractIsServed(t *testing.T) {
 		assert.Equal(t, string(openapi.Document()), bodyOf(t, resp, err))
 		assert.Equal(t, "application/yaml", resp.Header.Get("Content-Type"))
 		assert.NotEmpty(t, resp.Header.Get("X-Request-Id"))
-		assert.Empty(t, b.fake.Journal.Requests(), "it is no call of the API")
+		assert.Empty(t, b.fake.Journal.Requests(), "the contract is not an API call")
 		b.get("/openapi.yaml").refused(404, "Not Found")
 		resp, err = b.fake.HTTPClient().Post(b.fake.origin+"/openapi.yaml", "text/plain", http.NoBody)
 		assert.Contains(t, bodyOf(t, resp, err), "Not Found")
 	}
 }
 
-// A body of a declared length ends with its last byte, as on a socket, also while the
-// handler runs on. Reading it whole and closing it does not cancel the handler.
-func TestWholeBodyEndsBeforeTheHandler(t *testing.T) {
+// A body of declared length ends with its last byte, as on a socket, even if the handler is
+// still running. Reading and closing the whole body does not cancel the handler.
+func TestWholeBodyEndsBeforeHandler(t *testing.T) {
 	t.Parallel()
 	for _, method := range []string{http.MethodGet, http.MethodHead} {
 		t.Run(method, func(t *testing.T) {
@@ -235,9 +234,9 @@ func TestWholeBodyEndsBeforeTheHandler(t *testing.T) {
 	}
 }
 
-// Close leaves nothing behind: the bubble would not end before a goroutine does,
-// and a timer would still move its time.
-func TestNothingOutlivesCloseInTheBubble(t *testing.T) {
+// Close leaves no goroutine and no timer. A goroutine would keep the bubble open, and a timer
+// would move its time.
+func TestCloseLeavesNoGoroutines(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		fake, err := Start(WithInMemory(), WithBehavior(behavior.DeliveryConditionsOff))
@@ -250,7 +249,7 @@ func TestNothingOutlivesCloseInTheBubble(t *testing.T) {
 		require.Len(t, fake.Webhooks.Deliveries()[0].Attempts, 1)
 		require.NoError(t, fake.Close())
 		_, waiting := fake.Clock.Next()
-		assert.False(t, waiting, "no retry is due any more")
+		assert.False(t, waiting, "no retry is due after Close")
 		require.ErrorContains(t, fake.Webhooks.WaitDelivered(t.Context(), event.ID), "the platform was closed")
 		time.Sleep(10 * time.Hour)
 		assert.Len(t, fake.Webhooks.Deliveries()[0].Attempts, 1)

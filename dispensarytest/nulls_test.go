@@ -12,9 +12,9 @@ import (
 // nullable are the fields of a variant that the API lists as "or null".
 var nullable = []string{"units", "unit_of_measure", "upc", "supplier_sku", "status"}
 
-// An integration that fails on a null has to meet one. Those of products on sale are in
-// variants that are not the primary one.
-func TestWorldShowsEveryNull(t *testing.T) {
+// An integration that fails on a null must encounter one in a test. For products on sale, only
+// non-primary variants contain nulls.
+func TestWorldContainsEveryNull(t *testing.T) {
 	t.Parallel()
 	for name, size := range map[string]model.WorldSize{"small": {}, "large": {Products: 200}} {
 		t.Run(name, func(t *testing.T) {
@@ -41,7 +41,7 @@ func TestWorldShowsEveryNull(t *testing.T) {
 				assert.Greater(t, values[field], nulls[field], field)
 			}
 			for _, field := range nullable {
-				assert.Positive(t, listed[field], "lists show no null: %s", field)
+				assert.Positive(t, listed[field], "no list contains a null: %s", field)
 			}
 			assert.Len(t, b.get("/catalog/brands?available=true").column("brands", "id"), len(brandsOf(b.fake))-1)
 		})
@@ -84,8 +84,8 @@ func TestUpdateVariantClearsFields(t *testing.T) {
 	assert.Nil(t, b.get("/catalog/products/"+product.ID).object(200, "product")["description_html"])
 }
 
-// The platform's oddities stand where the API shows them, and nowhere else.
-func TestOddities(t *testing.T) {
+// The platform reproduces the API's irregular formats, and only in the same places.
+func TestFieldFormatsMatchAPI(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
 	all := exemplars(t, b)
@@ -96,14 +96,14 @@ func TestOddities(t *testing.T) {
 
 	order := b.get(all["orders.get"].path).object(200, "order")
 	for _, total := range []string{"msrp_total", "item_total", "payment_total"} {
-		assert.Regexp(t, `^\d+\.\d\d$`, order[total], "a decimal in a string")
+		assert.Regexp(t, `^\d+\.\d\d$`, order[total], "a decimal string")
 	}
-	assert.Regexp(t, `^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}-05:00$`, order["completed_at"], "with an offset")
+	assert.Regexp(t, `^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}-05:00$`, order["completed_at"], "the time has an offset")
 	plan := b.get(all["treatment_plans.get"].path).object(200, "treatment_plan")
 	assert.Regexp(t, `^\d{4}-\d\d-\d\d$`, plan["available_at"], "a date")
 	assert.Regexp(t, `^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$`, plan["created_at"], "in UTC")
 
-	// The same dosage has one spelling in a plan and another in an event.
+	// A dosage has different field names in a plan and in an event.
 	_, event, err := b.fake.Plans.Update(b.fake.Plans.All()[0].ID, model.PlanUpdate{})
 	assert.NoError(t, err)
 	inEvent := b.get("/events/"+event.ID).ok(200, "event", "data", "treatment_plan", "recommendations").([]any)[0].(map[string]any)["dosage"].(map[string]any)

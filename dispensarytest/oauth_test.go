@@ -13,7 +13,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// code walks the authorize page and returns the code.
+// code walks through the authorize page and returns the code.
 func (b *browser) code(user model.User) string {
 	b.t.Helper()
 	back, err := b.fake.Approve(b.authorizeURL(nil), user)
@@ -29,7 +29,7 @@ func (b *browser) renew(refresh any) answer {
 	return b.post("/oauth/token", b.credentials(map[string]any{"grant_type": "refresh_token", "refresh_token": refresh}))
 }
 
-func TestCodeBecomesTokens(t *testing.T) {
+func TestCodeIsExchangedForTokens(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	user := b.fake.Users()[2]
@@ -46,7 +46,7 @@ func TestCodeBecomesTokens(t *testing.T) {
 	assert.Equal(t, user.ID, last.UserID)
 }
 
-func TestTokenEndpointRefuses(t *testing.T) {
+func TestTokenEndpointRejectsInvalidRequests(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	for name, c := range map[string]struct {
@@ -73,15 +73,15 @@ func TestTokenEndpointRefuses(t *testing.T) {
 	}
 }
 
-func TestClinicTokensBelongToTheClinic(t *testing.T) {
+func TestClinicTokensBelongToClinic(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithTuning(Tuning{ClinicTokens: true}))
 	owner := b.exchange(b.code(model.User{})).object(200, "oauth", "resource_owner")
 	assert.Equal(t, map[string]any{"id": b.fake.Clinics.All()[0].ID, "type": "Clinic"}, owner)
 }
 
-// RFC 6749 5.1: what carries tokens is not kept by anybody on the way.
-func TestTokenAnswersAreNotStored(t *testing.T) {
+// RFC 6749 5.1: responses with tokens forbid caching.
+func TestTokenResponsesForbidCaching(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	for name, got := range map[string]answer{
@@ -94,8 +94,8 @@ func TestTokenAnswersAreNotStored(t *testing.T) {
 	assert.Empty(t, b.get("/clinic").header.Get("Cache-Control"))
 }
 
-// RFC 6749 5.2: a request that cannot be read is refused in the endpoint's own shape.
-func TestMalformedTokenRequests(t *testing.T) {
+// RFC 6749 5.2: an unreadable request is rejected in the endpoint's own format.
+func TestMalformedTokenRequestsAreRejected(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithBehavior(behavior.UnknownParametersRejected), WithBehavior(behavior.ErrorShapeCodedList))
 	for _, path := range []string{"/oauth/token", "/oauth/revoke"} {
@@ -111,13 +111,13 @@ func TestMalformedTokenRequests(t *testing.T) {
 		assert.Equal(t, 413, big.status)
 		assert.Equal(t, "invalid_request", big.body["error"])
 	}
-	// Unknown parameters are ignored, as RFC 6749 3.2 demands, whatever the behavior.
+	// Unknown parameters are ignored under every behavior, as RFC 6749 3.2 demands.
 	b.post("/oauth/token?resource=x", b.credentials(map[string]any{"grant_type": "authorization_code", "code": b.code(model.User{}), "code_verifier": "x"})).ok(200, "oauth")
 }
 
-// RFC 6750 3.1: who sends no token is not told that it is wrong, and who lacks a scope is
-// told which.
-func TestChallenges(t *testing.T) {
+// RFC 6750 3.1: the challenge for a request without a token contains no error. The challenge
+// for a missing scope names the scope.
+func TestRejectionsContainChallenges(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	assert.Equal(t, `Bearer realm="dispensary"`, b.fetch("GET", b.fake.Site().BaseURL+"/clinic", "").header.Get("WWW-Authenticate"))

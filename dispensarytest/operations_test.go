@@ -16,7 +16,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// exemplar is a request that an operation answers with success.
+// exemplar is a request that succeeds.
 type exemplar struct {
 	op     operations.Operation
 	path   string
@@ -24,8 +24,8 @@ type exemplar struct {
 	status int
 }
 
-// exemplars has one request for every operation but the token endpoint and the
-// page. Each is good on a fresh platform; some are good once.
+// exemplars returns one request for every operation except the token endpoint and the page.
+// Each request succeeds on a fresh platform, some only once.
 func exemplars(t *testing.T, b *browser) map[string]exemplar {
 	t.Helper()
 	patient, practitioner, plan, product := b.fake.Patients.All()[0].ID, b.fake.Practitioners.All()[0].ID, b.fake.Plans.All()[0].ID, b.fake.Products.All()[2].ID
@@ -77,7 +77,7 @@ func merged(body map[string]any, name string, value any) map[string]any {
 	return changed
 }
 
-// inOrder runs exemplars so that those which use a plan up come last.
+// inOrder sorts exemplars so that requests that use up a plan come last.
 func inOrder(all map[string]exemplar) []exemplar {
 	return slices.SortedFunc(maps.Values(all), func(a, b exemplar) int {
 		rank := func(e exemplar) int { return slices.Index([]string{"treatment_plans.cancel"}, e.op.ID) }
@@ -88,7 +88,7 @@ func inOrder(all map[string]exemplar) []exemplar {
 	})
 }
 
-// only has the scopes of one operation that the API or an assumption asks for.
+// only returns the scopes that one operation requires by the API or by an assumption.
 func only(op operations.Operation) []string {
 	switch op.ID {
 	case "treatment_plans.create":
@@ -101,7 +101,7 @@ func only(op operations.Operation) []string {
 	return []string{op.Scope}
 }
 
-func TestEveryOperationSucceedsWithItsScopeAlone(t *testing.T) {
+func TestOperationsSucceedWithOwnScope(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
 	for _, e := range inOrder(exemplars(t, b)) {
@@ -118,7 +118,7 @@ func TestEveryOperationSucceedsWithItsScopeAlone(t *testing.T) {
 	b.fake.Journal.CheckNoUnexpected(t)
 }
 
-func TestEveryOperationNeedsItsScopes(t *testing.T) {
+func TestOperationsRequireTheirScopes(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
 	all := exemplars(t, b)
@@ -137,10 +137,10 @@ func TestEveryOperationNeedsItsScopes(t *testing.T) {
 			assert.Contains(t, last.Scopes, missing)
 		}
 	}
-	assert.Equal(t, before, bytesOf(b.fake.store.World), "refusals change nothing")
+	assert.Equal(t, before, bytesOf(b.fake.store.World), "rejections change nothing")
 }
 
-func TestEveryOperationNeedsAToken(t *testing.T) {
+func TestOperationsRequireToken(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
 	all := exemplars(t, b)
@@ -157,8 +157,8 @@ func TestEveryOperationNeedsAToken(t *testing.T) {
 	}
 }
 
-// Group scopes open every operation of their members, and no other.
-func TestGroupScopes(t *testing.T) {
+// Group scopes permit every operation of their members, and no other.
+func TestGroupScopesGrantMembers(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ group, prefix string }{{"clinic", "clinic:"}, {"patients", "patients:"}} {
 		b := start(t, WithInMemory())
@@ -177,8 +177,8 @@ func TestGroupScopes(t *testing.T) {
 	}
 }
 
-// Every other verb on every path is 404, and the journal says what there is.
-func TestOtherVerbsAreUnknown(t *testing.T) {
+// Every other method on a path responds with 404, and the journal lists the path's methods.
+func TestOtherMethodsAreUnknown(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
 	for _, e := range exemplars(t, b) {
@@ -198,9 +198,9 @@ func TestOtherVerbsAreUnknown(t *testing.T) {
 	}
 }
 
-// What is not there is 404 for every operation with an id, whatever else is wrong
-// with the request.
-func TestUnknownIDs(t *testing.T) {
+// An unknown id responds with 404 for every operation with an id, even if the request has
+// other errors.
+func TestUnknownIDsAreNotFound(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
 	all := exemplars(t, b)
@@ -216,8 +216,8 @@ func TestUnknownIDs(t *testing.T) {
 	}
 }
 
-// A body that is no JSON object is 400 for every operation that takes one.
-func TestBodiesThatAreNoObjects(t *testing.T) {
+// A body that is not a JSON object responds with 400 for every operation with a body.
+func TestNonObjectBodiesAreRejected(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
 	for _, e := range exemplars(t, b) {

@@ -20,15 +20,15 @@ import (
 	"github.com/dispensary-go/dispensary/internal/testkit/testsize"
 )
 
-// oracle answers a list as a walk through all rows does.
+// oracle answers a list query by a walk through all rows.
 type oracle[T any] struct {
 	rows []T
 	keep func(row T, query url.Values) bool
-	less map[string]func(a, b T) int // by sort_by; "" is what order_by alone sorts by
+	less map[string]func(a, b T) int // by sort_by; "" is the order for order_by alone
 	id   func(row T) string
 }
 
-// page returns the ids of a page, and how many rows there are on all of them.
+// page returns the ids of a page, and the number of rows on all pages.
 func (o oracle[T]) page(query url.Values, number, size int) (ids []any, total int) {
 	rows := slices.DeleteFunc(slices.Clone(o.rows), func(row T) bool { return !o.keep(row, query) })
 	field, descending := query.Get("sort_by"), query.Get("order_by") == "DESC"
@@ -47,7 +47,7 @@ func (o oracle[T]) page(query url.Values, number, size int) (ids []any, total in
 	return ids, len(rows)
 }
 
-// inDays says that a time falls into a date filter.
+// inDays reports whether a time matches a date filter.
 func inDays(filter string, at time.Time) bool {
 	day := at.Format(time.DateOnly)
 	from, to, isRange := strings.Cut(filter, "..")
@@ -64,7 +64,7 @@ func inDays(filter string, at time.Time) bool {
 	return day == filter
 }
 
-// asks compares many random questions with what an oracle says of them.
+// asks compares the results of many random queries with an oracle.
 func asks[T any](b *browser, o oracle[T], path, key string, questions map[string][]string) {
 	b.t.Helper()
 	dice := rand.New(rand.NewPCG(7, uint64(len(path))))
@@ -86,10 +86,10 @@ func asks[T any](b *browser, o oracle[T], path, key string, questions map[string
 	}
 }
 
-func TestOrderListsAgainstAWalk(t *testing.T) {
+func TestOrderListsMatchOracle(t *testing.T) {
 	t.Parallel()
 	testsize.SkipUnderRace(t)
-	// The clock was set back: orders of today come before those of the world.
+	// The clock was set back, so today's orders precede the orders of the world.
 	b := start(t, WithInMemory(), WithClock(FrozenClock(store.Epoch.AddDate(0, 0, -20))), WithTuning(Tuning{WorldSize: model.WorldSize{Clinics: 3, Patients: 60, Plans: 40, Orders: 800}}))
 	var days, patients, plans, numbers []string
 	for i, o := range b.fake.Orders.All() {
@@ -99,13 +99,13 @@ func TestOrderListsAgainstAWalk(t *testing.T) {
 			patients, plans, numbers = append(patients, o.PatientID), append(plans, store.OrderPlan(&o)), append(numbers, o.Number)
 		}
 	}
-	for n, id := range patients[:20] { // some at one moment, and at others
+	for n, id := range patients[:20] { // some at the same time, and some at other times
 		_, _, err := b.fake.Orders.Place(id, model.OrderCreate{})
 		require.NoError(t, err)
 		b.fake.Clock.Advance(time.Duration(n%2) * 7 * time.Hour)
 	}
 	b.token = b.fake.Tokens.Issue(model.User{}).AccessToken
-	often := make([]string, 200) // ask for nothing, mostly
+	often := make([]string, 200) // mostly no filter
 	clinic := b.fake.Users()[0].ClinicID
 	asks(b, oracle[model.Order]{
 		rows: b.fake.Orders.All(), id: func(o model.Order) string { return o.ID },
@@ -129,7 +129,7 @@ func TestOrderListsAgainstAWalk(t *testing.T) {
 
 func byCompletion(a, b model.Order) int { return a.CompletedAt.Compare(b.CompletedAt) }
 
-// crowd lets people act n times in a period of the platform's clock.
+// crowd performs n actions of people in a period of the platform's clock.
 func (b *browser) crowd(n int, period time.Duration) {
 	b.t.Helper()
 	patients, products := b.fake.Patients.All(), b.fake.Products.All()
@@ -151,7 +151,7 @@ func (b *browser) crowd(n int, period time.Duration) {
 	}
 }
 
-func TestEventListsAgainstAWalk(t *testing.T) {
+func TestEventListsMatchOracle(t *testing.T) {
 	t.Parallel()
 	testsize.SkipUnderRace(t)
 	b := start(t, WithInMemory(), WithClock(FrozenClock(store.Epoch)), WithTuning(Tuning{WorldSize: model.WorldSize{Clinics: 2, Patients: 20}}))
@@ -190,7 +190,7 @@ func TestEventListsAgainstAWalk(t *testing.T) {
 	}
 }
 
-// mentions says that a text holds all words of a query, whatever their case.
+// mentions reports whether a text contains all words of a query, ignoring case.
 func mentions(text, query string) bool {
 	for word := range strings.FieldsSeq(strings.ToLower(query)) {
 		if !strings.Contains(strings.ToLower(text), word) {
@@ -200,7 +200,7 @@ func mentions(text, query string) bool {
 	return true
 }
 
-// someQueries are parts of texts, one or two words of them.
+// someQueries returns parts of one or two words of texts.
 func someQueries(dice *rand.Rand, texts []string) (queries []string) {
 	piece := func() string {
 		text := texts[dice.IntN(len(texts))]
@@ -213,7 +213,7 @@ func someQueries(dice *rand.Rand, texts []string) (queries []string) {
 	return append(queries, "", " ", "zzyzx", "\u00e9", "a zzyzx", "i\u0307")
 }
 
-func TestPatientSearchAgainstAWalk(t *testing.T) {
+func TestPatientSearchMatchesOracle(t *testing.T) {
 	t.Parallel()
 	testsize.SkipUnderRace(t)
 	b := start(t, WithInMemory(), WithClock(frozen()), WithTuning(Tuning{WorldSize: model.WorldSize{Clinics: 2, Patients: 60}}))
@@ -236,7 +236,7 @@ func TestPatientSearchAgainstAWalk(t *testing.T) {
 	}, "/clinic/search/patients", "patients", map[string][]string{"query": someQueries(rand.New(rand.NewPCG(1, 1)), texts)})
 }
 
-func TestProductSearchAgainstAWalk(t *testing.T) {
+func TestProductSearchMatchesOracle(t *testing.T) {
 	t.Parallel()
 	testsize.SkipUnderRace(t)
 	for _, filters := range []string{"all", "any"} {
@@ -296,7 +296,7 @@ func (b *browser) askForProducts(anyValue bool) {
 	}
 }
 
-func TestSimilarAndCategoryProductsAgainstAWalk(t *testing.T) {
+func TestSimilarAndCategoryProductsMatchOracle(t *testing.T) {
 	t.Parallel()
 	testsize.SkipUnderRace(t)
 	b := start(t, WithInMemory(), WithTuning(Tuning{WorldSize: model.WorldSize{Products: 200}}))

@@ -14,12 +14,12 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// role is a kind of person, and how the API writes one.
+// role is a kind of person with its API names.
 type role struct{ path, key string }
 
 var roles = []role{{"/clinic/patients", "patient"}, {"/clinic/practitioners", "practitioner"}, {"/clinic/staff", "staff"}}
 
-// person is a body that creates a person in a role.
+// person returns a body that creates a person in a role.
 func (b *browser) person(r role, email string) map[string]any {
 	body := map[string]any{"email": email, "first_name": "Any", "last_name": "One"}
 	if r.key == "practitioner" {
@@ -28,9 +28,9 @@ func (b *browser) person(r role, email string) map[string]any {
 	return body
 }
 
-// Addresses of practitioners and staff are one set, those of patients another;
-// capital letters and blanks make no difference.
-func TestAddressesAreUnique(t *testing.T) {
+// Email addresses of practitioners and staff are one set, and addresses of patients another.
+// Case and surrounding blanks do not matter.
+func TestEmailAddressesAreUnique(t *testing.T) {
 	t.Parallel()
 	for _, first := range roles {
 		for _, second := range roles {
@@ -41,11 +41,11 @@ func TestAddressesAreUnique(t *testing.T) {
 				got := b.send("POST", second.path, b.person(second, email))
 				if !clash {
 					got.ok(201)
-					break // the next one would meet this one
+					break // the next address would collide with this one
 				}
 				got.refused(422, "Email has already been taken")
 			}
-			// The same holds for a change of address.
+			// The same rule applies to a change of the address.
 			other := b.send("POST", second.path, b.person(second, "other@example.org")).ok(201, second.key, "id").(string)
 			change := b.send("PATCH", second.path+"/"+other, map[string]any{"email": "Same@example.org"})
 			change.refused(422, "taken")
@@ -78,8 +78,8 @@ func TestNamesAndAddressesAreRequired(t *testing.T) {
 	assert.Len(t, b.fake.Practitioners.All(), 2)
 }
 
-// What an update leaves out stays; an empty update changes nothing.
-func TestUpdatesAreOfWhatWasSent(t *testing.T) {
+// An update keeps the fields that were not sent. An empty update changes nothing.
+func TestUpdatesChangeOnlySentFields(t *testing.T) {
 	t.Parallel()
 	for _, r := range roles {
 		b := start(t, WithInMemory())
@@ -95,7 +95,7 @@ func TestUpdatesAreOfWhatWasSent(t *testing.T) {
 		}
 		made["metadata"] = map[string]any{"id": "m-2"}
 		assert.Equal(t, made, b.send("PATCH", path, map[string]any{"metadata": map[string]any{"id": "m-2"}}).ok(200, r.key))
-		assert.Equal(t, made, b.send("PATCH", path, map[string]any{"metadata": map[string]any{}}).ok(200, r.key), "an empty object says nothing")
+		assert.Equal(t, made, b.send("PATCH", path, map[string]any{"metadata": map[string]any{}}).ok(200, r.key), "an empty object changes nothing")
 		made["metadata"] = map[string]any{"id": nil}
 		assert.Equal(t, made, b.send("PATCH", path, map[string]any{"metadata": map[string]any{"id": nil}}).ok(200, r.key))
 		assert.Equal(t, made, b.get(path).ok(200, r.key))
@@ -103,7 +103,7 @@ func TestUpdatesAreOfWhatWasSent(t *testing.T) {
 	}
 }
 
-func TestPatientFieldsTakeTheirValues(t *testing.T) {
+func TestPatientFieldsRejectInvalidValues(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
 	path := "/clinic/patients/" + b.fake.Patients.All()[1].ID
@@ -152,8 +152,8 @@ func TestDiscountsAddUp(t *testing.T) {
 	assert.Equal(t, order.MSRPTotal, free.MSRPTotal)
 }
 
-// Whose address changes signs in with the new one.
-func TestAccountsFollowTheirAddress(t *testing.T) {
+// A user signs in with the new address after a change.
+func TestAccountsFollowEmailChange(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
 	practitioner, staff := b.fake.Users()[0], b.fake.Users()[2]
@@ -176,14 +176,14 @@ func TestMetadataIsFoundByTypeAndClinic(t *testing.T) {
 	for kind, n := range map[string]int{"patient": 1, "treatment_plan": 1, "practitioner": 0, "staff": 0} {
 		assert.Len(t, b.get("/clinic/metadata?type="+kind+"&id="+patient.MetadataID).column("metadata", "id"), n, kind)
 	}
-	assert.Empty(t, b.get("/clinic/metadata?id="+strings.ToUpper(patient.MetadataID)).column("metadata", "id"), "it is the integrator's own, letter by letter")
+	assert.Empty(t, b.get("/clinic/metadata?id="+strings.ToUpper(patient.MetadataID)).column("metadata", "id"), "the lookup respects case")
 	second := b.get("/clinic/metadata?page[size]=1&page[number]=2&id=" + patient.MetadataID)
 	assert.Equal(t, []any{"treatment_plan"}, second.column("metadata", "type"))
 	for _, r := range roles[1:] {
 		b.send("POST", r.path, merged(b.person(r, r.key+"@example.org"), "metadata", map[string]any{"id": patient.MetadataID})).ok(201)
 	}
 	narrow := b.with("clinic:read")
-	assert.Equal(t, []any{"practitioner", "staff"}, narrow.get("/clinic/metadata?id="+patient.MetadataID).column("metadata", "type"), "what the token may read")
+	assert.Equal(t, []any{"practitioner", "staff"}, narrow.get("/clinic/metadata?id="+patient.MetadataID).column("metadata", "type"), "only types within the token's scopes")
 	narrow.get("/clinic/metadata?id=x&type=patient").refused(403, "patients:read")
 	b.get("/clinic/metadata").refused(422, "id can't be blank")
 }
@@ -195,21 +195,21 @@ func someone() map[string]any {
 	}
 }
 
-func TestPractitionerTypeIsKnown(t *testing.T) {
+func TestPractitionerTypeMustExist(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	p := b.fake.Practitioners.All()[0]
 	b.send("PATCH", "/clinic/practitioners/"+p.ID, map[string]any{"practitioner_type_id": "zzz", "practitioner_id": p.ID}).refused(422, "Practitioner type must exist")
 }
 
-// label is a field as messages name it.
+// label returns the name of a field in messages.
 func label(field string) string {
 	words := strings.ReplaceAll(field, "_", " ")
 	return strings.ToUpper(words[:1]) + words[1:]
 }
 
-// A body whose text would be stored otherwise than it was sent is refused.
-func TestBodiesAreText(t *testing.T) {
+// A body is rejected if the platform could not store its text unchanged.
+func TestBodiesMustBeUnicode(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
 	patient := func(name string) string {
@@ -228,7 +228,7 @@ func TestBodiesAreText(t *testing.T) {
 	assert.Equal(t, `😀é\ud83d`, got)
 }
 
-func TestTextsHaveNoNULAndALimit(t *testing.T) {
+func TestTextsRejectNULAndExcessLength(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
 	patient := "/clinic/patients/" + b.fake.Patients.All()[0].ID
@@ -256,7 +256,7 @@ func TestTextsHaveNoNULAndALimit(t *testing.T) {
 }
 
 // The Kelvin sign becomes k in strings.ToLower and equals it in strings.EqualFold. The
-// two are different addresses all the same, on the platform as for the client.
+// platform and the client still treat the two as different addresses.
 func TestKelvinSignIsAnotherAddress(t *testing.T) {
 	t.Parallel()
 	const kim, kelvin = "Kim@example.org", "\u212aim@example.org"
@@ -276,7 +276,7 @@ func TestKelvinSignIsAnotherAddress(t *testing.T) {
 	b.send("POST", "/clinic/patients", taken).refused(422, "already been taken")
 }
 
-func TestSignInFoldsASCIIAlone(t *testing.T) {
+func TestSignInFoldsOnlyASCII(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
 	page := b.open(b.authorizeURL(nil))

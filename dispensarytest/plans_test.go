@@ -11,7 +11,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// draft is the body of a new plan with two recommendations.
+// draft returns the body of a new plan with two recommendations.
 func (b *browser) draft(change map[string]any) map[string]any {
 	products := b.fake.Products.All()
 	body := map[string]any{
@@ -32,7 +32,7 @@ func (b *browser) plansOf(patient string) string {
 	return "/clinic/patients/" + patient + "/treatment_plans"
 }
 
-func TestPlanIsRefused(t *testing.T) {
+func TestInvalidPlansAreRejected(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	patient := b.fake.Patients.All()[0].ID
@@ -53,9 +53,9 @@ func TestPlanIsRefused(t *testing.T) {
 	assert.Equal(t, before, b.fake.Plans.All())
 }
 
-// Only treatment_plan is documented as required: with a practitioner's own token the
-// practitioner may be left out, with any other it may not.
-func TestLinksWithoutPractitioner(t *testing.T) {
+// The API documents only treatment_plan as required. The practitioner is optional if the token
+// belongs to a practitioner.
+func TestLinksNeedPractitioner(t *testing.T) {
 	t.Parallel()
 	body := map[string]any{"treatment_plan": map[string]any{}}
 	const path = "/clinic/dynamic_links/treatment_plans"
@@ -71,8 +71,8 @@ func TestLinksWithoutPractitioner(t *testing.T) {
 	assert.Len(t, b.fake.Plans.All(), len(plans))
 }
 
-// incomplete makes a draft by a dynamic link, which recommends nothing; without a
-// patient, too, unless there is an address.
+// incomplete creates a draft without recommendations by a dynamic link. Without an address,
+// the draft also has no patient.
 func (b *browser) incomplete(email string) string {
 	b.t.Helper()
 	body := map[string]any{"treatment_plan": map[string]any{"practitioner_id": b.fake.Practitioners.All()[0].ID}}
@@ -82,8 +82,8 @@ func (b *browser) incomplete(email string) string {
 	return b.send("POST", "/clinic/dynamic_links/treatment_plans", body).ok(200, "dynamic_links", "treatment_plan", "id").(string)
 }
 
-// A plan is sent to a patient and recommends something: through the API and on the
-// platform, and where updates activate drafts.
+// A sent plan has a patient and a recommendation: through the API, on the platform, and if
+// updates activate drafts.
 func TestIncompleteDraftsAreNotSent(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory(), WithBehavior(behavior.DraftUpdateActivates), WithBehavior(behavior.CheckoutStateNotCanceled))
@@ -100,13 +100,13 @@ func TestIncompleteDraftsAreNotSent(t *testing.T) {
 		assert.Zero(t, plan.AvailableAt)
 		assert.Empty(t, b.fake.Patients.Cart(""))
 		after := b.send("PATCH", path, lines).object(200, "treatment_plan")
-		assert.Equal(t, email != "", after["state"] == model.PlanStateActive, "an update activates what is complete")
+		assert.Equal(t, email != "", after["state"] == model.PlanStateActive, "an update activates a complete draft")
 	}
 	assert.Empty(t, b.kinds(0))
 }
 
-// What stays and what goes with an update.
-func TestPlanUpdates(t *testing.T) {
+// An update keeps some fields and replaces others.
+func TestPlanUpdateKeepsUnsentFields(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
 	id := b.send("POST", b.plansOf(b.fake.Patients.All()[0].ID), b.draft(nil)).ok(201, "treatment_plan", "id").(string)
@@ -131,12 +131,12 @@ func TestPlanUpdates(t *testing.T) {
 	}
 	b.send("PATCH", path, merged(one, "state", "active")).ok(200)
 	last, _ := lastRequest(b.fake)
-	assert.Equal(t, "state", last.Unread[0].Name, "an update knows nothing of the state")
+	assert.Equal(t, "state", last.Unread[0].Name, "an update does not read the state")
 	assert.Equal(t, "draft", b.get(path).ok(200, "treatment_plan", "state"))
 }
 
-// The types a recommendation takes, and what comes back.
-func TestRecommendationTypes(t *testing.T) {
+// The accepted types of a recommendation and the returned values.
+func TestRecommendationFieldsAcceptTypes(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
 	variant := b.fake.Products.All()[0].VariantIDs[0]
@@ -169,7 +169,7 @@ func TestRecommendationTypes(t *testing.T) {
 	} {
 		line := send(map[string]any{"units_to_purchase": 1, "dosage": dosage}).ok(201, "treatment_plan", "recommendations").([]any)[0].(map[string]any)
 		for name, value := range dosage {
-			assert.Equal(t, value, line["dosage"].(map[string]any)[name], "no text is refused")
+			assert.Equal(t, value, line["dosage"].(map[string]any)[name], "every text is accepted")
 		}
 	}
 	send(map[string]any{"units_to_purchase": 1, "quantity": 2}).ok(201)
@@ -177,7 +177,7 @@ func TestRecommendationTypes(t *testing.T) {
 	assert.Equal(t, "recommendations[0].quantity", last.Unread[0].Name)
 }
 
-func TestLinksFindOrMakeTheirPatient(t *testing.T) {
+func TestLinksFindOrCreatePatient(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
 	link := func(patient any) answer {
@@ -190,9 +190,9 @@ func TestLinksFindOrMakeTheirPatient(t *testing.T) {
 	jane := b.fake.Patients.All()[0]
 	found := link(map[string]any{"email": "JANE.doe@example.org", "first_name": "Someone Else"}).object(200, "dynamic_links", "patient")
 	assert.Equal(t, jane.ID, found["id"])
-	assert.Equal(t, "Jane", found["first_name"], "who is found is not changed")
+	assert.Equal(t, "Jane", found["first_name"], "an existing patient is not changed")
 	made := link(map[string]any{"email": "alone@example.org"}).object(200, "dynamic_links", "patient")
-	assert.Empty(t, made["first_name"], "an address alone will do")
+	assert.Empty(t, made["first_name"], "an email address is enough")
 	full := link(map[string]any{
 		"email": "full@example.org", "first_name": "Full", "last_name": "Fields", "date_of_birth": "1980-01-02", "gender": "female",
 		"mobile_number": "+15035550111", "discount": 5, "send_welcome_email": false,
@@ -213,7 +213,7 @@ func TestLinksFindOrMakeTheirPatient(t *testing.T) {
 	assert.Len(t, b.fake.Plans.All(), 7)
 }
 
-func TestProtocolCreate(t *testing.T) {
+func TestProtocolCreateStoresProtocol(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
 	practitioner := b.fake.Practitioners.All()[0].ID
@@ -251,7 +251,7 @@ func TestProtocolCreate(t *testing.T) {
 	assert.Equal(t, b.fake.Protocols.All(), restarted(t, b.fake).Protocols.All())
 }
 
-func TestProtocolCreateRejects(t *testing.T) {
+func TestProtocolCreateRejectsInvalidInput(t *testing.T) {
 	t.Parallel()
 	fake := New(t, WithInMemory())
 	variant := fake.Products.All()[0].VariantIDs[0]

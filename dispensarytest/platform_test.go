@@ -12,9 +12,9 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// Every action refuses what is not there, what is wrong and what the state does
-// not allow, says why, and changes nothing.
-func TestEveryActionRefuses(t *testing.T) {
+// Every action rejects unknown ids, invalid values and forbidden states. The error contains
+// the reason, and the action changes nothing.
+func TestActionsRejectInvalidInput(t *testing.T) {
 	t.Parallel()
 	fake := New(t, WithInMemory())
 	activate(t, fake)
@@ -101,7 +101,7 @@ func TestPatientsRegisterAndEdit(t *testing.T) {
 	p := New(t, WithInMemory())
 	made, _, err := p.Patients.Create(model.PatientCreate{})
 	require.NoError(t, err)
-	assert.Equal(t, "newcomer-6@example.org", made.Email, "what is empty is made up, in reserved names")
+	assert.Equal(t, "newcomer-6@example.org", made.Email, "empty fields are made up with reserved domains")
 	assert.True(t, made.Welcomed)
 	full := model.PatientCreate{FirstName: "Ada", LastName: "Lowe", Email: "ada@example.org", DateOfBirth: "1990-12-10", Gender: store.GenderFemale, MobileNumber: "+15035550142"}
 	ada, _, err := p.Patients.Create(full)
@@ -121,7 +121,7 @@ func TestPatientsRegisterAndEdit(t *testing.T) {
 	assert.False(t, found)
 }
 
-func TestOrdersAddUp(t *testing.T) {
+func TestOrderTotalsAddUp(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory(), WithClock(frozen()))
 	sam := b.fake.Patients.All()[1] // 5 percent, and the clinic's 10
@@ -136,7 +136,7 @@ func TestOrdersAddUp(t *testing.T) {
 	shown := b.get("/clinic/orders/"+order.ID).object(200, "order")
 	assert.Equal(t, order.MSRPTotal.String(), shown["msrp_total"])
 	assert.Equal(t, []any{map[string]any{"variant_id": one, "quantity": 2.0}, map[string]any{"variant_id": two, "quantity": 1.0}}, shown["line_items"])
-	assert.Equal(t, shown, dataOf(t, event), "the event carries the order as it is read")
+	assert.Equal(t, shown, dataOf(t, event), "the event contains the order as in the API")
 
 	part, err := b.fake.Orders.Refund(order.ID, 100)
 	require.NoError(t, err)
@@ -147,10 +147,10 @@ func TestOrdersAddUp(t *testing.T) {
 	assert.Equal(t, order.PaymentTotal, rest.Refunded)
 	assert.Equal(t, order.ItemTotal, rest.ItemTotal, "only the payment goes down")
 	assert.Equal(t, "0.00", b.get("/clinic/orders/"+order.ID).ok(200, "order", "payment_total"))
-	assert.Len(t, b.fake.Events(), 1, "a refund makes no event")
+	assert.Len(t, b.fake.Events(), 1, "a refund emits no event")
 }
 
-func TestCatalogChanges(t *testing.T) {
+func TestCatalogActionsEmitEvents(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
 	product, event, err := b.fake.Products.Create(model.ProductCreate{
@@ -194,7 +194,7 @@ func TestCatalogChanges(t *testing.T) {
 	assert.Equal(t, "Kelp Plus", got.Name)
 }
 
-func TestOverview(t *testing.T) {
+func TestOverviewReturnsLatestRows(t *testing.T) {
 	t.Parallel()
 	p := start(t).fake
 	_, _, err := p.Orders.Place(p.Patients.All()[0].ID, model.OrderCreate{})
@@ -213,7 +213,7 @@ func TestOverview(t *testing.T) {
 
 	o.Orders[0].Lines[0].Quantity = 99
 	assert.NotEqual(t, 99, p.Overview(1).Orders[0].Lines[0].Quantity, "it is a copy")
-	assert.Len(t, p.Overview(100).Events, 2, "no more than there are")
+	assert.Len(t, p.Overview(100).Events, 2, "it returns all events")
 	assert.Empty(t, p.Overview(0).Events)
 }
 

@@ -18,7 +18,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/testkit/testsize"
 )
 
-func TestEventsAndDeliveriesEndAfterThirtyDays(t *testing.T) {
+func TestEventsExpireAfterThirtyDays(t *testing.T) {
 	t.Parallel()
 	b, _ := hooked(t, nil)
 	activated := b.fake.Events()[0]
@@ -47,7 +47,7 @@ func idsOf(events []model.Event) (ids []string) {
 	return ids
 }
 
-func TestTheOldestEventsAreForgottenBeyondTheLimit(t *testing.T) {
+func TestEventLimitDropsOldestEvents(t *testing.T) {
 	t.Parallel()
 	b, _ := hooked(t, nil, WithTuning(Tuning{EventLimit: 3}))
 	var events []string
@@ -65,8 +65,8 @@ func TestTheOldestEventsAreForgottenBeyondTheLimit(t *testing.T) {
 	require.ErrorContains(t, err, "Tuning.EventLimit")
 }
 
-// What was promised is sent, however much happens before.
-func TestDeliveriesThatAreDueAreNotForgotten(t *testing.T) {
+// Due deliveries are made, regardless of how many events follow.
+func TestDueDeliveriesAreKept(t *testing.T) {
 	t.Parallel()
 	status := http.StatusInternalServerError
 	b, hook := hooked(t, func(_ int, w http.ResponseWriter, challenge string) {
@@ -90,7 +90,7 @@ func TestDeliveriesThatAreDueAreNotForgotten(t *testing.T) {
 	}
 }
 
-func TestDeliveryListsAgainstAWalk(t *testing.T) {
+func TestDeliveryListsMatchOracle(t *testing.T) {
 	t.Parallel()
 	testsize.SkipUnderRace(t)
 	turn := 0
@@ -102,7 +102,7 @@ func TestDeliveryListsAgainstAWalk(t *testing.T) {
 	}, WithTuning(Tuning{WorldSize: model.WorldSize{Clinics: 2, Patients: 40}, Integrations: 2}), WithBehavior(behavior.DeliveryConditionsOff))
 	b.crowd(200, 5*24*time.Hour)
 	b.token = b.fake.Tokens.Issue(model.User{}).AccessToken
-	clinics := make(map[string]string) // of the integrations
+	clinics := make(map[string]string) // clinic of each integration
 	for i := range table.All(b.fake.store.World.Integrations) {
 		clinics[i.ID] = i.ClinicID
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// failing answers with a status until told otherwise.
+// failing responds with the current value of status.
 func failing(status *atomic.Int64) func(int, http.ResponseWriter, string) {
 	return func(_ int, w http.ResponseWriter, challenge string) {
 		w.WriteHeader(int(status.Load()))
@@ -25,9 +25,9 @@ func failing(status *atomic.Int64) func(int, http.ResponseWriter, string) {
 	}
 }
 
-// What failed before a clinic revoked its key is not attempted any more, nor is what
-// was not attempted yet; the news of the revocation is.
-func TestARevokedIntegrationIsSentNothingMore(t *testing.T) {
+// After a revocation, neither failed nor pending deliveries are attempted, except the event of
+// the revocation.
+func TestRevokedIntegrationReceivesNothingElse(t *testing.T) {
 	t.Parallel()
 	var status atomic.Int64
 	status.Store(http.StatusInternalServerError)
@@ -45,7 +45,7 @@ func TestARevokedIntegrationIsSentNothingMore(t *testing.T) {
 	b.fake.Clock.Advance(0)
 	status.Store(http.StatusOK)
 	row := b.get("/webhooks/deliveries?event_id="+event.ID).ok(200, "webhook_deliveries").([]any)[0].(map[string]any)
-	assert.Nil(t, row["next_attempt_at"], "no attempt is announced that will not be made")
+	assert.Nil(t, row["next_attempt_at"], "the log announces no further attempt")
 	require.ErrorContains(t, b.wait(event), "attempt 1 failed: status 500 is neither 200 nor 201; the clinic revoked the integration's key")
 	require.ErrorContains(t, b.wait(held), "no attempt yet; the clinic revoked the integration's key")
 	b.fake.Clock.Advance(24 * time.Hour)
@@ -57,12 +57,12 @@ func TestARevokedIntegrationIsSentNothingMore(t *testing.T) {
 	require.NoError(t, b.fake.SetBehavior(behavior.ResumeAfterEnableResumed))
 	require.NoError(t, b.fake.Webhooks.Enable())
 	b.fake.Clock.Advance(24 * time.Hour)
-	assert.Equal(t, []any{model.EventPatientCreated, model.EventClinicKeyRevoked, model.EventClinicKeyRevoked, model.EventClinicKeyActivated}, hook.eventFields(t, "type"), "what was stopped is not resumed")
+	assert.Equal(t, []any{model.EventPatientCreated, model.EventClinicKeyRevoked, model.EventClinicKeyRevoked, model.EventClinicKeyActivated}, hook.eventFields(t, "type"), "stopped deliveries are not resumed")
 	assert.True(t, b.fake.Webhooks.Deliveries()[0].Revoked)
 }
 
-// Another integration of the clinic goes on.
-func TestARevocationStopsOneIntegration(t *testing.T) {
+// Other integrations of the clinic are unaffected.
+func TestRevocationStopsOneIntegration(t *testing.T) {
 	t.Parallel()
 	var status atomic.Int64
 	status.Store(http.StatusInternalServerError)
@@ -82,13 +82,13 @@ func TestARevocationStopsOneIntegration(t *testing.T) {
 	require.NoError(t, b.wait(event))
 	later := slices.DeleteFunc(b.fake.Webhooks.Deliveries(), func(d model.Delivery) bool { return d.EventID != event.ID })
 	require.Len(t, later, 1)
-	assert.Equal(t, second.IntegrationID, later[0].IntegrationID, "what comes later is sent to the other one alone")
-	assert.Len(t, b.get("/events/orders").column("events", "id"), 2, "it is one event for all integrations")
+	assert.Equal(t, second.IntegrationID, later[0].IntegrationID, "later events reach only the other integration")
+	assert.Len(t, b.get("/events/orders").column("events", "id"), 2, "all integrations share one event")
 }
 
-// A disabled endpoint has no next attempt, for the delivery that met 410 and for those
-// that failed before; what becomes of them when it is enabled does not depend on when.
-func TestADisabledEndpointHasNoNextAttempt(t *testing.T) {
+// A disabled endpoint has no next attempt, neither for the delivery that met 410 nor for
+// earlier failures. After it is enabled, the result does not depend on the time.
+func TestDisabledEndpointHasNoNextAttempt(t *testing.T) {
 	t.Parallel()
 	for reading, want := range map[string]int{"dropped": 2, "resumed": 4} {
 		for _, after := range []time.Duration{time.Second, time.Hour} {
@@ -104,7 +104,7 @@ func TestADisabledEndpointHasNoNextAttempt(t *testing.T) {
 				assert.Nil(t, at, reading)
 			}
 			_, due := b.fake.Clock.Next()
-			assert.False(t, due, "nothing is planned")
+			assert.False(t, due, "no attempt is planned")
 			b.fake.Clock.Advance(after)
 			status.Store(http.StatusOK)
 			require.NoError(t, b.fake.Webhooks.Enable())
@@ -114,15 +114,15 @@ func TestADisabledEndpointHasNoNextAttempt(t *testing.T) {
 	}
 }
 
-// An endpoint that is disabled while an attempt is under way stops what is to follow.
-func TestAttemptsUnderWayWhenTheEndpointGoes(t *testing.T) {
+// Disabling an endpoint during an attempt prevents the retries of that attempt.
+func TestDisablingStopsRetriesOfRunningAttempts(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithTuning(Tuning{ParallelDeliveries: 2}), WithClock(frozen()))
 	var both sync.WaitGroup
 	both.Add(2)
 	hook := listen(t, func(n int, w http.ResponseWriter, _ string) {
 		both.Done()
-		both.Wait() // until both are under way
+		both.Wait() // until both attempts are running
 		w.WriteHeader([]int{http.StatusGone, http.StatusInternalServerError}[n-1])
 	})
 	b.subscribe(hook)
@@ -145,7 +145,7 @@ func TestAttemptsUnderWayWhenTheEndpointGoes(t *testing.T) {
 	}
 }
 
-func TestParallelDelivery(t *testing.T) {
+func TestDeliveriesRunInParallel(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := start(t, WithInMemory(), WithBehavior(behavior.DeliveryConditionsOff), WithTuning(Tuning{ParallelDeliveries: 8}))

@@ -16,7 +16,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-func TestPathsThatLeadNowhere(t *testing.T) {
+func TestUnknownPathsAreNotFound(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
 	for _, path := range []string{
@@ -37,19 +37,19 @@ func TestPathsThatLeadNowhere(t *testing.T) {
 	}
 }
 
-// Ids are opaque: whatever is in one is found by its escaped form.
-func TestEscapedIDs(t *testing.T) {
+// Ids are opaque: the escaped form of any id finds it.
+func TestEscapedIDsAreFound(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
 	id := b.fake.Patients.All()[0].ID
 	escaped := strings.ReplaceAll(id, "-", "%2D")
 	assert.Equal(t, id, b.get("/clinic/patients/"+escaped).ok(200, "patient", "id"))
 	last, _ := lastRequest(b.fake)
-	assert.Equal(t, "/api/clinic/patients/"+escaped, last.Path, "the journal keeps what was sent")
+	assert.Equal(t, "/api/clinic/patients/"+escaped, last.Path, "the journal stores the escaped path")
 	assert.Equal(t, "/clinic/patients/{id}", last.Route)
 }
 
-func TestBodiesHaveALimit(t *testing.T) {
+func TestBodiesHaveSizeLimit(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
 	fits := `{"email":"big@example.org","first_name":"B","last_name":"g"` + strings.Repeat(" ", httpapi.MaxBody-100) + `}`
@@ -62,7 +62,7 @@ func TestBodiesHaveALimit(t *testing.T) {
 	}
 }
 
-func TestUnreadFieldsAreNamed(t *testing.T) {
+func TestJournalListsUnreadFields(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
 	for _, c := range []struct {
@@ -73,7 +73,7 @@ func TestUnreadFieldsAreNamed(t *testing.T) {
 		{"POST", "/clinic/patients", map[string]any{"e_mail": "x", "firstName": "y"}, []string{`"e_mail" (did you mean "email"?)`, `"firstName" (did you mean "first_name"?)`}},
 		{"PATCH", "/clinic/patients/" + b.fake.Patients.All()[0].ID, map[string]any{"patient": map[string]any{}}, []string{`"patient"`}},
 		{"POST", "/clinic/dynamic_links/treatment_plans", map[string]any{"treatment_plan": map[string]any{"practitioner": "x"}}, []string{`"treatment_plan.practitioner" (did you mean "practitioner_id"?)`}},
-		{"POST", "/oauth/token", map[string]any{"granttype": "refresh_token"}, nil}, // refused before it is known what would have been read
+		{"POST", "/oauth/token", map[string]any{"granttype": "refresh_token"}, nil}, // rejected before the required fields are known
 	} {
 		b.send(c.method, c.path, c.body)
 		last, _ := lastRequest(b.fake)
@@ -85,9 +85,8 @@ func TestUnreadFieldsAreNamed(t *testing.T) {
 	}
 }
 
-// The number of open authorize pages is bounded, and each is good for ten
-// minutes.
-func TestAuthorizePagesAreBounded(t *testing.T) {
+// The number of open authorize pages is limited, and each is valid for ten minutes.
+func TestAuthorizePagesAreLimited(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory(), WithClock(frozen()))
 	first := flowOf(b.open(b.authorizeURL(nil)))
@@ -100,7 +99,7 @@ func TestAuthorizePagesAreBounded(t *testing.T) {
 	late.refused(403, "too old")
 	b.fake.tokens.OpenFlow(tokens.Flow{})
 	last := flowOf(b.open(b.authorizeURL(nil)))
-	assert.LessOrEqual(t, len(b.fake.tokens.Flows), 2, "those that are too old make room")
+	assert.LessOrEqual(t, len(b.fake.tokens.Flows), 2, "expired flows are deleted")
 	b.submit(url.Values{"flow": {last}, "email": {"x"}, "password": {"y"}}).refused(422, "is wrong")
 	for range 2 * tokens.MaxFlows {
 		b.fake.tokens.OpenFlow(tokens.Flow{})
@@ -110,8 +109,8 @@ func TestAuthorizePagesAreBounded(t *testing.T) {
 	assert.LessOrEqual(t, len(b.fake.tokens.Sessions), tokens.MaxFlows)
 }
 
-// A callback keeps the query parameters of the application's redirect address.
-func TestRedirectKeepsItsQuery(t *testing.T) {
+// A callback keeps the query parameters of the application's redirect URL.
+func TestRedirectKeepsQuery(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory(), WithRedirectURI("https://ehr.example.com/cb?tenant=7&state=mine"))
 	back, err := b.fake.Approve(b.authorizeURL(url.Values{"state": {"a b&c=d/é"}}), model.User{})
@@ -128,7 +127,7 @@ func TestRedirectKeepsItsQuery(t *testing.T) {
 	b.open(b.fake.Site().AuthURL+"/oauth/authorize?a=%zz").refused(400, "malformed")
 }
 
-func TestCheckRequestedNamesWhatThereWas(t *testing.T) {
+func TestCheckRequestedListsOtherRequests(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
 	_, any := lastRequest(b.fake)
@@ -145,7 +144,7 @@ func TestCheckRequestedNamesWhatThereWas(t *testing.T) {
 	assert.Contains(t, miss.failures[1], `did you mean "clinic.get"?`)
 	b.get("/clinic/orders/x?secret=1")
 	last, _ := lastRequest(b.fake)
-	assert.Equal(t, "#3 orders.get GET /api/clinic/orders/x → 404 Not Found", last.String(), "a line for a log holds no query")
+	assert.Equal(t, "#3 orders.get GET /api/clinic/orders/x → 404 Not Found", last.String(), "a line for a log contains no query")
 	b.fake.Journal.CheckRequested(miss, "orders.get")
 	assert.Contains(t, miss.failures[2], "expected orders.get to succeed; the latest of 1 requests was #3")
 	b.get("/nothing")
@@ -153,8 +152,8 @@ func TestCheckRequestedNamesWhatThereWas(t *testing.T) {
 	assert.Equal(t, "#4 (no operation) GET /api/nothing → 404 Not Found", last.String())
 }
 
-// Requests, actions and time at once, for the race detector.
-func TestEverythingAtOnce(t *testing.T) {
+// Requests, actions and time run concurrently, for the race detector.
+func TestPlatformSupportsConcurrentUse(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory(), WithTuning(Tuning{JournalLimit: 50}))
 	b.hosts(nil)

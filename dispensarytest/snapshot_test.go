@@ -19,7 +19,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// busy is a platform on which something of everything has happened.
+// busy returns a platform with data of every kind.
 func busy(t *testing.T, opts ...Option) (b *browser, refresh string) {
 	b = start(t, append([]Option{WithInMemory(), WithClock(frozen()), WithBehavior(behavior.DefaultPageSize2)}, opts...)...)
 	activate(b.t, b.fake)
@@ -33,7 +33,7 @@ func busy(t *testing.T, opts ...Option) (b *browser, refresh string) {
 	return b, pair.RefreshToken
 }
 
-// saved is a platform as it is saved.
+// saved returns the snapshot of a platform.
 func saved(t testing.TB, fake *Server) string {
 	t.Helper()
 	file, err := fake.Snapshot()
@@ -41,13 +41,13 @@ func saved(t testing.TB, fake *Server) string {
 	return string(file)
 }
 
-// restarted starts another platform from a saved one.
+// restarted starts another platform from a snapshot.
 func restarted(t testing.TB, fake *Server, opts ...Option) *Server {
 	t.Helper()
 	return New(t, append([]Option{WithInMemory(), WithSnapshot([]byte(saved(t, fake)))}, opts...)...)
 }
 
-// restore takes a platform back to a state of its own.
+// restore resets a platform to a state of its own.
 func (s *Server) restore(from *state) {
 	defer s.clock.Pause()()
 	s.clock.Drop(s.sender)
@@ -58,7 +58,7 @@ func (s *Server) restore(from *state) {
 	s.sender.Restore(from.Webhooks)
 }
 
-// everything reads all that an integrator can see.
+// everything reads all data that an integrator can see.
 func (b *browser) everything() (answers []string) {
 	for _, path := range []string{
 		"/clinic", "/clinic/patients", "/clinic/orders?page[size]=100", "/catalog/products", "/events/orders", "/webhooks/deliveries",
@@ -69,7 +69,7 @@ func (b *browser) everything() (answers []string) {
 	return answers
 }
 
-func TestSnapshotsAreSavedAndLoaded(t *testing.T) {
+func TestSnapshotRestoresPlatform(t *testing.T) {
 	t.Parallel()
 	b, refresh := busy(t)
 	again := &browser{t: t, fake: restarted(t, b.fake), token: b.token}
@@ -92,7 +92,7 @@ func TestSnapshotsAreSavedAndLoaded(t *testing.T) {
 	assert.Equal(t, b.fake.Patients.Cart(jane.ID), again.fake.Patients.Cart(jane.ID))
 }
 
-func TestPlatformsOfOneSnapshotAreIsolated(t *testing.T) {
+func TestSnapshotPlatformsAreIsolated(t *testing.T) {
 	t.Parallel()
 	b, _ := busy(t)
 	before, snap := b.everything(), WithSnapshot([]byte(saved(t, b.fake)))
@@ -108,7 +108,7 @@ func TestPlatformsOfOneSnapshotAreIsolated(t *testing.T) {
 	assert.Len(t, other.get("/clinic/patients").column("patients", "id"), len(other.fake.Patients.All()))
 }
 
-// swapAddresses gives a person the address that another one gave up.
+// swapAddresses gives a person an address that another person has released.
 func (b *browser) swapAddresses() {
 	one, other := b.fake.Patients.All()[1], b.fake.Patients.All()[2]
 	_, _, err := b.fake.Patients.Update(one.ID, model.PatientUpdate{Email: new("elsewhere@example.org")})
@@ -117,8 +117,8 @@ func (b *browser) swapAddresses() {
 	require.NoError(b.t, err)
 }
 
-// A loaded platform is saved as the same bytes, and only a change makes other bytes.
-func TestSavedBytesFollowEachChange(t *testing.T) {
+// A restored platform has the same snapshot, and only a change makes another one.
+func TestSnapshotBytesFollowChanges(t *testing.T) {
 	t.Parallel()
 	b, refresh := busy(t)
 	first := b.fake.state()
@@ -147,7 +147,7 @@ func TestSavedBytesFollowEachChange(t *testing.T) {
 		{"the end of all tokens", b.fake.Tokens.InvalidateAll},
 	} {
 		step.happen()
-		b.fake.Clock.Advance(0) // what is on its way arrives
+		b.fake.Clock.Advance(0) // pending deliveries arrive
 		b.get("/clinic")        // the first use of a token is a change
 		now := saved(t, b.fake)
 		assert.False(t, last == now, step.name)
@@ -158,7 +158,7 @@ func TestSavedBytesFollowEachChange(t *testing.T) {
 	}
 }
 
-// oneOfEachButKeys changes something of everybody's.
+// oneOfEachButKeys changes data of every kind except keys.
 func (b *browser) oneOfEachButKeys() {
 	_, _, err := b.fake.Patients.Create(model.PatientCreate{})
 	require.NoError(b.t, err)
@@ -166,10 +166,10 @@ func (b *browser) oneOfEachButKeys() {
 	require.NoError(b.t, err)
 	_, _, err = b.fake.Patients.Update(b.fake.Patients.All()[0].ID, model.PatientUpdate{Gender: new(store.GenderMale)})
 	require.NoError(b.t, err)
-	b.fake.Clock.Advance(0) // what is on its way arrives
+	b.fake.Clock.Advance(0) // pending deliveries arrive
 }
 
-func TestSnapshotsKeepTheOffsetOfALiveClock(t *testing.T) {
+func TestSnapshotKeepsLiveClockOffset(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := start(t, WithInMemory())
@@ -178,11 +178,11 @@ func TestSnapshotsKeepTheOffsetOfALiveClock(t *testing.T) {
 		assert.Equal(t, b.fake.Clock.Now(), again.Clock.Now())
 		time.Sleep(time.Minute)
 		assert.Equal(t, b.fake.Clock.Now(), again.Clock.Now())
-		assert.Equal(t, file, saved(t, b.fake), "time is no change")
+		assert.Equal(t, file, saved(t, b.fake), "time alone changes nothing")
 	})
 }
 
-func TestWrongSnapshots(t *testing.T) {
+func TestInvalidSnapshotsAreRejected(t *testing.T) {
 	t.Parallel()
 	whole := saved(t, start(t, WithInMemory()).fake)
 	for file, want := range map[string]struct {
@@ -219,7 +219,7 @@ func headOf(version int) string {
 	return fmt.Sprintf(`{"Format":%q,"Version":%d}`, snapshotFormat, version)
 }
 
-func TestResetStartsOver(t *testing.T) {
+func TestResetRestoresInitialState(t *testing.T) {
 	t.Parallel()
 	received := make(chan string, 10)
 	receiver := listen(t, func(_ int, w http.ResponseWriter, challenge string) {
@@ -252,11 +252,11 @@ func TestResetStartsOver(t *testing.T) {
 	assert.Equal(t, model.Endpoint{URL: receiver.URL, Types: []string{model.EventOrderPlaced}}, endpoint)
 	assert.Equal(t, at, b.fake.Clock.Now())
 	_, waiting := b.fake.Clock.Next()
-	assert.False(t, waiting, "no delivery of before is due any more")
+	assert.False(t, waiting, "no earlier delivery is due")
 	b.get("/clinic").refused(401, "The access token is invalid")
 }
 
-func TestResetForgetsTheEndpoint(t *testing.T) {
+func TestResetRemovesEndpoint(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	activate(b.t, b.fake)
@@ -266,7 +266,7 @@ func TestResetForgetsTheEndpoint(t *testing.T) {
 	assert.False(t, registered)
 }
 
-func TestCredentials(t *testing.T) {
+func TestCredentialsListsEveryToken(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithClock(frozen()))
 	user := b.fake.Users()[1]
@@ -292,8 +292,8 @@ func TestCredentials(t *testing.T) {
 	assert.Equal(t, "invalidated", b.fake.Tokens.Credentials()[0].Rejection)
 }
 
-// A platform that began with a snapshot goes back to the snapshot.
-func TestResetReturnsToTheSnapshot(t *testing.T) {
+// A platform that started from a snapshot resets to the snapshot.
+func TestResetRestoresSnapshot(t *testing.T) {
 	t.Parallel()
 	b, _ := busy(t)
 	second := start(t, WithInMemory(), WithSnapshot([]byte(saved(t, b.fake))))
@@ -307,10 +307,10 @@ func TestResetReturnsToTheSnapshot(t *testing.T) {
 		assert.Equal(t, before, second.everything())
 		assert.Len(t, second.fake.Webhooks.Deliveries(), waiting)
 		next, _ := second.fake.Clock.Next()
-		assert.Equal(t, due, next, "what was due still is")
+		assert.Equal(t, due, next, "the due delivery is still due")
 	}
 	again := start(t, WithSnapshot([]byte(saved(t, b.fake))), WithWebhook("http://127.0.0.1:1/", model.EventOrderPlaced))
 	again.fake.Reset()
 	endpoint, _ := again.fake.Webhooks.Endpoint()
-	assert.Equal(t, "http://127.0.0.1:1/", endpoint.URL, "options have the last word")
+	assert.Equal(t, "http://127.0.0.1:1/", endpoint.URL, "options override the snapshot")
 }

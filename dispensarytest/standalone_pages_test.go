@@ -34,7 +34,7 @@ var (
 	unescapedHTML = strings.NewReplacer("&#39;", "'", "&#34;", `"`, "&lt;", "<", "&gt;", ">", "&amp;", "&", "&#43;", "+")
 )
 
-// fields are what the page's form would send as it is.
+// fields returns the fields of the page's form.
 func (p *person) fields() url.Values {
 	fields := url.Values{}
 	for _, input := range inputField.FindAllStringSubmatch(p.page.text, -1) {
@@ -50,7 +50,7 @@ func (p *person) fields() url.Values {
 	return fields
 }
 
-// press fills in some fields and presses a button; a redirect is followed.
+// press fills in some fields, presses a button and follows a redirect.
 func (p *person) press(button string, change url.Values) *person {
 	p.t.Helper()
 	fields := p.fields()
@@ -76,7 +76,7 @@ func (p *person) press(button string, change url.Values) *person {
 	return followed
 }
 
-// sees demands texts on the page.
+// sees requires texts on the page.
 func (p *person) sees(status int, texts ...string) *person {
 	p.t.Helper()
 	require.Equal(p.t, status, p.page.status, "%s", p.page.text)
@@ -86,7 +86,7 @@ func (p *person) sees(status int, texts ...string) *person {
 	return p
 }
 
-// kinds are the types of the events since there were n of them.
+// kinds returns the types of the events after the first n.
 func (b *browser) kinds(n int) []string {
 	kinds := []string{}
 	for _, e := range b.fake.Events()[n:] {
@@ -97,7 +97,7 @@ func (b *browser) kinds(n int) []string {
 
 var addButton = regexp.MustCompile(`value="(add:[^"]+)"`)
 
-// add looks a product up and puts its first pack into the plan.
+// add finds a product and adds its first pack to the plan.
 func (p *person) add(product string) *person {
 	p.t.Helper()
 	found := p.press("find", url.Values{"query": {product}})
@@ -106,7 +106,7 @@ func (p *person) add(product string) *person {
 	return found.press(button[1], url.Values{"query": {""}})
 }
 
-// link asks the API for a link to a plan that is to be finished.
+// link requests a link for finishing a plan from the API.
 func (b *browser) link(body map[string]any) *person {
 	b.t.Helper()
 	body["practitioner_id"] = b.fake.Practitioners.All()[1].ID
@@ -119,7 +119,7 @@ func (b *browser) link(body map[string]any) *person {
 	return b.visit(address.(string))
 }
 
-func TestAPlanIsFinishedBehindADynamicLink(t *testing.T) {
+func TestDynamicLinkFinishesPlan(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	product := b.fake.Products.All()[3]
@@ -131,7 +131,7 @@ func TestAPlanIsFinishedBehindADynamicLink(t *testing.T) {
 	p = p.press("send", url.Values{"message": {"Twice a day & <b>gladly</b>"}, "units.0": {"2"}, "frequency.0": {"twice per day"}, "refill.0": {"yes"}})
 	p.sees(200, "The plan was sent to the patient.", "Twice a day &amp; &lt;b&gt;gladly&lt;/b&gt;", "Cancel the plan")
 	assert.Equal(t, []string{model.EventTreatmentPlanCreated}, b.kinds(0))
-	assert.Len(t, b.fake.Journal.Requests(), calls, "a page is no call of the API")
+	assert.Len(t, b.fake.Journal.Requests(), calls, "a page is not an API call")
 
 	plan := b.latestPlan()
 	assert.Equal(t, model.PlanStateActive, plan.State)
@@ -141,10 +141,10 @@ func TestAPlanIsFinishedBehindADynamicLink(t *testing.T) {
 	}, plan.Recommendations)
 	assert.Equal(t, b.fake.Practitioners.All()[1].ID, plan.PractitionerID)
 	data := string(b.fake.Events()[0].Data)
-	assert.Contains(t, data, `"units_to_purchase":2`, "the event shows the plan as it was sent")
+	assert.Contains(t, data, `"units_to_purchase":2`, "the event contains the sent plan")
 }
 
-func TestAPlanIsChangedAndCanceled(t *testing.T) {
+func TestEditorChangesAndCancelsPlan(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	plan, _, err := b.fake.Plans.Create(b.fake.Patients.All()[0].ID, model.PlanCreate{PersonalMessage: "Hello"})
@@ -168,7 +168,7 @@ func TestAPlanIsChangedAndCanceled(t *testing.T) {
 	p.press("show", nil).sees(200, "This plan is cancelled.")
 }
 
-func TestAPlanWithoutAPatientIsGivenOne(t *testing.T) {
+func TestEditorAddsMissingPatient(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	product, patient := b.fake.Products.All()[0], b.fake.Patients.All()[2]
@@ -182,7 +182,7 @@ func TestAPlanWithoutAPatientIsGivenOne(t *testing.T) {
 	assert.Equal(t, []string{model.EventTreatmentPlanUpdated, model.EventTreatmentPlanCreated}, b.kinds(0))
 }
 
-func TestANewPlanIsWritten(t *testing.T) {
+func TestEditorCreatesPlan(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	patient, practitioner := b.fake.Patients.All()[1], b.fake.Practitioners.All()[1]
@@ -193,7 +193,7 @@ func TestANewPlanIsWritten(t *testing.T) {
 	p.press("save", nil).sees(422, "recommend at least one product")
 	p = p.add(b.fake.Products.All()[0].Name)
 	draft := p.press("save", url.Values{"practitioner": {practitioner.ID}}).sees(200, "was saved", "Send to the patient")
-	assert.Empty(t, b.kinds(0), "a draft makes no event")
+	assert.Empty(t, b.kinds(0), "a draft emits no event")
 	draft.press("send", nil).sees(200, "was sent")
 	p.press("send", url.Values{"practitioner": {"nobody"}}).sees(422, "practitioner")
 	p.press("send", url.Values{"practitioner": {practitioner.ID}}).sees(200, "was sent")
@@ -218,7 +218,7 @@ func (b *browser) activePlan(t *testing.T, units int) model.Plan {
 	return plan
 }
 
-func TestAnOrderIsPlacedInTheOffice(t *testing.T) {
+func TestCheckoutPlacesOrder(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	plan := b.activePlan(t, 2)
@@ -237,7 +237,7 @@ func TestAnOrderIsPlacedInTheOffice(t *testing.T) {
 	p.press("place", nil).sees(404, "already placed")
 }
 
-func TestQuantitiesAreChangedAtTheCheckout(t *testing.T) {
+func TestCheckoutChangesQuantities(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	plan := b.activePlan(t, 2)
@@ -253,7 +253,7 @@ func TestQuantitiesAreChangedAtTheCheckout(t *testing.T) {
 	assert.Equal(t, []model.Line{{VariantID: plan.Recommendations[1].VariantID, Quantity: 3}}, orders[len(orders)-1].Lines)
 }
 
-func TestAPatientOrdersFromTheInvitation(t *testing.T) {
+func TestInvitationPlacesOrder(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	plan := b.activePlan(t, 1)
@@ -266,7 +266,7 @@ func TestAPatientOrdersFromTheInvitation(t *testing.T) {
 	b.visit(strings.Replace(draft.address, "/edit", "/invitation", 1)).sees(404, "no such treatment plan")
 }
 
-func TestPagesKeepStrangersOut(t *testing.T) {
+func TestPagesRejectForeignRequests(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	plan := b.activePlan(t, 1)
@@ -293,9 +293,8 @@ func TestPagesKeepStrangersOut(t *testing.T) {
 	secure.visit(secure.fake.origin + "/plans/new").sees(200)
 }
 
-// A draft that is sent from its page makes the event that sending it makes, under
-// either reading.
-func TestSendingFromThePageHonoursTheReading(t *testing.T) {
+// Sending a draft from its page emits the same event as ActivatePlan, under both behaviors.
+func TestPageSendFollowsBehavior(t *testing.T) {
 	t.Parallel()
 	for reading, want := range map[string][]string{
 		"on-activation": {model.EventTreatmentPlanCreated}, "on-creation": {model.EventTreatmentPlanCreated, model.EventTreatmentPlanUpdated},

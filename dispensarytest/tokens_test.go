@@ -14,15 +14,15 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// A code is good for one exchange, also when two come at once.
-func TestCodeIsRedeemedOnceByMany(t *testing.T) {
+// A code is valid for one exchange, even with concurrent requests.
+func TestCodeIsRedeemedOnce(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
 	code := b.code(model.User{})
 	assertOneWinner(t, func() int { return b.exchange(code).status })
 }
 
-// assertOneWinner makes 20 calls at the same time, of which one must answer 200.
+// assertOneWinner makes 20 concurrent calls. Exactly one must respond with 200.
 func assertOneWinner(t *testing.T, call func() int) {
 	t.Helper()
 	var group sync.WaitGroup
@@ -36,7 +36,7 @@ func assertOneWinner(t *testing.T, call func() int) {
 	assert.NotEqual(t, http.StatusOK, statuses[1])
 }
 
-// With immediate rotation a refresh token is good once, also for many at once.
+// With immediate rotation a refresh token is valid once, even for concurrent requests.
 func TestImmediateRotationHasOneWinner(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory(), WithBehavior(behavior.RefreshRotationImmediate))
@@ -44,8 +44,8 @@ func TestImmediateRotationHasOneWinner(t *testing.T) {
 	assertOneWinner(t, func() int { return b.renew(refresh).status })
 }
 
-// A call with an expired token is no use of it.
-func TestExpiredTokenDoesNotEndTheGrace(t *testing.T) {
+// A call with an expired token does not count as its use.
+func TestExpiredTokenKeepsGracePeriod(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory(), WithBehavior(behavior.RefreshRotationGrace), WithClock(frozen()))
 	old := b.fake.Tokens.Issue(model.User{}).RefreshToken
@@ -55,7 +55,7 @@ func TestExpiredTokenDoesNotEndTheGrace(t *testing.T) {
 	b.renew(old).ok(200)
 }
 
-func TestRevocationNeedsTheApplication(t *testing.T) {
+func TestRevocationRequiresApplication(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
 	pair := b.fake.Tokens.Issue(model.User{})
@@ -69,7 +69,7 @@ func TestRevocationNeedsTheApplication(t *testing.T) {
 	b.get("/clinic").ok(200)
 }
 
-func TestAuthorizationHeaders(t *testing.T) {
+func TestInvalidAuthorizationHeadersAreRejected(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
 	for header, status := range map[string]int{
@@ -83,8 +83,8 @@ func TestAuthorizationHeaders(t *testing.T) {
 	assert.Equal(t, "access_token", last.Unknown[0].Name, "a token in the query is not used")
 }
 
-// The clinic key is used up by nothing, and read before the scope.
-func TestClinicKeys(t *testing.T) {
+// The clinic key can be used any number of times, and is checked before the scope.
+func TestClinicKeyActivatesIntegration(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory(), WithTuning(Tuning{Integrations: 2}))
 	keys := b.fake.ClinicKeys()
@@ -95,13 +95,13 @@ func TestClinicKeys(t *testing.T) {
 	id := second.get("/clinic").object(200, "clinic")
 	assert.NotEmpty(t, id["integration_activated_at"])
 	first := b.get("/clinic").object(200, "clinic")
-	assert.NotEqual(t, id["integration_id"], first["integration_id"], "the key tells which integration it is")
-	assert.Nil(t, first["integration_activated_at"], "the other one still waits")
+	assert.NotEqual(t, id["integration_id"], first["integration_id"], "the key selects the integration")
+	assert.Nil(t, first["integration_activated_at"], "the other integration is still inactive")
 
 	narrow := b.with("catalog:read")
 	narrow.key = keys[0]
 	narrow.get("/clinic").refused(403, "clinic:read")
-	assert.NotNil(t, b.get("/clinic").ok(200, "clinic", "integration_activated_at"), "a refused request counts as the first use")
+	assert.NotNil(t, b.get("/clinic").ok(200, "clinic", "integration_activated_at"), "a rejected request counts as the first use")
 	assert.Len(t, b.fake.Events(), 2)
 	for range 3 {
 		second.get("/catalog/brands").ok(200)
@@ -116,7 +116,7 @@ func TestClinicKeys(t *testing.T) {
 	}
 }
 
-func TestRevokeEndsOneUser(t *testing.T) {
+func TestRevokeDisconnectsOneUser(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
 	users := b.fake.Users()

@@ -45,7 +45,7 @@ func (w *walk) turnKey() {
 	w.activated, w.revoked = true, false
 }
 
-// pair adds an access token and its refresh token, unless one that exists stays.
+// pair adds an access token and a new refresh token.
 func (w *walk) pair(g *walkGrant, access, refresh any, supersedes *walkRefresh) {
 	w.tokens = append(w.tokens, &walkToken{value: access.(string), grant: g, expires: w.now.Add(2 * time.Hour), supersedes: supersedes})
 	w.refreshes = append(w.refreshes, &walkRefresh{value: refresh.(string), grant: g})

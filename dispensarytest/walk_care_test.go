@@ -87,12 +87,12 @@ func (w *walk) findMetadata() {
 	require.EqualValues(w.t, found, a.ok(200, "meta", "total_count"))
 }
 
-// reads reports whether the latest caller may see a plan.
+// reads reports whether the latest caller may read a plan.
 func (w *walk) reads(p *walkPlan) bool {
 	return !p.outside || w.grant.has("patients:treatment_plan_history")
 }
 
-// planCall calls about one plan. It returns nil if the call has to be rejected.
+// planCall makes a call about one plan. It returns nil if the platform must reject the call.
 func (w *walk) planCall(method, scope, suffix string, body any) (answer, *walkPlan) {
 	w.t.Helper()
 	p := one(w, w.plans)
@@ -125,7 +125,7 @@ func (w *walk) seesPlan(a answer, p *walkPlan) {
 		[]any{got["id"], got["state"], units, got["created_at"], got["updated_at"], got["available_at"]})
 }
 
-// lines are recommendations of one to three variants.
+// lines returns recommendations of one to three variants.
 func (w *walk) lines() (units, body []any) {
 	for i := range 1 + w.dice.IntN(3) {
 		n := float64(1 + w.dice.IntN(4))
@@ -165,7 +165,7 @@ func (w *walk) createPlan() {
 	}
 }
 
-// link makes a draft that has neither patient nor lines.
+// link creates a draft without a patient or recommendations.
 func (w *walk) link() {
 	body := map[string]any{"treatment_plan": map[string]any{"practitioner_id": w.practitioner}}
 	if a, allowed := w.call("POST", "clinic:write", "/clinic/dynamic_links/treatment_plans", body); allowed {
@@ -196,7 +196,7 @@ func (w *walk) readPlan() {
 	}
 }
 
-// turn changes a plan as a verb does, if the plan's state allows it.
+// turn applies a method to a plan, if the plan's state allows it.
 func (w *walk) turn(p *walkPlan, verb string, units []any) bool {
 	switch {
 	case verb == "activate" && p.state == "draft" && p.patient != nil && len(p.units) > 0:
@@ -208,7 +208,7 @@ func (w *walk) turn(p *walkPlan, verb string, units []any) bool {
 	default:
 		return false
 	}
-	if w.now.After(p.updated) { // it may have the time of an event that is later
+	if w.now.After(p.updated) { // the time of a later event, if any
 		p.updated = w.now
 	}
 	return true
@@ -293,7 +293,7 @@ func (w *walk) writePlan() {
 	p.updated = w.happened("treatment_plan.created", p.id, e, err)
 }
 
-// act changes a plan as a practitioner does on the platform.
+// act changes a plan like a practitioner on the platform.
 func (w *walk) act() {
 	p, verb := one(w, w.plans), verbs[w.dice.IntN(len(verbs))]
 	w.did("%s plan %s", verb, idOf(p, planID))

@@ -49,7 +49,7 @@ func TestPlatformAgreesWithModel(t *testing.T) {
 	}
 }
 
-// walk is a platform, and a model of it that knows nothing of the platform's code.
+// walk is a platform with a model of it. The model is independent of the platform's code.
 type walk struct {
 	*browser
 	dice     *rand.Rand
@@ -73,12 +73,12 @@ type walk struct {
 type walkPatient struct {
 	id, email, metadata string
 	orders              int
-	cart                *walkPlan // as it was at the checkout
+	cart                *walkPlan // as of the checkout
 }
 
 type walkPlan struct {
 	id                      string
-	patient                 *walkPatient // nil after a link without one
+	patient                 *walkPatient // nil after a link without a patient
 	state, metadata         string
 	units                   []any // of the lines
 	outside                 bool  // not made through the API
@@ -136,7 +136,7 @@ func newWalk(t *testing.T, dice *rand.Rand, rotation behavior.Variant) *walk {
 	return w
 }
 
-// walkMoves are the kinds of steps, by how often each is taken.
+// walkMoves are the kinds of steps with their frequencies.
 var walkMoves = func() (moves []func(*walk)) {
 	for _, kind := range []struct {
 		times int
@@ -160,7 +160,7 @@ func (w *walk) step() {
 	require.Equal(w.t, len(w.events), int(w.fake.store.World.Numbers["event"]), "events")
 }
 
-// one picks a row, rather one of the latest; it is nil for an unknown row.
+// one picks a row, more often a recent one. It returns nil for an unknown row.
 func one[T any](w *walk, rows []*T) *T {
 	switch dice := w.dice.IntN(20); {
 	case dice == 0 || len(rows) == 0:
@@ -171,7 +171,7 @@ func one[T any](w *walk, rows []*T) *T {
 	return rows[len(rows)-1-w.dice.IntN(min(5, len(rows)))]
 }
 
-// idOf is the id of a row, or an unknown one.
+// idOf returns the id of a row, or an unknown id.
 func idOf[T any](row *T, id func(*T) string) string {
 	if row == nil {
 		return "unknown"
@@ -185,10 +185,10 @@ func tokenValue(t *walkToken) string     { return t.value }
 func refreshValue(r *walkRefresh) string { return r.value }
 func codeValue(c *walkCode) string       { return c.value }
 
-// odds is true once in n times.
+// odds returns true once in n times.
 func (w *walk) odds(n int) bool { return w.dice.IntN(n) == 0 }
 
-// address is one of a few, so that they collide, sometimes in capital letters.
+// address returns one of a few addresses, so that they collide. Some are in capital letters.
 func (w *walk) address() string {
 	email := fmt.Sprintf("p%d@example.org", w.dice.IntN(40))
 	if w.odds(5) {
@@ -208,8 +208,8 @@ func (g *walkGrant) has(scope string) bool {
 	return slices.Contains(g.scopes, scope) || slices.Contains(g.scopes, group)
 }
 
-// call sends a request with a token, mostly the latest, and sometimes with a clinic key.
-// It returns false if the platform has to reject it for one of these or the scope.
+// call sends a request with a token, mostly the latest, and sometimes with a clinic key. It
+// returns false if the platform must reject it because of the token, the key or the scope.
 func (w *walk) call(method, scope, path string, body any) (answer, bool) {
 	w.t.Helper()
 	var token *walkToken
@@ -258,7 +258,7 @@ func (w *walk) enter(token *walkToken, scope string) int {
 	return 0
 }
 
-// emit predicts an event, and returns its time: the events of one object are apart.
+// emit predicts an event and returns its time. Events of one object have different times.
 func (w *walk) emit(kind, about string) time.Time {
 	e := &walkEvent{kind: kind, about: about, at: w.now}
 	for _, before := range w.events {
@@ -280,7 +280,7 @@ func (w *walk) happened(kind, about string, e model.Event, err error) time.Time 
 	return at
 }
 
-// did notes an action of the platform's people.
+// did logs an action of the platform's people.
 func (w *walk) did(format string, args ...any) {
 	w.trail = append(w.trail, fmt.Sprintf(format, args...))
 }

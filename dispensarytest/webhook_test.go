@@ -17,7 +17,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// place lets the first patient order.
+// place places an order of the first patient.
 func (b *browser) place() (model.Order, model.Event) {
 	b.t.Helper()
 	order, event, err := b.fake.Orders.Place(b.fake.Patients.All()[0].ID, model.OrderCreate{})
@@ -30,14 +30,16 @@ func (b *browser) wait(event model.Event) error {
 	return b.fake.Webhooks.WaitDelivered(b.t.Context(), event.ID)
 }
 
-// The vector was made with: printf '1772442000.{"event":{"id":"1"}}' | openssl dgst -sha256 -hmac whsec
-func TestSignatureVector(t *testing.T) {
+// The vector comes from:
+//
+//	printf '1772442000.{"event":{"id":"1"}}' | openssl dgst -sha256 -hmac whsec
+func TestSignatureMatchesVector(t *testing.T) {
 	t.Parallel()
 	s := &webhooks.Sender{Config: webhooks.Config{Clock: frozen().clock, App: model.Application{WebhookSecret: "whsec"}}}
 	assert.Equal(t, "t=1772442000,v1=d60e0784a9a4b08b9c4621bbb7bfa0f8d4e06adf12a707f4f60bb61c03eff53b", s.Sign([]byte(`{"event":{"id":"1"}}`), webhooks.Signature{}))
 }
 
-func TestWhatCountsAsDelivered(t *testing.T) {
+func TestDeliveryRequiresChallenge(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		answer func(w http.ResponseWriter, challenge string)
@@ -79,7 +81,7 @@ func TestSlowReceiverDoesNotBlockOthers(t *testing.T) {
 	close(release)
 }
 
-func TestWhyAnEventIsNotSent(t *testing.T) {
+func TestUnsentEventHasReason(t *testing.T) {
 	t.Parallel()
 	b, hook := start(t), listen(t, nil)
 	says := func(text string) {
@@ -106,14 +108,14 @@ func TestWhyAnEventIsNotSent(t *testing.T) {
 	assert.Len(t, notSent(b.fake), 6, "five orders, and the activation")
 }
 
-func TestProbes(t *testing.T) {
+func TestProbesFollowBehavior(t *testing.T) {
 	t.Parallel()
 	b, hook := start(t, WithBehavior(behavior.ProbeBeforeEach), WithClock(frozen())), listen(t, nil)
 	b.subscribe(hook)
 	_, event := b.place()
 	require.NoError(t, b.wait(event))
 	got := hook.all()
-	require.Len(t, got, 3, "one on registration, one before the event")
+	require.Len(t, got, 3, "one probe on registration, one before the event")
 	assert.Empty(t, got[1].body)
 	assert.NotEmpty(t, got[1].header.Get("SVC-Signature"))
 	assert.NotEmpty(t, got[2].body)
@@ -128,7 +130,7 @@ func TestProbes(t *testing.T) {
 	require.ErrorContains(t, err, "refused")
 }
 
-func TestWaitEndsWithItsContext(t *testing.T) {
+func TestWaitEndsWithContext(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	b.subscribe(listen(t, func(_ int, w http.ResponseWriter, _ string) { w.WriteHeader(500) }))
@@ -157,9 +159,9 @@ func TestCloseEndsDeliveries(t *testing.T) {
 	require.ErrorContains(t, fake.Webhooks.WaitDelivered(t.Context(), event.ID), "the platform was closed")
 }
 
-// wholeLife takes a webhook endpoint from its first delivery to its last: six
-// attempts at the right times, disabled after a day, enabled again, disabled on 410,
-// and 30 days later forgotten. pass lets time go by.
+// wholeLife runs a webhook endpoint from its first delivery to its last: six attempts at the
+// right times, disabled after a day, enabled again, disabled on 410, and deleted from the log
+// 30 days later. pass lets time pass.
 func wholeLife(t *testing.T, b *browser, pass func(time.Duration)) {
 	status := http.StatusInternalServerError
 	hook := b.hosts(func(_ int, w http.ResponseWriter, challenge string) {
@@ -182,20 +184,20 @@ func wholeLife(t *testing.T, b *browser, pass func(time.Duration)) {
 		assert.Equal(t, view.Time(at), row["attempted_at"])
 		assert.Equal(t, false, row["successfully_delivered"])
 		if wait == 0 {
-			assert.Nil(t, row["next_attempt_at"], "six attempts, no seventh")
+			assert.Nil(t, row["next_attempt_at"], "there is no seventh attempt")
 			break
 		}
 		at = at.Add(wait)
 		assert.Equal(t, view.Time(at), row["next_attempt_at"])
 		pass(wait - time.Nanosecond)
-		assert.Len(t, hook.all(), n+1, "not a moment too early")
+		assert.Len(t, hook.all(), n+1, "the retry is not early")
 		pass(time.Nanosecond)
 	}
 	signatures := make(map[string]bool)
 	for _, got := range hook.all() {
 		signatures[got.header.Get("SVC-Signature")] = true
 	}
-	assert.Len(t, signatures, 6, "signed anew before each attempt")
+	assert.Len(t, signatures, 6, "each attempt has its own signature")
 	pass(20 * time.Hour)
 	_, second := b.place()
 	pass(0)
@@ -229,13 +231,13 @@ func wholeLife(t *testing.T, b *browser, pass func(time.Duration)) {
 	assert.Empty(t, b.get("/webhooks/deliveries").column("webhook_deliveries", "id"))
 }
 
-func TestWholeWebhookLifeOnAFrozenClock(t *testing.T) {
+func TestEndpointLifecycleFollowsFrozenClock(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory(), WithClock(frozen()), WithBehavior(behavior.DeliveryConditionsOff))
 	wholeLife(t, b, b.fake.Clock.Advance)
 }
 
-func TestWholeWebhookLifeInTheBubble(t *testing.T) {
+func TestEndpointLifecycleFollowsBubble(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := start(t, WithInMemory(), WithBehavior(behavior.DeliveryConditionsOff))

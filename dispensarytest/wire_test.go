@@ -24,7 +24,7 @@ import (
 
 const ehr = "https://ehr.example.com"
 
-// hosting is a platform in memory with a handler of the integrator's.
+// hosting returns a client of a platform in memory that hosts a handler.
 func hosting(t testing.TB, h http.HandlerFunc) *http.Client {
 	fake := New(t, WithInMemory())
 	require.NoError(t, fake.Host(ehr, h))
@@ -40,12 +40,12 @@ func bodyOf(t testing.TB, resp *http.Response, err error) string {
 	return string(body)
 }
 
-func TestMemoryAnswersLikeAServer(t *testing.T) {
+func TestMemoryRespondsLikeServer(t *testing.T) {
 	t.Parallel()
 	client := hosting(t, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		assert.Equal(t, "/a b", r.URL.Path)
-		assert.Empty(t, r.URL.Host, "a server sees a path")
+		assert.Empty(t, r.URL.Host, "a server receives only a path")
 		assert.Equal(t, "ehr.example.com", r.Host)
 		assert.Equal(t, "192.0.2.1:49152", r.RemoteAddr)
 		assert.NotNil(t, r.TLS)
@@ -61,14 +61,14 @@ func TestMemoryAnswersLikeAServer(t *testing.T) {
 		assert.Equal(t, "<p>x=1", bodyOf(t, resp, err))
 		assert.Equal(t, http.StatusAccepted, resp.StatusCode)
 		assert.Equal(t, "202 Accepted", resp.Status)
-		assert.Equal(t, "no", resp.Header.Get("X-Late"), "headers are fixed with the status")
+		assert.Equal(t, "no", resp.Header.Get("X-Late"), "the status fixes the headers")
 		assert.Equal(t, "text/html; charset=utf-8", resp.Header.Get("Content-Type"))
 		assert.EqualValues(t, 6, resp.ContentLength)
 		assert.NotNil(t, resp.TLS)
 	}
 }
 
-func TestMemoryAnswersWithoutBody(t *testing.T) {
+func TestMemorySendsResponseWithoutBody(t *testing.T) {
 	t.Parallel()
 	client := hosting(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
@@ -90,7 +90,7 @@ func TestMemoryAnswersWithoutBody(t *testing.T) {
 	assert.Equal(t, http.StatusOK, resp.StatusCode)
 }
 
-func TestMemoryHoldsHandlersToTheirLength(t *testing.T) {
+func TestMemoryEnforcesContentLength(t *testing.T) {
 	t.Parallel()
 	client := hosting(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Length", "5")
@@ -112,7 +112,7 @@ func TestMemoryHoldsHandlersToTheirLength(t *testing.T) {
 	assert.EqualValues(t, 5, resp.ContentLength)
 }
 
-func TestMemoryStreams(t *testing.T) {
+func TestMemoryStreamsBodies(t *testing.T) {
 	t.Parallel()
 	lines := make(chan string)
 	client := hosting(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -122,7 +122,7 @@ func TestMemoryStreams(t *testing.T) {
 		}
 	})
 	resp, err := client.Get(ehr)
-	require.NoError(t, err, "the head is here before the body is written")
+	require.NoError(t, err, "the head arrives before the body")
 	defer resp.Body.Close()
 	assert.EqualValues(t, -1, resp.ContentLength)
 	buffer := make([]byte, 100)
@@ -137,9 +137,8 @@ func TestMemoryStreams(t *testing.T) {
 	assert.ErrorIs(t, err, io.EOF)
 }
 
-// A handler that writes more than the window waits for its reader, and the whole
-// body arrives.
-func TestMemoryHasBackPressure(t *testing.T) {
+// A handler that writes more than the window waits for its reader, and the whole body arrives.
+func TestMemoryAppliesBackPressure(t *testing.T) {
 	t.Parallel()
 	big := bytes.Repeat([]byte("0123456789"), memhttp.Window/2)
 	written := make(chan int, 1)
@@ -158,7 +157,7 @@ func TestMemoryHasBackPressure(t *testing.T) {
 	assert.Equal(t, len(big), <-written)
 }
 
-func TestMemoryEndsWithTheClient(t *testing.T) {
+func TestMemoryEndsWithClient(t *testing.T) {
 	t.Parallel()
 	run := func(name string, test func(t *testing.T, client *http.Client, left <-chan error)) {
 		t.Run(name, func(t *testing.T) {
@@ -225,8 +224,8 @@ func TestMemoryEndsWithTheClient(t *testing.T) {
 	})
 }
 
-// A client that is gone must wake a handler that waits for the rest of a body.
-func TestMemoryUploadEndsWithTheClient(t *testing.T) {
+// If a client leaves, it wakes a handler that waits for the rest of a body.
+func TestMemoryUploadEndsWithClient(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		met := make(chan error, 1)
@@ -241,12 +240,12 @@ func TestMemoryUploadEndsWithTheClient(t *testing.T) {
 		require.Error(t, err)
 		require.Error(t, <-met)
 		_, err = writer.Write([]byte("x"))
-		assert.ErrorIs(t, err, io.ErrClosedPipe, "the transport closes the body it was given")
+		assert.ErrorIs(t, err, io.ErrClosedPipe, "the transport closes the request body")
 	})
 }
 
-// An answer may come before the body was read; the body is closed all the same.
-func TestMemoryAnswersEarly(t *testing.T) {
+// A response may arrive before the body was read. The body is still closed.
+func TestMemorySendsEarlyResponse(t *testing.T) {
 	t.Parallel()
 	client := hosting(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusRequestEntityTooLarge) })
 	endless, writer := io.Pipe()
@@ -256,7 +255,7 @@ func TestMemoryAnswersEarly(t *testing.T) {
 	assert.ErrorIs(t, err, io.ErrClosedPipe)
 }
 
-func TestMemoryPanicsLookLikeResets(t *testing.T) {
+func TestMemoryPanicResetsConnection(t *testing.T) {
 	t.Parallel()
 	client := hosting(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -285,9 +284,9 @@ func TestMemoryPanicsLookLikeResets(t *testing.T) {
 	assert.ErrorIs(t, err, io.ErrUnexpectedEOF)
 }
 
-// The values of the client's context stay on the client's side: its tracing
-// hooks must not see what the handler sends.
-func TestMemoryContextsAreApart(t *testing.T) {
+// The values of the client's context stay with the client: its trace hooks must not see the
+// handler's requests.
+func TestMemorySeparatesContexts(t *testing.T) {
 	t.Parallel()
 	client := hosting(t, func(_ http.ResponseWriter, r *http.Request) {
 		assert.Nil(t, httptrace.ContextClientTrace(r.Context()))

@@ -17,9 +17,9 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// No person in the world can be a real one: addresses are of reserved domains, numbers
-// are 555-01xx, and sites are .example.
-func TestTheWorldIsMadeUp(t *testing.T) {
+// No person in the world can be real: email addresses use reserved domains, phone numbers are
+// 555-01xx, and sites are .example.
+func TestWorldContainsNoRealPeople(t *testing.T) {
 	t.Parallel()
 	phone := regexp.MustCompile(`^\+1\d{3}55501\d\d$`)
 	for _, environment := range []api.Environment{api.USSandbox, api.CanadaSandbox} {
@@ -49,25 +49,25 @@ func TestTheWorldIsMadeUp(t *testing.T) {
 	}
 }
 
-// The same seed makes the same world, byte for byte; another seed other ids, and
-// another region other ids, people and secrets.
-func TestWorldsFollowFromTheirSeed(t *testing.T) {
+// The same seed gives the same world, byte for byte. Another seed gives other ids, and another
+// region other ids, people and secrets.
+func TestWorldFollowsFromSeed(t *testing.T) {
 	t.Parallel()
 	assert.NotEqual(t, bytesOf(store.BuildWorld(7, api.USSandbox)), bytesOf(store.BuildWorld(7, api.CanadaSandbox)))
 	one, two := New(t, WithInMemory(), WithTuning(Tuning{Seed: 7})), New(t, WithInMemory(), WithTuning(Tuning{Seed: 7}))
 	assert.Equal(t, one.Application(), two.Application())
 	assert.Equal(t, one.ClinicKeys(), two.ClinicKeys())
 	assert.Equal(t, one.Users(), two.Users())
-	assert.NotEqual(t, one.Tokens.Issue(model.User{}).AccessToken, two.Tokens.Issue(model.User{}).AccessToken, "a token is good on one platform alone")
+	assert.NotEqual(t, one.Tokens.Issue(model.User{}).AccessToken, two.Tokens.Issue(model.User{}).AccessToken, "a token is valid on one platform only")
 	made, _, err := one.Patients.Create(model.PatientCreate{})
 	require.NoError(t, err)
 	same, _, err := two.Patients.Create(model.PatientCreate{})
 	require.NoError(t, err)
-	assert.Equal(t, made, same, "what happens later has the same ids, too")
+	assert.Equal(t, made, same, "later ids are the same, too")
 }
 
-// Everything in the world that names something else names something that is there.
-func TestTheWorldIsWhole(t *testing.T) {
+// Every reference in the world leads to an existing object.
+func TestWorldReferencesExist(t *testing.T) {
 	t.Parallel()
 	for _, environment := range []api.Environment{api.USSandbox, api.CanadaSandbox} {
 		w := store.BuildWorld(store.DefaultSeed, environment)
@@ -117,7 +117,7 @@ func TestTheWorldIsWhole(t *testing.T) {
 	}
 }
 
-// inTable is the row of an id, which has to be there.
+// inTable returns the row of an id, which must exist.
 func inTable[T any](t *testing.T, rows table.Table[*T], id string) *T {
 	t.Helper()
 	row, known := rows.Rows[id]
@@ -125,7 +125,7 @@ func inTable[T any](t *testing.T, rows table.Table[*T], id string) *T {
 	return row
 }
 
-func TestIDsLookLikeIDs(t *testing.T) {
+func TestIDsAreUniqueUUIDs(t *testing.T) {
 	t.Parallel()
 	seen := make(map[string]bool)
 	for seed := range uint64(3) {
@@ -149,7 +149,7 @@ func generated(seed uint64, size model.WorldSize) *store.World {
 	return w
 }
 
-func TestSameSeedSameWorld(t *testing.T) {
+func TestSameSeedGivesSameWorld(t *testing.T) {
 	t.Parallel()
 	size := model.WorldSize{Clinics: 3, Patients: 300, Products: 200, Plans: 100, Orders: 500}
 	one := generated(7, size)
@@ -159,7 +159,7 @@ func TestSameSeedSameWorld(t *testing.T) {
 	require.Error(t, err)
 }
 
-func TestGeneratedWorldsAreWhole(t *testing.T) {
+func TestGeneratedWorldReferencesExist(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory(), WithTuning(Tuning{WorldSize: model.WorldSize{Clinics: 3, Patients: 300, Products: 200, Plans: 100, Orders: 500}}))
 	assert.Len(t, b.fake.Clinics.All(), 3)
@@ -180,7 +180,7 @@ func TestGeneratedWorldsAreWhole(t *testing.T) {
 	assert.Len(t, clinics, 3)
 	var before time.Time
 	for _, o := range b.fake.Orders.All() {
-		assert.False(t, o.CompletedAt.Before(before), "orders come as time goes by")
+		assert.False(t, o.CompletedAt.Before(before), "orders are in order of time")
 		before = o.CompletedAt
 	}
 }

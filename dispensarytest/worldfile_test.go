@@ -69,9 +69,9 @@ func TestWorldFileReplacesDefaultWorld(t *testing.T) {
 		products := fake.Products.All()
 		own := products[len(products)-1]
 		assert.Equal(t, "Own Blend", own.Name)
-		assert.Greater(t, len(products), 40, "the default catalog is there")
+		assert.Greater(t, len(products), 40, "the default catalog is present")
 
-		// It works as any other world, and a reset leads back to it.
+		// The platform works like any other, and a reset restores its world.
 		fake.Tokens.Issue(model.User{})
 		_, _, err := fake.Orders.Place(patients[0].ID, model.OrderCreate{PlanIDs: []string{plans[0].ID}})
 		require.NoError(t, err)
@@ -86,7 +86,7 @@ func TestWorldFileReplacesDefaultWorld(t *testing.T) {
 	small := `{"clinics": [{"name": "Two Rivers"}], "practitioners": [{"first_name": "Ada", "last_name": "Stone", "email": "ada@ehr.example"}]}`
 	fake := New(t, WithInMemory(), WithWorldFile(worldOf(t, small)))
 	_, _, err := fake.Patients.Create(model.PatientCreate{})
-	require.NoError(t, err, "a clinic needs no patients to begin with")
+	require.NoError(t, err, "a clinic needs no patients")
 }
 
 func TestWorldFileReportsPaths(t *testing.T) {

@@ -13,9 +13,9 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// What is wrong with an option is said in words that lead on: the name that was meant
-// or those there are, and the reason that applies.
-func TestWrongOptions(t *testing.T) {
+// The error of an invalid option is helpful: it contains the closest valid name or all valid
+// names, and the reason.
+func TestInvalidOptionsAreExplained(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		option dispensarytest.Option
@@ -33,13 +33,13 @@ func TestWrongOptions(t *testing.T) {
 			_, err := dispensarytest.Start(dispensarytest.WithInMemory(), c.option)
 			require.ErrorIs(t, err, api.ErrArgument)
 			assert.ErrorContains(t, err, c.want)
-			assert.NotContains(t, err.Error(), `""`, "an empty suggestion is none")
+			assert.NotContains(t, err.Error(), `""`, "there is no empty suggestion")
 		})
 	}
 }
 
-// What else is wrong is refused with the name of the option.
-func TestWrongOptionsAreNamed(t *testing.T) {
+// The error of an invalid option contains the name of the option.
+func TestInvalidOptionErrorNamesOption(t *testing.T) {
 	t.Parallel()
 	for name, option := range map[string]dispensarytest.Option{
 		"WithBehaviorsFile is invalid: open": dispensarytest.WithBehaviorsFile("no-such-file.json"), "WithBehaviorsFile is invalid: doc.go: not a file": dispensarytest.WithBehaviorsFile("doc.go"),
@@ -61,7 +61,7 @@ func TestWrongOptionsAreNamed(t *testing.T) {
 	}
 }
 
-// Several options add up: a field that is zero changes nothing.
+// Several options add up. A zero field changes nothing.
 func TestTuningsAddUp(t *testing.T) {
 	t.Parallel()
 	fake := dispensarytest.New(t, dispensarytest.WithInMemory(),
@@ -77,7 +77,7 @@ func TestNilOptionChangesNothing(t *testing.T) {
 	assert.NotNil(t, fake.Client(model.User{}, nil))
 }
 
-func TestAFailureOfTheMachineIsNoWrongOption(t *testing.T) {
+func TestListenFailureIsNoArgumentError(t *testing.T) {
 	t.Parallel()
 	taken, err := url.Parse(dispensarytest.New(t).Site().BaseURL)
 	require.NoError(t, err)
