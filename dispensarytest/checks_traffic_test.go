@@ -41,7 +41,7 @@ func (v *verdict) says(t *testing.T, texts ...string) {
 	}
 }
 
-func TestCheckNoLeakFindsSecrets(t *testing.T) {
+func TestLeakCheckFindsSecrets(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory(), WithTuning(Tuning{WorldSize: model.WorldSize{Patients: 50}}))
 	jane, app := b.fake.Patients.All()[0], b.fake.Application()
@@ -88,7 +88,7 @@ func TestCheckNoLeakFindsSecrets(t *testing.T) {
 	check(everyone...).says(t, "more")
 }
 
-func TestCheckBackoffHonoredFindsEarlyRequests(t *testing.T) {
+func TestBackoffCheckFindsEarlyRequests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := start(t, WithInMemory())
@@ -116,7 +116,7 @@ func TestCheckBackoffHonoredFindsEarlyRequests(t *testing.T) {
 	backoff(t, b).says(t, "the platform's clock is frozen")
 }
 
-func TestCheckNoNPlusOneFindsSingleReads(t *testing.T) {
+func TestNPlusOneCheckFindsSingleReads(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
 	check := func(atMost int) *verdict {

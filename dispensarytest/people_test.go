@@ -165,7 +165,7 @@ func TestAccountsFollowEmailChange(t *testing.T) {
 	assert.Panics(t, func() { b.fake.Browser(model.User{Email: practitioner.Email}) })
 }
 
-func TestMetadataIsFoundByTypeAndClinic(t *testing.T) {
+func TestMetadataLookupUsesTypeAndClinic(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
 	patient := b.fake.Patients.All()[0]

@@ -51,7 +51,7 @@ type ProtocolCreate struct {
 	Name            string
 	PractitionerID  string
 	PersonalMessage string
-	Ownership       string // one of the ownerships, by default owned
+	Ownership       string // one of the ownerships, or empty for owned
 	Recommendations []ProtocolRecommendation
 	Draft           bool
 }
