@@ -47,6 +47,23 @@ func TestWrittenPages(t *testing.T) {
 	}
 }
 
+// Agents read docs/llms.txt as a whole, so it is at most 40,000 bytes long.
+func TestLLMsFile(t *testing.T) {
+	t.Parallel()
+	cookbook, err := os.ReadFile(filepath.Join(root, "docs", "cookbook.md"))
+	require.NoError(t, err)
+	want := load(t).LLMs(string(cookbook))
+	assert.LessOrEqual(t, len(want), 40_000)
+	assert.Equal(t, strings.Count(string(cookbook), "\n### "), strings.Count(want[strings.Index(want, "\n## Tasks"):], "\n- "))
+	file := filepath.Join(root, "docs", "llms.txt")
+	if *update {
+		require.NoError(t, os.WriteFile(file, []byte(want), 0o644))
+	}
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	assert.True(t, want == string(text), "docs/llms.txt is not up to date: run this test with -update")
+}
+
 func TestCommentsLinkToExistingNames(t *testing.T) {
 	t.Parallel()
 	assert.Empty(t, load(t).BrokenLinks())
