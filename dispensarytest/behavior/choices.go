@@ -64,7 +64,7 @@ func answerChoices() []entry {
 		point("validation-status", "Errors 7", "The spec does not show the status of a validation failure.", takesToken, statuses(422, 400)),
 		point("wrong-state-status", "Errors 7", "The spec does not show the status for a wrong state, such as the activation of an active plan.", oneOf("dynamic_links.get", "treatment_plans.update", "treatment_plans.cancel", "treatment_plans.activate", "treatment_plans.in_office_checkout"), statuses(422, 409)),
 		point("missing-scope-status", "Errors 7", "The spec does not show the status for a missing scope.", takesToken, statuses(403, 404)),
-		point("plain-http-status", "Errors 1", "The spec does not say which error plain HTTP produces.", every, statuses(403, 400)),
+		point("plain-http-status", "Errors 1", "The spec does not specify which error plain HTTP produces.", every, statuses(403, 400)),
 		point("empty-values", "Resources and their fields", "The spec does not show whether fields without a value are null or absent.",
 			answersJSON,
 			ways{{"null", "null"}, {"absent", "absent, except for fields of meta"}}),
@@ -88,19 +88,19 @@ func listChoices() []entry {
 		point("oversized-page", "Limits", "Integrators observe a maximum of 100. The effect of a larger size is unknown.",
 			isList,
 			ways{{"clamped", "100 items"}, {"rejected", "a validation failure"}}),
-		point("page-beyond-last", "Pagination", "The spec does not say what a page beyond the last contains.",
+		point("page-beyond-last", "Pagination", "The spec does not specify what a page beyond the last contains.",
 			isList,
 			ways{{"empty", "no items"}, {"not-found", "404"}}),
 		point("unsorted-lists", "Sorting convention", "The spec does not define the order of a list without sort_by.",
 			func(op operations.Operation) bool { return op.List && op.ID != "products.similar" },
 			ways{{"oldest-first", "the order of creation"}, {"newest-first", "the reverse. Similar products keep their ranking"}}),
-		point("array-filters", "Catalog", "The spec does not say whether several values of a filter narrow or widen the product search.",
+		point("array-filters", "Catalog", "The spec does not specify whether several values of a filter narrow or widen the product search.",
 			oneOf("products.search"),
 			ways{{"all", "products with every value"}, {"any", "products with one of the values"}}),
-		point("vendor-backorder", "Product", "A product is backordered if any variant is. The spec does not say whether this includes the status \"vendor backorder\".",
+		point("vendor-backorder", "Product", "A product is backordered if any variant is. The spec does not specify whether this includes the status \"vendor backorder\".",
 			oneOf("products.list", "products.get", "products.search", "products.similar", "categories.products"),
 			ways{{"unavailable", "the status does not count"}, {"backordered", "the status counts as backordered"}}),
-		point("metadata-type", "Metadata", "The spec does not say whether type is required.",
+		point("metadata-type", "Metadata", "The spec does not specify whether type is required.",
 			oneOf("metadata.list"),
 			ways{{"optional", "the lookup searches all types"}, {"required", "a validation failure without it"}}),
 	}
@@ -108,12 +108,12 @@ func listChoices() []entry {
 
 func tokenChoices() []entry {
 	return []entry{
-		point("refresh-rotation", "Authentication 3", "The spec does not say whether a refresh returns a new refresh token. Integrators observe a grace period.", oneOf("oauth.token"), ways{
+		point("refresh-rotation", "Authentication 3", "The spec does not specify whether a refresh returns a new refresh token. Integrators observe a grace period.", oneOf("oauth.token"), ways{
 			{"none", "the refresh token stays the same"},
 			{"grace", "a new one. The old one stays valid until the first use of the new access token"},
 			{"immediate", "a new one. The old one becomes invalid at once"},
 		}),
-		point("access-token-after-refresh", "Authentication 3", "The spec does not say whether a refresh invalidates the old access token.",
+		point("access-token-after-refresh", "Authentication 3", "The spec does not specify whether a refresh invalidates the old access token.",
 			oneOf("oauth.token"),
 			ways{{"kept", "it stays valid until it expires"}, {"ended", "it becomes invalid with the refresh"}}),
 		point("refresh-token-revocation", "OAuth", "The spec describes the revocation of an access token only. RFC 7009 also demands it for a refresh token.",
@@ -144,7 +144,7 @@ func planChoices() []entry {
 		point("draft-cancellation", "States and transitions", "The spec does not show a transition from draft to canceled.",
 			oneOf("treatment_plans.cancel"),
 			ways{{"rejected", "a wrong state"}, {"allowed", "the draft is canceled"}}),
-		point("canceled-plan-update", "States and transitions", "The spec does not say whether a canceled plan can be edited.",
+		point("canceled-plan-update", "States and transitions", "The spec does not specify whether a canceled plan can be edited.",
 			oneOf("treatment_plans.update"),
 			ways{{"rejected", "a wrong state"}, {"allowed", "it is edited and stays canceled"}}),
 		point("draft-update", "States and transitions", "The spec does not show the effect of an update on the state.",
@@ -153,13 +153,13 @@ func planChoices() []entry {
 		point("link-practitioner", "Dynamic links", "The spec requires treatment_plan. It does not say whether the practitioner_id in it is required.",
 			oneOf("dynamic_links.create"),
 			ways{{"token", "optional if the token belongs to a practitioner, whose id is the default"}, {"required", "a validation failure without it"}}),
-		point("incomplete-plan", "States and transitions", "A plan is sent to its patient. The spec does not say whether a draft without a patient or recommendations can be activated.",
+		point("incomplete-plan", "States and transitions", "A plan is sent to its patient. The spec does not specify whether a draft without a patient or recommendations can be activated.",
 			oneOf("treatment_plans.activate", "treatment_plans.update"),
 			ways{{"rejected", "a wrong state. An update that would activate it leaves it a draft"}, {"activated", "the draft is activated. A checkout still needs a patient and recommendations"}}),
-		point("checkout-state", "Treatment plans", "The spec does not say which state an in-office checkout needs.",
+		point("checkout-state", "Treatment plans", "The spec does not specify which state an in-office checkout needs.",
 			oneOf("treatment_plans.in_office_checkout"),
 			ways{{"active", "only active plans"}, {"not-canceled", "active plans and drafts"}}),
-		point("draft-invitation", "Treatment plan", "The spec does not say whether a draft has an invitation_url.",
+		point("draft-invitation", "Treatment plan", "The spec does not specify whether a draft has an invitation_url.",
 			oneOf("treatment_plans.create", "treatment_plans.get", "treatment_plans.update", "metadata.list"),
 			ways{{"none", "null"}, {"present", "present, as in an active plan"}}),
 	}
@@ -167,10 +167,10 @@ func planChoices() []entry {
 
 func eventChoices() []entry {
 	return []entry{
-		point("plan-created-event", "Event types", "The spec does not say whether drafting or sending creates a plan. Integrators observe the event on sending.",
+		point("plan-created-event", "Event types", "The spec does not specify whether drafting or sending creates a plan. Integrators observe the event on sending.",
 			nil,
 			ways{{"on-activation", "the activation of a draft emits treatment_plan.created"}, {"on-creation", "the creation of a draft emits it, and the activation emits treatment_plan.updated"}}),
-		point("event-times", "Event", "The spec does not say whether two events of one object can have the same created_at, which has milliseconds. Such events cannot be ordered by time.",
+		point("event-times", "Event", "The spec does not specify whether two events of one object can have the same created_at, which has milliseconds. Such events cannot be ordered by time.",
 			showsEventTimes,
 			ways{{"apart", "an event is at least a millisecond later than the previous event of its object, and may be ahead of the clock. The updated_at of a plan matches its event"}, {"as-they-fall", "events have the clock's time, so two of them can have the same time"}}),
 		point("product-event-clinic", "Webhooks 6", "The table of event fields omits clinic_id for product events. The section on webhooks includes it in each payload.",
@@ -189,7 +189,7 @@ func webhookChoices() []entry {
 			{"on-registration", "once, when the endpoint is registered"},
 			{"before-each", "when the endpoint is registered, and before every attempt"},
 		}),
-		point("probe-signature", "Webhooks", "The spec does not say whether the test call is signed.",
+		point("probe-signature", "Webhooks", "The spec does not specify whether the test call is signed.",
 			nil,
 			ways{{"signed", "signed like an event"}, {"unsigned", "without the header"}}),
 		point("delivery-conditions", "Webhooks 6", "The spec does not mention a condition for sending. Integrators observe that it needs a live token with the scope of the event.",
@@ -208,10 +208,10 @@ func webhookChoices() []entry {
 // logChoices returns the choices about the record of a delivery.
 func logChoices() []entry {
 	return []entry{
-		point("resume-after-enable", "Webhooks 8", "The spec does not say whether enabling the endpoint resumes stopped deliveries.",
+		point("resume-after-enable", "Webhooks 8", "The spec does not specify whether enabling the endpoint resumes stopped deliveries.",
 			nil,
 			ways{{"dropped", "none. The event lists still contain the events"}, {"resumed", "deliveries with attempts left are attempted at once"}}),
-		point("delivery-log", "Webhook deliveries", "The spec does not say whether the log has a row for each delivery or for each attempt.",
+		point("delivery-log", "Webhook deliveries", "The spec does not specify whether the log has a row for each delivery or for each attempt.",
 			oneOf("webhook_deliveries.list"),
 			ways{{"delivery", "one row, with the latest attempt"}, {"attempt", "one row for each attempt"}}),
 		point("unanswered-status", "Webhook delivery", "The spec does not show response_status if there was no response.",

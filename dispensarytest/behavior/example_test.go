@@ -27,7 +27,7 @@ func ExampleChoices() {
 	defer func() { _ = fake.Close() }()
 	fmt.Println(slices.Contains(fake.Behaviors(), behavior.RefreshRotationGrace))
 	// Output:
-	// The spec does not say whether a refresh returns a new refresh token. Integrators observe a grace period.
+	// The spec does not specify whether a refresh returns a new refresh token. Integrators observe a grace period.
 	// - none: the refresh token stays the same
 	// - grace: a new one. The old one stays valid until the first use of the new access token
 	// - immediate: a new one. The old one becomes invalid at once
