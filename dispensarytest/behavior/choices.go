@@ -150,7 +150,7 @@ func planChoices() []entry {
 		point("draft-update", "States and transitions", "The spec does not show the effect of an update on the state.",
 			oneOf("treatment_plans.update"),
 			ways{{"stays-draft", "none"}, {"activates", "an updated draft becomes active"}}),
-		point("link-practitioner", "Dynamic links", "The spec requires treatment_plan. It does not say whether the practitioner_id in it is required.",
+		point("link-practitioner", "Dynamic links", "The spec requires treatment_plan. It does not specify whether the practitioner_id in it is required.",
 			oneOf("dynamic_links.create"),
 			ways{{"token", "optional if the token belongs to a practitioner, whose id is the default"}, {"required", "a validation failure without it"}}),
 		point("incomplete-plan", "States and transitions", "A plan is sent to its patient. The spec does not specify whether a draft without a patient or recommendations can be activated.",
