@@ -1,0 +1,132 @@
+// Package starter writes a small integration of the dispensary with its own tests. Folder
+// program contains its files. The tests of this repository run them as they are written.
+package starter
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/module"
+	"golang.org/x/mod/semver"
+)
+
+//go:embed program/.env.example program/.github/workflows/test.yml program/.gitignore program/*.go
+var embedded embed.FS
+
+// Config describes a program.
+type Config struct {
+	// Module is the module path of the program, such as example.com/ehr.
+	Module string
+
+	// Version is the version of the library, such as 0.1.0. It is ignored if Clone is set.
+	Version string
+
+	// Clone is the folder of a clone of the library to use, or "".
+	Clone string
+}
+
+// ErrNotReleased is the error of a development version. No module proxy has it.
+var ErrNotReleased = errors.New("is not released")
+
+// Files returns the contents of the program's files by slash-separated path. It fails with
+// [ErrNotReleased], and if Clone is not a clone of the library.
+func (c Config) Files() (map[string][]byte, error) {
+	gomod, err := c.gomod()
+	if err != nil {
+		return nil, err
+	}
+	files := map[string][]byte{"go.mod": gomod}
+	err = fs.WalkDir(embedded, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		files[strings.TrimPrefix(path, "program/")], err = embedded.ReadFile(path)
+		return err
+	})
+	return files, err
+}
+
+const (
+	library           = "github.com/dispensary-go/dispensary"
+	integrationModule = library + "/integration"
+	goVersion         = "1.26.0" // of the library
+)
+
+// gomod returns the go.mod. "go mod tidy" completes it.
+func (c Config) gomod() ([]byte, error) {
+	version, replaced := "v"+c.Version, map[string]string{}
+	if c.Clone != "" {
+		var err error
+		version = "v0.0.0"
+		if replaced, err = modules(c.Clone); err != nil {
+			return nil, err
+		}
+	} else if !semver.IsValid(version) || semver.Build(version) != "" || module.IsPseudoVersion(version) {
+		return nil, fmt.Errorf("(%s) %w", c.Version, ErrNotReleased)
+	}
+	var file modfile.File
+	err := errors.Join(file.AddModuleStmt(c.Module), file.AddGoStmt(goVersion),
+		file.AddRequire(library, version), file.AddRequire(integrationModule, version))
+	for _, path := range slices.Sorted(maps.Keys(replaced)) {
+		err = errors.Join(err, file.AddReplace(path, "", replaced[path], ""))
+	}
+	if err != nil {
+		return nil, err
+	}
+	file.Cleanup()
+	return file.Format()
+}
+
+// modules returns the folders of module integration and its siblings in a clone, by module path.
+func modules(clone string) (map[string]string, error) {
+	clone, err := filepath.Abs(clone)
+	if err != nil {
+		return nil, err
+	}
+	folder := filepath.Join(clone, "integration")
+	name := filepath.Join(folder, "go.mod")
+	content, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	file, err := modfile.Parse(name, content, nil)
+	if err != nil {
+		return nil, err
+	}
+	if file.Module == nil || file.Module.Mod.Path != integrationModule {
+		return nil, fmt.Errorf("%s is not a clone of %s", clone, library)
+	}
+	folders := map[string]string{integrationModule: folder}
+	for _, replace := range file.Replace {
+		folders[replace.Old.Path] = filepath.Join(folder, filepath.FromSlash(replace.New.Path))
+	}
+	return folders, nil
+}
+
+// CheckModule rejects an invalid module path.
+func CheckModule(path string) error {
+	if err := module.CheckImportPath(path); err != nil {
+		return err
+	}
+	if _, _, ok := module.SplitPathVersion(path); !ok {
+		return fmt.Errorf("malformed import path %q: invalid major version", path)
+	}
+	if first, _, _ := strings.Cut(path, "/"); slices.Contains(reserved, first) {
+		return fmt.Errorf("import path %q belongs to Go", path)
+	}
+	return nil
+}
+
+// reserved are the first elements of Go's own import paths.
+var reserved = strings.Fields(`archive arena bufio builtin bytes cmd cmp compress container context
+	crypto database debug embed encoding errors expvar flag fmt go hash html image index internal io
+	iter log main maps math mime net os path plugin reflect regexp runtime simd slices sort std strconv
+	strings structs sync syscall testing text time unicode unique unsafe uuid vendor weak`)
