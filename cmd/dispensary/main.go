@@ -110,6 +110,7 @@ The configuration comes from the library's environment variables, or with --conf
 // commands are all commands below the root.
 func (p *program) commands() []*cobra.Command {
 	return []*cobra.Command{
+		newInitCommand(p),
 		newFakeCommand(p),
 		newAPICommand(p),
 		newLoginCommand(p),
