@@ -10,53 +10,51 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// What shares a transaction at most: enough that its costs are shared by all who
-// wait, little enough that nothing waits long.
+// The limits of a batch: large enough to spread the cost of a transaction over all waiting
+// writes, small enough that no write waits long.
 const (
-	maxBatch      = 256     // writes
-	maxBatchBytes = 1 << 20 // of them, beyond the first
+	maxBatch      = 256     // urgent writes, or normal and urgent writes
+	maxBatchBytes = 1 << 20 // size of the normal writes after the first
 )
 
-// Batcher is a group commit: many goroutines hand writes to it, and one goroutine
-// stores what waits in one transaction. What costs is the transaction's round trips
-// and the sync at its end, and these are shared. While one batch is stored the next
-// one fills up.
+// Batcher is a group commit: many goroutines submit writes, and one goroutine stores all
+// waiting writes in one transaction. The writes share the expensive parts, the round trips of
+// the transaction and the sync at its end. While one batch is stored, the next one fills.
 type Batcher[T any] struct {
 	config BatcherConfig[T]
 	urgent chan *Write[T]
 	normal chan *Write[T]
 
-	stop    chan struct{} // closed to end it when nothing waits
-	stopped chan struct{} // closed when it has ended
+	stop    chan struct{} // closed by Close; run stops once no write waits
+	stopped chan struct{} // closed when run has returned
 	once    sync.Once
 }
 
-// BatcherConfig is what a [Batcher] is made of. Commit is required. All functions
-// are called by the one goroutine of the Batcher.
+// BatcherConfig configures a [Batcher]. Commit is required. The goroutine of the Batcher calls
+// all functions.
 type BatcherConfig[T any] struct {
-	// Commit stores a batch, and calls Done of each write, then or later. What its
-	// caller has given up is not in the batch.
+	// Commit stores a batch and calls Done on each write, immediately or later. The batch
+	// contains no write with a canceled caller.
 	Commit func([]*Write[T])
 
-	// Size is how many bytes a normal write adds to a transaction; nil means none.
+	// Size returns the size of a normal write in bytes. Nil means 0 for each write.
 	Size func(T) int
 
-	// Wait is how long a batch, which has these urgent writes so far, waits for
-	// another one that is expected; it is called again after each. Nil means that
-	// no batch waits.
+	// Wait returns how long to wait for one more urgent write, given those in the batch. It is
+	// called again after each wait. Nil or a result of 0 means no wait.
 	Wait func(urgent []*Write[T]) time.Duration
 
-	// Limit is how many normal writes a batch takes in that has these urgent ones,
-	// if the first normal one has waited for so long. Nil means all that wait.
+	// Limit returns how many normal writes a batch with these urgent writes may contain.
+	// waited is the waiting time of the first normal write, which the batch always contains.
+	// Nil means no limit besides the size of a batch.
 	Limit func(urgent []*Write[T], waited time.Duration) int
 
-	// Drain is called when the Batcher is closed, after the last Commit, and calls
-	// Done of what Commit has left for later. Nil means that there is none.
+	// Drain is called by Close after the last Commit. It must call Done on each deferred
+	// write. Nil if Commit never defers.
 	Drain func()
 }
 
-// Write is something that waits to be stored. A Commit that fails may store it
-// again, alone.
+// Write is a waiting write. A Commit that fails may store it again, alone.
 type Write[T any] struct {
 	Value T
 
@@ -65,10 +63,10 @@ type Write[T any] struct {
 	done  chan error // buffered
 }
 
-// Done ends the wait of the caller, with the error of what it asked for.
+// Done returns err to the caller of Do or DoUrgent.
 func (w *Write[T]) Done(err error) { w.done <- err }
 
-// NewBatcher returns a batcher. Close it to end its goroutine.
+// NewBatcher creates a batcher and starts its goroutine. Close stops it.
 func NewBatcher[T any](c BatcherConfig[T]) *Batcher[T] {
 	b := &Batcher[T]{
 		config:  c,
@@ -81,19 +79,19 @@ func NewBatcher[T any](c BatcherConfig[T]) *Batcher[T] {
 	return b
 }
 
-// Do has value stored, and waits until it is. When ctx ends first it may be stored
-// all the same. After Close the error is [webhook.ErrInboxClosed].
+// Do stores value and waits until it is stored. If ctx ends first, value may still be stored.
+// After Close, it returns [webhook.ErrInboxClosed].
 func (b *Batcher[T]) Do(ctx context.Context, value T) error { return b.do(ctx, b.normal, value) }
 
-// DoUrgent is [Batcher.Do] for what goes ahead of normal writes.
+// DoUrgent is [Batcher.Do] with priority over normal writes.
 func (b *Batcher[T]) DoUrgent(ctx context.Context, value T) error { return b.do(ctx, b.urgent, value) }
 
-// PostUrgent has value stored after every urgent write that was asked for before,
-// and does not wait for it.
+// PostUrgent stores value after all urgent writes submitted earlier. It does not wait for the
+// result.
 func (b *Batcher[T]) PostUrgent(value T) {
 	select {
 	case b.urgent <- newWrite(context.Background(), value):
-	default: // too much is waiting
+	default: // the queue is full
 		go func() { _ = b.DoUrgent(context.Background(), value) }()
 	}
 }
@@ -105,7 +103,7 @@ func newWrite[T any](ctx context.Context, value T) *Write[T] {
 func (b *Batcher[T]) do(ctx context.Context, queue chan<- *Write[T], value T) error {
 	w := newWrite(ctx, value)
 	select {
-	case <-b.stop: // checked alone first: select chooses at random
+	case <-b.stop: // checked first, because select chooses at random
 		return webhook.ErrInboxClosed
 	default:
 	}
@@ -126,15 +124,15 @@ func (b *Batcher[T]) do(ctx context.Context, queue chan<- *Write[T], value T) er
 		case err := <-w.done:
 			return err
 		default:
-			return webhook.ErrInboxClosed // it came after the last batch
+			return webhook.ErrInboxClosed // submitted after the last batch
 		}
 	}
 }
 
-// Waiting returns the number of waiting writes.
+// Waiting returns the number of writes in the queues.
 func (b *Batcher[T]) Waiting() int { return len(b.urgent) + len(b.normal) }
 
-// Close ends the batcher after what waits has been stored.
+// Close stores all waiting writes and stops the batcher.
 func (b *Batcher[T]) Close() {
 	b.once.Do(func() { close(b.stop) })
 	<-b.stopped
@@ -143,7 +141,7 @@ func (b *Batcher[T]) Close() {
 func (b *Batcher[T]) run() {
 	defer close(b.stopped)
 	for b.commitNext() {
-		// until it is closed
+		// until Close is called
 	}
 	for {
 		select {
@@ -160,7 +158,8 @@ func (b *Batcher[T]) run() {
 	}
 }
 
-// commitNext commits the next batch; false means that the batcher was closed.
+// commitNext waits for a write and commits the next batch. It returns false if the batcher was
+// closed and no write waits.
 func (b *Batcher[T]) commitNext() bool {
 	select {
 	case w := <-b.urgent:
@@ -188,7 +187,7 @@ func (b *Batcher[T]) commit(batch []*Write[T]) {
 	}
 }
 
-// StillWanted leaves out what its caller has given up.
+// StillWanted removes writes with a canceled caller, and calls Done on them.
 func StillWanted[T any](batch []*Write[T]) []*Write[T] {
 	return slices.DeleteFunc(batch, func(w *Write[T]) bool {
 		err := w.ctx.Err()
@@ -199,8 +198,8 @@ func StillWanted[T any](batch []*Write[T]) []*Write[T] {
 	})
 }
 
-// gather makes the next batch, with either urgent or normal in it: everything that
-// waits, and of normal writes what the limit allows.
+// gather returns the next batch. urgent or normal, the other one nil, is its first write. It
+// adds all waiting urgent writes, and as many waiting normal writes as the limit allows.
 func (b *Batcher[T]) gather(urgent, normal *Write[T]) []*Write[T] {
 	batch := make([]*Write[T], 0, 16)
 	if urgent != nil {
@@ -217,8 +216,7 @@ func (b *Batcher[T]) gather(urgent, normal *Write[T]) []*Write[T] {
 	return b.gatherNormal(batch, normal)
 }
 
-// gatherUrgent takes what waits already, and what comes while that is worth waiting
-// for.
+// gatherUrgent adds the waiting urgent writes and any that arrive within the time of Wait.
 func (b *Batcher[T]) gatherUrgent(batch []*Write[T]) []*Write[T] {
 	for len(batch) < maxBatch {
 		select {
@@ -238,7 +236,7 @@ func (b *Batcher[T]) gatherUrgent(batch []*Write[T]) []*Write[T] {
 		select {
 		case w := <-b.urgent:
 			batch = append(batch, w)
-		case <-timer.C: // Wait says whether it goes on waiting
+		case <-timer.C: // the next call of Wait decides whether to stop
 		case <-b.stop:
 			timer.Stop()
 			return batch
@@ -248,9 +246,9 @@ func (b *Batcher[T]) gatherUrgent(batch []*Write[T]) []*Write[T] {
 	return batch
 }
 
-// gatherNormal takes what waits already, and what goroutines that can run now are
-// about to ask for: it lets them go first, as long as that brings anything. It waits
-// for nothing else.
+// gatherNormal adds first and the waiting normal writes. It then yields to goroutines that can
+// run now and are about to submit writes, until a yield adds none. It does not wait for any
+// other write.
 func (b *Batcher[T]) gatherNormal(batch []*Write[T], first *Write[T]) []*Write[T] {
 	left, bytes := maxBatch, 0
 	if b.config.Limit != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// batches records what a batcher commits. The first batch waits until open is called,
-// so that what is asked for meanwhile is there when the second is gathered.
+// batches records the commits of a batcher. The first batch waits until the gate is closed, so
+// that later writes are in the queue when the second batch is gathered.
 type batches struct {
 	*inboxkit.Batcher[string]
 	mu   sync.Mutex
@@ -50,15 +50,14 @@ func newBatches(t *testing.T, c inboxkit.BatcherConfig[string]) *batches {
 	return b
 }
 
-// ask asks for n writes.
+// ask submits n writes.
 func (b *batches) ask(t *testing.T, do func(context.Context, string) error, n int, value string) {
 	for range n {
 		b.done.Go(func() { assert.NoError(t, do(t.Context(), value)) })
 	}
 }
 
-// second returns how often each value is in the batch after the first, and its first
-// value.
+// second returns the number of each value in the second batch, and its first value.
 func (b *batches) second(t *testing.T) (counts map[string]int, first string) {
 	t.Helper()
 	synctest.Wait()
@@ -75,20 +74,20 @@ func (b *batches) second(t *testing.T) (counts map[string]int, first string) {
 
 func TestBatcherGathers(t *testing.T) {
 	t.Parallel()
-	const half = 1 << 19 // of the bytes that a batch may have
+	const half = 1 << 19 // of the maximum size of a batch
 	none := func([]*inboxkit.Write[string]) time.Duration { return 0 }
 	for name, c := range map[string]struct {
 		urgent, normal int
 		config         inboxkit.BatcherConfig[string]
 		want           map[string]int
 	}{
-		"normal writes":  {0, 900, inboxkit.BatcherConfig[string]{}, map[string]int{"normal": 256}},
-		"urgent first":   {4, 900, inboxkit.BatcherConfig[string]{Wait: none}, map[string]int{"urgent": 4, "normal": 252}},
-		"a limit":        {4, 900, inboxkit.BatcherConfig[string]{Limit: func(urgent []*inboxkit.Write[string], _ time.Duration) int { return len(urgent) }}, map[string]int{"urgent": 4, "normal": 4}},
-		"few":            {4, 2, inboxkit.BatcherConfig[string]{}, map[string]int{"urgent": 4, "normal": 2}},
-		"large":          {0, 900, inboxkit.BatcherConfig[string]{Size: func(string) int { return half }}, map[string]int{"normal": 3}},
-		"too many":       {300, 1, inboxkit.BatcherConfig[string]{}, map[string]int{"urgent": 256, "normal": 1}},
-		"no normal ones": {3, 0, inboxkit.BatcherConfig[string]{}, map[string]int{"urgent": 3}},
+		"normal writes": {0, 900, inboxkit.BatcherConfig[string]{}, map[string]int{"normal": 256}},
+		"urgent first":  {4, 900, inboxkit.BatcherConfig[string]{Wait: none}, map[string]int{"urgent": 4, "normal": 252}},
+		"limit":         {4, 900, inboxkit.BatcherConfig[string]{Limit: func(urgent []*inboxkit.Write[string], _ time.Duration) int { return len(urgent) }}, map[string]int{"urgent": 4, "normal": 4}},
+		"few":           {4, 2, inboxkit.BatcherConfig[string]{}, map[string]int{"urgent": 4, "normal": 2}},
+		"large":         {0, 900, inboxkit.BatcherConfig[string]{Size: func(string) int { return half }}, map[string]int{"normal": 3}},
+		"too many":      {300, 1, inboxkit.BatcherConfig[string]{}, map[string]int{"urgent": 256, "normal": 1}},
+		"only urgent":   {3, 0, inboxkit.BatcherConfig[string]{}, map[string]int{"urgent": 3}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBatches(t, c.config)
@@ -103,7 +102,7 @@ func TestBatcherGathers(t *testing.T) {
 	}
 }
 
-// A batch waits for urgent writes that are expected, and no longer than it is told to.
+// A batch waits for expected urgent writes, but no longer than Wait returns.
 func TestBatcherWaitsForExpectedWrites(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -131,8 +130,8 @@ func TestBatcherWaitsForExpectedWrites(t *testing.T) {
 	})
 }
 
-// Urgent writes go first, and a batch has 256 writes at most.
-func TestBatcherPutsUrgentWritesFirst(t *testing.T) {
+// A batch contains at most 256 writes, urgent writes first.
+func TestBatcherCommitsUrgentWritesFirst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBatches(t, inboxkit.BatcherConfig[string]{})
@@ -145,9 +144,8 @@ func TestBatcherPutsUrgentWritesFirst(t *testing.T) {
 	})
 }
 
-// A write whose caller has given up is not committed, and one that comes after Close
-// is refused.
-func TestBatcherCallersThatGiveUp(t *testing.T) {
+// A write with a canceled caller is not committed. A write after Close is rejected.
+func TestBatcherDropsCanceledWrites(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		drained := false
@@ -168,8 +166,7 @@ func TestBatcherCallersThatGiveUp(t *testing.T) {
 	})
 }
 
-// What waits when the batcher is closed is committed.
-func TestBatcherCloses(t *testing.T) {
+func TestBatcherCommitsQueueOnClose(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBatches(t, inboxkit.BatcherConfig[string]{})
@@ -190,7 +187,7 @@ func TestBatcherCloses(t *testing.T) {
 	})
 }
 
-func TestLifecycle(t *testing.T) {
+func TestLifecycleCloses(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("the disk is gone")
 	t.Run("waits for tasks", func(t *testing.T) {
@@ -207,10 +204,10 @@ func TestLifecycle(t *testing.T) {
 			require.ErrorIs(t, l.Context().Err(), context.Canceled)
 			_, ok = l.Begin()
 			assert.False(t, ok)
-			require.ErrorIs(t, l.Close(t.Context(), nil, nil), broken, "closing again")
+			require.ErrorIs(t, l.Close(t.Context(), nil, nil), broken, "second Close")
 		})
 	})
-	t.Run("ends the context of tasks", func(t *testing.T) {
+	t.Run("cancels tasks", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
 			l := inboxkit.NewLifecycle()
@@ -222,7 +219,7 @@ func TestLifecycle(t *testing.T) {
 			assert.Equal(t, time.Minute, time.Since(start))
 		})
 	})
-	t.Run("leaves behind what does not stop", func(t *testing.T) {
+	t.Run("abandons stuck tasks", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
 			l := inboxkit.NewLifecycle()
@@ -236,7 +233,7 @@ func TestLifecycle(t *testing.T) {
 			assert.Equal(t, time.Minute+2*l.Patience, time.Since(start))
 			close(gate)
 			close(storage)
-			require.NoError(t, l.Close(t.Context(), nil, nil), "it can be waited for")
+			require.NoError(t, l.Close(t.Context(), nil, nil), "a second Close waits for the end")
 		})
 	})
 }
@@ -270,16 +267,16 @@ func TestLifecycleRecords(t *testing.T) {
 		synctest.Wait()
 		calls, err = record(away)
 		require.ErrorIs(t, err, away)
-		assert.Equal(t, 2, calls, "once more after the end")
+		assert.Equal(t, 2, calls, "one more call after the end")
 	})
 }
 
-// A handler may store its outcome itself; its error after that comes too late.
-func TestInTransaction(t *testing.T) {
+// A handler may store its outcome itself. An error after that does not change it.
+func TestInTransactionStoresOutcome(t *testing.T) {
 	t.Parallel()
 	type tx struct{ name string }
 	write := func(context.Context, *tx) error { return nil }
-	require.ErrorContains(t, inboxkit.InTransaction(t.Context(), write), "not that of a handler")
+	require.ErrorContains(t, inboxkit.InTransaction(t.Context(), write), "not from a handler")
 
 	var stored []webhook.Attempt
 	commit := func(ctx context.Context, a webhook.Attempt, write func(context.Context, *tx) error) error {

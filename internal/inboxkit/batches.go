@@ -12,8 +12,8 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// After returns the position after which an engine changes events in a state: all dead letters, and
-// waiting events that are not due at now.
+// After returns the start position for changes of events in state. It skips waiting events due
+// at now or earlier. For all other states, it is the zero position.
 func After(state engine.State, now time.Time) engine.Position {
 	if state == engine.StateWaiting {
 		return engine.Position{At: now, Seq: math.MaxInt64}
@@ -21,25 +21,25 @@ func After(state engine.State, now time.Time) engine.Position {
 	return engine.Position{}
 }
 
-// InBatches implements Replay, Discard and HandleNow of an engine. It selects the events in a
-// state, after a position, that the filter matches. It calls change for one part of them after
-// the other, the oldest events first, and returns the sum of the results, which are the numbers
-// of changed events. A part has up to 100 Keys. InBatches checks ctx before each part. The
-// context of change does not end with ctx, so InBatches counts every event that it changed.
+// InBatches implements Replay, Discard and HandleNow of an engine. It selects the events in
+// state after a position that match f. It calls change with one part at a time, oldest events
+// first, and returns the sum of the results of change, the number of changed events. A part
+// has up to 100 Keys. InBatches checks ctx before each part. The context of change does not
+// end with ctx, so InBatches counts every event that it changed.
 //
-// It lists events in windows of 10,000, by their positions, sorts a window by the times of its
-// events, and changes the window before it lists the next one. A call whose time is short
-// therefore makes progress, however many events there are. Sorting matters because an event that
-// came late dies after a newer one of its ordering key.
+// It lists events by position in windows of 10,000, sorts each window by the times of its
+// events, and changes it before it lists the next one. Therefore, a call with a short deadline
+// makes progress with any number of events. Sorting matters because an event that arrives late
+// becomes a dead letter after a newer event of its ordering key.
 //
-// A filter has to say where it ends: it needs Keys or Until, or the error is an
+// A filter must have an end. If it has neither Keys nor Until, the error is an
 // [*api.ArgumentError].
 func InBatches(
 	ctx context.Context, of engine.Engine, f engine.Filter, state engine.State, after engine.Position, change func(ctx context.Context, part engine.Filter) (int, error),
 ) (total int, err error) {
 	switch {
 	case f.Keys == nil && f.Until.IsZero():
-		return 0, &api.ArgumentError{Field: "engine.Filter.Until", Reason: "is missing, and so are Keys: set it to Counts.Until, which Engine.Count returns"}
+		return 0, &api.ArgumentError{Field: "engine.Filter.Until", Reason: "must be set if Keys is nil: use Counts.Until of Engine.Count"}
 	case f.States != nil && !slices.Contains(f.States, state):
 		return 0, nil
 	}
@@ -63,10 +63,10 @@ func InBatches(
 	return total, nil
 }
 
-// page is the number of events that are changed at a time.
+// page is the number of events in one change.
 const page = 100
 
-// window is the number of events that are listed before they are changed.
+// window is the number of events listed before the first change.
 const window = 10_000
 
 // place is the key of an event and its place in the order.
@@ -77,8 +77,9 @@ type place struct {
 
 type places []place
 
-// parts sorts places by time and returns their keys in parts of a page. Without places it
-// returns one part without keys, because a closed engine must report that it is closed.
+// parts sorts places by time and returns their keys in parts of up to page keys. If there are
+// no places, it returns one part without keys, because a closed engine must report that it is
+// closed.
 func (p places) parts() iter.Seq[[]webhook.Key] {
 	slices.SortStableFunc(p, func(a, b place) int { return a.at.Compare(b.at) })
 	keys := make([]webhook.Key, len(p))
@@ -91,8 +92,8 @@ func (p places) parts() iter.Seq[[]webhook.Key] {
 	return slices.Chunk(keys, page)
 }
 
-// windows returns the events after a position that match a filter, in windows. A filter with Keys
-// has one window.
+// windows returns the events after a position that match f, in windows. If f has Keys, all
+// events are in one window.
 func windows(ctx context.Context, of engine.Engine, f engine.Filter, after engine.Position) iter.Seq2[places, error] {
 	return func(yield func(places, error) bool) {
 		var found places
@@ -132,7 +133,7 @@ func (s startingAfter) List(ctx context.Context, f engine.Filter, after engine.P
 	return s.Engine.List(ctx, f, after, limit)
 }
 
-// parts splits a filter of many keys.
+// parts splits a filter with more than 100 keys.
 func parts(f engine.Filter) iter.Seq[engine.Filter] {
 	return func(yield func(engine.Filter) bool) {
 		if f.Keys == nil {

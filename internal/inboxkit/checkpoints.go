@@ -9,8 +9,8 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
-// MemoryCheckpoints are the checkpoints of a [reconcile.Inbox] of one process. The zero value is
-// ready to use.
+// MemoryCheckpoints implements the checkpoints of a [reconcile.Inbox] in the memory of one
+// process. The zero value is ready to use.
 type MemoryCheckpoints struct {
 	mu     sync.Mutex
 	byName map[string]*memoryCheckpoint
@@ -63,7 +63,7 @@ func (m *MemoryCheckpoints) SaveCheckpoint(ctx context.Context, name, holder str
 	return nil
 }
 
-// ReadCheckpoint returns the state that was saved last, or nil. It claims nothing.
+// ReadCheckpoint returns the last saved state, or nil. It claims nothing.
 func (m *MemoryCheckpoints) ReadCheckpoint(ctx context.Context, name string) ([]byte, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -73,7 +73,7 @@ func (m *MemoryCheckpoints) ReadCheckpoint(ctx context.Context, name string) ([]
 	return nil, ctx.Err()
 }
 
-// ReleaseCheckpoint implements [reconcile.Inbox]. It works with a ctx that has ended, too.
+// ReleaseCheckpoint implements [reconcile.Inbox]. It ignores the end of ctx.
 func (m *MemoryCheckpoints) ReleaseCheckpoint(_ context.Context, name, holder string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -7,13 +7,13 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// Group is a number of events with one type, clinic and reason.
+// Group is a number of events of one type, clinic and reason.
 type Group struct {
 	Type             events.Type
 	ClinicID, Reason string
 	Events           int
 
-	// Oldest is the time at which the first of them arrived.
+	// Oldest is the arrival time of the first event.
 	Oldest time.Time
 
 	// First and Last are as in [engine.Cause].
@@ -23,7 +23,7 @@ type Group struct {
 	Seq int64
 }
 
-// AddTo counts the events of the group.
+// AddTo adds the events of the group to c.
 func (g Group) AddTo(c *engine.Counts) {
 	if c.Total == 0 {
 		c.Types, c.Clinics, c.Causes = map[events.Type]int{}, map[string]int{}, map[string]engine.Cause{}

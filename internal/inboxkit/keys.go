@@ -6,8 +6,8 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// Missing returns the keys that are not known, in their order and without repeats. It implements
-// Missing of reconcile.Inbox.
+// Missing returns the unknown keys in their order, without duplicates. It implements Missing
+// of reconcile.Inbox.
 func Missing(keys []webhook.Key, known func(webhook.Key) bool) []webhook.Key {
 	var missing []webhook.Key
 	seen := make(map[webhook.Key]bool, len(keys))
@@ -20,7 +20,8 @@ func Missing(keys []webhook.Key, known func(webhook.Key) bool) []webhook.Key {
 	return missing
 }
 
-// Retention is the time for which an [engine.Engine] keeps the keys of handled events. It is a day more than
-// the 30 days in which the platform can send or list an event again.
+// Retention is how long an [engine.Engine] keeps the keys of handled events. The platform can
+// send or list an event again for 30 days, and Retention is one day more.
+//
 // API section: "Limits".
 const Retention = 31 * 24 * time.Hour

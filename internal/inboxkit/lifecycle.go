@@ -11,53 +11,50 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// ErrClaimLost is what an engine's function fails with that records the outcome of
-// an event which was given to another worker meanwhile: its worker gave no sign of
-// life, or its handler took far longer than its time-out.
-var ErrClaimLost = errors.New("engine: the event was taken for abandoned and given to another worker")
+// ErrClaimLost is the error of a function that records an outcome after another worker has
+// claimed the event. This happens if the worker's process sent no heartbeat, or if the handler
+// ran far beyond its timeout.
+var ErrClaimLost = errors.New("engine: another worker has claimed the event as abandoned")
 
-// LeaseMargin is how much longer than its time-out a handler may take before its
-// event is taken for abandoned: a handler whose context has ended needs a moment to
-// stop.
+// LeaseMargin is added to the handler timeout before an event counts as abandoned. A handler
+// needs a moment to stop once its context has ended.
 const LeaseMargin = 30 * time.Second
 
-// stopPatience is how long a handler may take to stop once its context has ended,
-// and the storage after that.
+// stopPatience is the default of [Lifecycle].Patience.
 const stopPatience = 2 * time.Second
 
-// Lifecycle is how an engine stops: it begins nothing any more, lets handlers
-// finish until the context of Close ends, and then ends theirs.
+// Lifecycle stops an engine in order. Once Close is called, the engine starts no new work.
+// Handlers may finish until the context of Close ends. Then their context is canceled.
 type Lifecycle struct {
-	// Patience is how long a handler may take to stop once its context has ended,
-	// and the storage after that; it must not change after the first use.
+	// Patience is how long a handler may take to stop once its context has ended, and the
+	// storage another time. It must not change after the first use. The default is 2 seconds.
 	Patience time.Duration
 
 	ctx    context.Context
 	cancel context.CancelFunc
 
-	mu       sync.Mutex // keeps Begin from adding to tasks while Close waits for them
+	mu       sync.Mutex // prevents Begin from adding to tasks while Close waits for them
 	tasks    sync.WaitGroup
-	stopping chan struct{} // closed first of all
-	ended    chan struct{} // closed last of all
+	stopping chan struct{} // closed when Close begins
+	ended    chan struct{} // closed after end has returned
 	once     sync.Once
-	err      error // of the end
+	err      error // returned by end
 }
 
-// NewLifecycle returns the lifecycle of an engine that runs.
+// NewLifecycle returns the lifecycle of a running engine.
 func NewLifecycle() *Lifecycle {
 	l := &Lifecycle{Patience: stopPatience, stopping: make(chan struct{}), ended: make(chan struct{})}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	return l
 }
 
-// Context is that of all handlers. It ends when Close does not wait for them any
-// longer.
+// Context returns the context of all handlers. It ends once Close no longer waits for them.
 func (l *Lifecycle) Context() context.Context { return l.ctx }
 
-// Stopping is closed when the engine is closed.
+// Stopping returns a channel. Close closes it first.
 func (l *Lifecycle) Stopping() <-chan struct{} { return l.stopping }
 
-// Stopped reports that the engine was closed.
+// Stopped reports whether Close was called.
 func (l *Lifecycle) Stopped() bool {
 	select {
 	case <-l.stopping:
@@ -67,8 +64,8 @@ func (l *Lifecycle) Stopped() bool {
 	}
 }
 
-// Begin counts a task, which Close waits for until done is called; false means that
-// the engine was closed.
+// Begin registers a task. Close waits until done is called. ok is false if the engine was
+// closed.
 func (l *Lifecycle) Begin() (done func(), ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -79,18 +76,18 @@ func (l *Lifecycle) Begin() (done func(), ok bool) {
 	return l.tasks.Done, true
 }
 
-// Go runs a task that is followed by others of its kind; Close waits for it, and it
-// may begin while Close waits.
+// Go runs a task on a goroutine of its own. Close waits for it. Unlike Begin, it may be called
+// while Close waits, for a task that follows another one.
 func (l *Lifecycle) Go(task func()) { l.tasks.Go(task) }
 
-// Close stops the engine. It waits for drain, which waits for what starts tasks, and
-// then for the tasks; when ctx ends it ends their context, and what does not stop is
-// left behind. Then it calls end, which ends the rest in the order in which it uses
-// each other, and returns its error.
+// Close stops the engine. It calls drain, which must wait for everything that starts tasks,
+// and then waits for the tasks. If ctx ends first, it cancels their context and abandons tasks
+// that do not stop. Then it calls end, which closes the other parts in order of their
+// dependencies, and returns its error.
 //
-// It returns at the latest a few seconds after the end of ctx, with the error of
-// ctx if the storage does not answer by then. The rest ends by itself then, and can
-// be waited for by closing again.
+// Close returns at most 2 × Patience after the end of ctx. If the storage has not responded by
+// then, it returns the error of ctx. Closing continues in the background, and another call of
+// Close waits for it.
 func (l *Lifecycle) Close(ctx context.Context, drain func(), end func() error) error {
 	l.once.Do(func() {
 		l.mu.Lock()
@@ -112,12 +109,12 @@ func (l *Lifecycle) Close(ctx context.Context, drain func(), end func() error) e
 	case <-l.ended:
 		return l.err
 	case <-time.After(2 * l.Patience): // handlers, and then the storage
-		return fmt.Errorf("engine: closing goes on: %w", ctx.Err())
+		return fmt.Errorf("engine: still closing: %w", ctx.Err())
 	}
 }
 
-// drain waits for the tasks that run. When ctx ends their context ends, and what
-// does not stop is left behind.
+// drain waits for the running tasks. When ctx ends, it cancels their context, waits for
+// Patience and abandons the rest.
 func (l *Lifecycle) drain(ctx context.Context, drain func()) {
 	drained := make(chan struct{})
 	go func() {
@@ -137,11 +134,12 @@ func (l *Lifecycle) drain(ctx context.Context, drain func()) {
 	}
 }
 
-// Record calls record until it succeeds, for as long as the claim on the event
-// lasts: a handler's work that is done should not be done again because the storage
-// failed for a moment. It gives up at once where that can not succeed any more, with
-// [ErrClaimLost] or [webhook.ErrInboxClosed], and after one more try when Close does
-// not wait any longer.
+// Record calls record until it succeeds or the claim on the event expires after lasts. A
+// finished handler should not run again because the storage failed for a moment. The wait
+// between two calls starts at 50 milliseconds and doubles up to 1 second.
+//
+// Record stops immediately on [ErrClaimLost] or [webhook.ErrInboxClosed], and after one more
+// call once Close no longer waits for handlers. It returns the last error.
 func (l *Lifecycle) Record(logger *slog.Logger, lasts time.Duration, record func() error) error {
 	end := time.Now().Add(lasts)
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, time.Second) {
@@ -152,11 +150,11 @@ func (l *Lifecycle) Record(logger *slog.Logger, lasts time.Duration, record func
 		case errors.Is(err, ErrClaimLost), errors.Is(err, webhook.ErrInboxClosed), time.Now().After(end):
 			return err
 		}
-		logger.LogAttrs(l.ctx, slog.LevelWarn, "webhook inbox cannot record an outcome, and tries again", slog.String("reason", err.Error()))
+		logger.LogAttrs(l.ctx, slog.LevelWarn, "webhook inbox cannot record an outcome; retrying", slog.String("reason", err.Error()))
 		select {
 		case <-time.After(wait):
 		case <-l.ctx.Done():
-			end = time.Time{} // once more, and no further
+			end = time.Time{} // one last call
 		}
 	}
 }

@@ -11,27 +11,26 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// What is sealed says what it is, so that an error cannot pass for a body.
+// The purpose is part of the associated data, so that an encrypted error cannot pass for a
+// body.
 const (
 	purposeBody  = "webhook body "
 	purposeError = "webhook error "
 )
 
-// SealBody seals the body of an event for its stay in an [engine.Engine]. It opens only
-// together with its key, so that a body that was moved to another event does not
-// pass for that.
+// SealBody encrypts the body of an event for storage in an [engine.Engine]. The ciphertext is
+// bound to key, so it cannot be decrypted as the body of another event.
 func SealBody(aead seal.AEAD, key webhook.Key, body []byte) ([]byte, error) {
 	sealed, err := aead.Encrypt(body, bind(key, purposeBody))
 	if err != nil {
-		return nil, fmt.Errorf("engine: body of %s was not sealed: %w", key, err)
+		return nil, fmt.Errorf("engine: encrypt body of %s: %w", key, err)
 	}
 	return sealed, nil
 }
 
-// OpenBody opens what [SealBody] sealed. An error matches [webhook.ErrBodyLost] and that
-// of the AEAD. An engine gives it to the worker as [Task].Err: an event whose
-// body does not open waits, like any other that fails, and can be replayed once
-// the key is back.
+// OpenBody decrypts a body from [SealBody]. Its error matches [webhook.ErrBodyLost] and the
+// error of the AEAD. An engine passes it to the worker as [Task].Err. The event then waits
+// like any other failed event, and can be replayed once the key is back.
 func OpenBody(aead seal.AEAD, key webhook.Key, sealed []byte) ([]byte, error) {
 	body, err := aead.Decrypt(sealed, bind(key, purposeBody))
 	if err != nil {
@@ -40,8 +39,9 @@ func OpenBody(aead seal.AEAD, key webhook.Key, sealed []byte) ([]byte, error) {
 	return body, nil
 }
 
-// SealError seals the text of a handler's error, which may repeat patient data, for a dead
-// letter. It is nil if it cannot be sealed: then the reason has to do.
+// SealError encrypts the text of a handler's error for a dead letter, because the text may
+// contain patient data. It returns nil if encryption fails. The dead letter then has only its
+// reason.
 func SealError(aead seal.AEAD, key webhook.Key, failure error) []byte {
 	sealed, err := aead.Encrypt([]byte(failure.Error()), bind(key, purposeError))
 	if err != nil {
@@ -50,19 +50,20 @@ func SealError(aead seal.AEAD, key webhook.Key, failure error) []byte {
 	return sealed
 }
 
-// OpenError opens what [SealError] sealed, as an error with the same text. One
-// that does not open is the error that says so.
+// OpenError decrypts an error from [SealError] and returns an error with the same text. If
+// decryption fails, it returns the error of the decryption instead.
 func OpenError(aead seal.AEAD, key webhook.Key, sealed []byte) error {
 	text, err := aead.Decrypt(sealed, bind(key, purposeError))
 	if err != nil {
-		return fmt.Errorf("engine: error of %s cannot be opened: %w", key, err)
+		return fmt.Errorf("engine: decrypt stored error of %s: %w", key, err)
 	}
 	return errors.New(string(text))
 }
 
-// OpenEvent is Open of an [engine.Engine] that stores bodies and errors sealed: it lists the
-// event, has read return what is stored of it, and opens that. A read that finds nothing
-// any more returns [engine.ErrNotStored].
+// OpenEvent implements Open of an [engine.Engine] that encrypts bodies and errors. It lists
+// the event, calls read for its stored body and error, and decrypts both. It returns
+// [engine.ErrNotStored] if the event is not listed. read must return that error if the event
+// is gone.
 func OpenEvent(
 	ctx context.Context, of engine.Engine, aead seal.AEAD, key webhook.Key, read func(engine.Event) (body, failure []byte, err error),
 ) (engine.Event, error) {
@@ -87,25 +88,28 @@ func OpenEvent(
 	return e, nil
 }
 
-// ErrNoRotator is returned for an AEAD that cannot tell which of its keys has sealed.
-var ErrNoRotator = errors.New("engine: the AEAD is no seal.Rotator, and cannot tell which key is old")
+// ErrNoRotator is returned if the AEAD cannot report the key of a ciphertext.
+var ErrNoRotator = errors.New("engine: the AEAD must implement seal.Rotator to find old keys")
 
-// Sealed contains the encrypted parts of an event. Failure is the error of a dead letter, and else
-// nil. The fresh fields are encrypted with the current key.
+// Sealed contains the encrypted parts of an event. Failure is the error of a dead letter, nil
+// for other events. The fresh fields are encrypted with the current key.
 type Sealed struct {
 	Key                                    string
 	Body, Failure, FreshBody, FreshFailure []byte
 }
 
-// ResealPages implements the method Reseal of an engine: it encrypts, with the current key,
-// the bodies and errors that an older key has encrypted. next returns a page without fresh
-// fields and an empty page at the end. store replaces the rows that next has read unless
-// they have changed, and returns their number. ResealPages returns the sum.
+// ResealPages implements Reseal of an engine. It encrypts with the current key all bodies and
+// errors that are encrypted with an older key. next returns a page without fresh fields, and
+// an empty page at the end. store replaces the rows of the page unless they have changed, and
+// returns their number. ResealPages returns the sum.
 //
-// A body that cannot be decrypted stays, and the next ones are encrypted.
+// If a body cannot be decrypted, ResealPages leaves it unchanged and continues with the next
+// one.
 //
-// Errors: the first one of next and store; [webhook.ErrBodyLost] for the first body that
-// cannot be decrypted; [ErrNoRotator] if aead is no [seal.Rotator].
+// Errors:
+//   - the first error of next or store
+//   - [webhook.ErrBodyLost] for the first undecryptable body
+//   - [ErrNoRotator] if aead does not implement [seal.Rotator]
 func ResealPages(aead seal.AEAD, next func() ([]Sealed, error), store func([]Sealed) (int, error)) (total int, err error) {
 	rotator, ok := aead.(seal.Rotator)
 	if !ok {
@@ -136,9 +140,9 @@ func ResealPages(aead seal.AEAD, next func() ([]Sealed, error), store func([]Sea
 	}
 }
 
-// resealBoth encrypts body and failure with the current key if one of them is stale. Otherwise
-// it returns nil for both. failure may be nil. It always decrypts both: an operator who
-// retires a key must learn of each event that cannot be decrypted.
+// resealBoth encrypts body and failure with the current key if at least one of them is stale.
+// Otherwise it returns nil for both. failure may be nil. It always decrypts both, because an
+// operator who retires a key must learn of each event that cannot be decrypted.
 func resealBoth(aead seal.AEAD, rotator seal.Rotator, key webhook.Key, body, failure []byte) (freshBody, freshFailure []byte, err error) {
 	stale := rotator.Stale(body)
 	if freshBody, err = reseal(aead, bind(key, purposeBody), body); err != nil {
@@ -147,7 +151,7 @@ func resealBoth(aead seal.AEAD, rotator seal.Rotator, key webhook.Key, body, fai
 	if failure != nil {
 		stale = stale || rotator.Stale(failure)
 		if freshFailure, err = reseal(aead, bind(key, purposeError), failure); err != nil {
-			return nil, nil, fmt.Errorf("engine: error of %s was not sealed anew: %w", key, err)
+			return nil, nil, fmt.Errorf("engine: encrypt stored error of %s with the current key: %w", key, err)
 		}
 	}
 	if !stale {

@@ -9,32 +9,36 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// Table describes the events of an engine to [Table.Select] and [Table.Count]. Its texts are SQL.
+// Table describes the events of an engine to [Table.Select] and [Table.Count]. Its texts are
+// SQL.
 type Table struct {
 	From string // the table, with an alias
 	Seq  string // column of [engine.Position].Seq
 
-	// At are the columns of [engine.Position].At, and Ranges are conditions on rows. Each range is sorted by
-	// At and Seq in an index.
+	// At maps a state to the column of [engine.Position].At. Ranges maps a state to conditions
+	// on rows. An index sorts the rows of each range by At and Seq.
 	At     map[engine.State]string
 	Ranges map[engine.State][]string
 
 	// Type, ClinicID, Reason and ReceivedAt are columns of an event.
 	Type, ClinicID, Reason, ReceivedAt string
 
-	// Keys and ID are the conditions of [engine.Filter].Keys and [engine.Filter].ID, with {} for the value. With
-	// Keys, ranges have the prefix ByKeys, which can keep the database from using their index.
+	// Keys and ID are the conditions of [engine.Filter].Keys and [engine.Filter].ID, with {}
+	// for the value. If a filter has Keys, its ranges have the prefix ByKeys, which can
+	// prevent the database from using their index.
 	Keys, ByKeys, ID string
 
-	// Dead describes dead letters if they are in a table of their own. It has all fields above.
+	// Dead describes dead letters if they have a table of their own. It needs all fields
+	// above.
 	Dead *Table
 
-	// Groups is a table of the [Group] of dead letters. Its columns are Type, ClinicID, Reason, events,
-	// oldest, first and last. Empty means that Count reads all dead letters.
+	// Groups is a table with a row for each [Group] of dead letters. Its columns are Type,
+	// ClinicID, Reason, events, oldest, first and last. If it is empty, Count reads all dead
+	// letters.
 	Groups string
 
-	// Limits reports whether Count groups up to a number of events as fast as all. Otherwise it
-	// searches first whether there are more.
+	// Limits reports whether Count can group a limited number of events efficiently. If it is
+	// false, Count first checks whether there are more events.
 	Limits bool
 
 	// Value converts the keys, texts, times and numbers of conditions for the driver.
@@ -44,9 +48,9 @@ type Table struct {
 	Parameter string
 }
 
-// Select returns a query for state, columns, at and seq of the events that match f after a position.
-// They are in order if limit is not 0. The query is a union of one query per range. In columns, {reason}
-// is the column Reason.
+// Select returns a query for state, columns, at and seq of the events that match f after a
+// position. It sorts them if limit is not 0. The query is a union of one query per range.
+// {reason} in columns stands for the column Reason.
 func (t Table) Select(columns string, f engine.Filter, after engine.Position, limit int) (query string, args []any) {
 	order := ""
 	if limit > 0 {
@@ -56,9 +60,10 @@ func (t Table) Select(columns string, f engine.Filter, after engine.Position, li
 	return union("SELECT * FROM (SELECT '{state}' AS state, "+columns+", {at} AS at, {seq} AS seq FROM {from} WHERE {where}"+order+") part", "") + order, args
 }
 
-// Count implements Count of an engine. read runs a query whose rows are groups, field by field.
+// Count implements Count of an engine. read runs a query and returns its rows, one [Group] per
+// row, field by field.
 func (t Table) Count(f engine.Filter, most int, read func(query string, args []any) ([]Group, error)) (c engine.Counts, err error) {
-	many := false // so that one pass could take long
+	many := false // events, so a full pass could take long
 	states := statesOf(f)
 	if t.grouped(f) {
 		states = slices.DeleteFunc(states, func(state engine.State) bool { return state == engine.StateDead })
@@ -87,13 +92,13 @@ func (t Table) Count(f engine.Filter, most int, read func(query string, args []a
 // lone begins a query for a group of one event.
 const lone = "SELECT '', '', '', 1, at, at, at, seq FROM ("
 
-// grouped reports whether Groups has the dead letters of a filter.
+// grouped reports whether Groups can count the dead letters of a filter.
 func (t Table) grouped(f engine.Filter) bool {
 	return t.Groups != "" && reflect.DeepEqual(f, engine.Filter{States: f.States, Type: f.Type, ClinicID: f.ClinicID, Reason: f.Reason})
 }
 
-// count counts the events that f matches, in one pass. It counts all of them, or more than most if most is
-// not 0 and there are more.
+// count counts the events that match f in one pass. If most is not 0 and more events match,
+// the result is any number greater than most.
 func (t Table) count(f engine.Filter, most int, read func(query string, args []any) ([]Group, error)) (c engine.Counts, err error) {
 	limit, dead := "", ""
 	if t.Limits && most > 0 {
@@ -117,9 +122,9 @@ func (t Table) count(f engine.Filter, most int, read func(query string, args []a
 	return c, err
 }
 
-// statesOf returns the states of events that a filter can match.
+// statesOf returns the possible states of the events of a filter.
 func statesOf(f engine.Filter) (states []engine.State) {
-	if strings.Contains(f.ID, "\n") { // no ID contains one, and a table may separate IDs with it
+	if strings.Contains(f.ID, "\n") { // no ID contains a line break, and a table may separate IDs with one
 		return nil
 	}
 	onlyDead := !f.GivenUpFrom.IsZero() || !f.GivenUpBefore.IsZero()
@@ -131,9 +136,9 @@ func statesOf(f engine.Filter) (states []engine.State) {
 	return states
 }
 
-// union returns the arguments of conditions, and a function that returns the union of one query per range.
-// dead is the query for dead letters, without a range, or "" for the same one. {where} stands for the
-// conditions.
+// union returns the arguments of the conditions, and a function that returns the union of one
+// query per range. dead is the query for dead letters, without a range. If it is "", query is
+// used for them too. {where} stands for the conditions.
 func (t Table) union(f engine.Filter, after engine.Position) (union func(query, dead string) string, args []any) {
 	where, keys, id, args := t.where(f, after)
 	return func(query, dead string) string {
@@ -165,7 +170,7 @@ func (t Table) union(f engine.Filter, after engine.Position) (union func(query, 
 	}, args
 }
 
-// where returns conditions on the columns in braces, and the parameters of two of them.
+// where returns conditions on the columns in braces, and the parameters of {keys} and {ID}.
 func (t Table) where(f engine.Filter, after engine.Position) (where, keys, id string, args []any) {
 	value := func(v any) string {
 		args = append(args, t.Value(v))

@@ -7,13 +7,13 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// WithTransaction returns the context of an attempt whose handler may call
-// [InTransaction] with a transaction of type T, and a function that reports whether
-// it did: then the outcome is stored already, and there is nothing left to record.
+// WithTransaction returns the context of an attempt whose handler may call [InTransaction]
+// with a transaction of type T. done reports whether the handler did: the outcome is then
+// stored already, and there is nothing left to record.
 //
-// commit has to store the attempt, which is a successful one, in a transaction in
-// which it calls write. Its context is the handler's, whose end must not leave open
-// what became of the event.
+// commit must call write and store the attempt, a successful one, in the same transaction. Its
+// context is the context of the handler. If that context ends, commit must still find out
+// whether the event was stored.
 func WithTransaction[T any](ctx context.Context, t Task, commit func(ctx context.Context, a webhook.Attempt, write func(context.Context, T) error) error) (_ context.Context, done func() bool) {
 	x := &transaction[T]{commit: commit, attempt: webhook.Attempt{
 		Delivery: t.Delivery, Number: t.Attempt, Result: webhook.ResultHandled, Object: t.Object,
@@ -21,21 +21,22 @@ func WithTransaction[T any](ctx context.Context, t Task, commit func(ctx context
 	return context.WithValue(ctx, transactionKey{}, x), x.committed
 }
 
-// InTransaction writes rows of the program's own and stores the event as handled,
-// in one transaction: whatever happens, the rows are there exactly if the event
-// counts as handled. ctx is that of the handler. It fails for a context that is not
-// a handler's of an engine with transactions of type T, and if it is called a second
-// time after it succeeded.
+// InTransaction writes rows of your program and stores the event as handled, in one
+// transaction: the rows exist exactly if the event counts as handled. ctx must be the context
+// of the handler.
 //
-// An error of the handler after it comes too late: the event has been handled. It is
-// logged.
+// It fails if ctx is not from a handler of an engine with transactions of type T, and on a
+// second call after a successful one.
+//
+// If the handler returns an error after a successful call, the event still counts as handled.
+// The worker logs the error.
 func InTransaction[T any](ctx context.Context, write func(context.Context, T) error) error {
 	x, _ := ctx.Value(transactionKey{}).(*transaction[T])
 	switch {
 	case x == nil:
-		return errors.New("engine: InTransaction: the context is not that of a handler of this inbox")
+		return errors.New("engine: InTransaction: the context is not from a handler of this inbox")
 	case x.done:
-		return errors.New("engine: InTransaction: called twice")
+		return errors.New("engine: InTransaction: called twice in one attempt")
 	}
 	err := x.commit(ctx, x.attempt, write)
 	x.done = err == nil
@@ -53,7 +54,7 @@ func (x *transaction[T]) committed() bool { return x.done }
 
 type transactionKey struct{}
 
-// committed reports that the handler of this context has stored its outcome.
+// committed reports whether the handler of this context has stored its outcome.
 func committed(ctx context.Context) bool {
 	x, _ := ctx.Value(transactionKey{}).(interface{ committed() bool })
 	return x != nil && x.committed()

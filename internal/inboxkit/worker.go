@@ -15,28 +15,27 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// Worker is the part of an [engine.Engine] that is the same for all: it runs the handler
-// for one event and decides what follows. It is safe for concurrent use.
+// Worker is the shared part of all implementations of [engine.Engine]: it runs the handler for
+// one event and decides the outcome. It is safe for concurrent use.
 type Worker struct {
 	work    webhook.Work
 	overdue atomic.Int64 // handlers
 }
 
-// ErrNotStarted is the error of a handler that waited for the program to start until the end
-// of its time. The attempt does not count, and the event is due at once. A handler must not
-// return it without waiting, because its worker would call it again at once.
+// ErrNotStarted is the error of a handler that waited for the program to start until its
+// timeout. The attempt does not count, and the event is due at once. A handler must not return
+// it without waiting, because its worker would call it again at once.
 var ErrNotStarted = errors.New("engine: program has not started")
 
-// overdueMargin is the time that a handler has to stop once its context has ended, before it
-// is reported as overdue.
+// overdueMargin is the time between the end of a handler's context and the report of an
+// overdue handler.
 const overdueMargin = 5 * time.Second
 
-// Overdue returns the number of handlers that run although their time ended 5 seconds ago or
-// earlier. Each of them keeps a worker.
+// Overdue returns the number of handlers still running 5 seconds or more after their timeout.
+// Each of them occupies a worker.
 func (w *Worker) Overdue() int { return int(w.overdue.Load()) }
 
-// NewWorker returns a worker. An error is an [*api.ArgumentError] that says what is
-// wrong with w.
+// NewWorker creates a worker. If w is invalid, the error is an [*api.ArgumentError].
 func NewWorker(w webhook.Work) (*Worker, error) {
 	w, err := w.WithDefaults()
 	if err != nil {
@@ -45,22 +44,22 @@ func NewWorker(w webhook.Work) (*Worker, error) {
 	return &Worker{work: w}, nil
 }
 
-// Work returns the configuration of the worker: see [webhook.Work.WithDefaults].
+// Work returns the configuration with its defaults, as from [webhook.Work.WithDefaults].
 func (w *Worker) Work() webhook.Work { return w.work }
 
 // Format prints the type only.
 func (w *Worker) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "inboxkit.Worker") }
 
-// OrderingKeys returns what an engine stores with an accepted event, while it still
-// has the body in clear: the key of the events that are handled one at a time with
-// it, and the key that the stale guard knows its object by. Either may be empty.
+// OrderingKeys returns the two keys that an engine stores with an accepted event, computed
+// from the body before it is encrypted. Events with the same order key are handled one at a
+// time. The stale guard identifies an object by its object key. Either may be empty.
 func (w *Worker) OrderingKeys(d webhook.Delivery) (order, object webhook.OrderingKey) {
 	if w.work.Order == nil {
 		return "", ""
 	}
 	event, err := d.Event()
 	if err != nil {
-		return "", "" // nothing but the body is known of it
+		return "", "" // the body is not an event
 	}
 	order = w.work.Order(d, event)
 	if w.work.Stale != webhook.StalePolicyIgnore && !d.CreatedAt.IsZero() {
@@ -69,38 +68,37 @@ func (w *Worker) OrderingKeys(d webhook.Delivery) (order, object webhook.Orderin
 	return order, object
 }
 
-// Task is one attempt that a [Worker] is asked to make.
+// Task is one attempt for a [Worker].
 type Task struct {
 	webhook.Delivery
 
-	// Attempt counts from 1.
+	// Attempt is the number of the attempt, starting at 1.
 	Attempt int
 
-	// Object is what [Worker.OrderingKeys] returned for it, and Newest the time of
-	// the newest event of this object that was handled; both may be zero.
+	// Object is the object key from [Worker.OrderingKeys]. Newest is the time of the newest
+	// handled event of this object. Both may be zero.
 	Object webhook.OrderingKey
 	Newest time.Time
 
-	// Err is set by an engine that cannot give the event to a handler: its body
-	// cannot be opened, see [OpenBody], or all its workers died, see
-	// [webhook.ErrAbandoned]. It is the attempt's error then.
+	// Err is the result of the attempt if the engine cannot pass the event to a handler: its
+	// body cannot be decrypted (see [OpenBody]), or all its workers died (see
+	// [webhook.ErrAbandoned]). Nil otherwise.
 	Err error
 }
 
-// stale reports that a newer event of the object was handled. What was handled at
-// the time at which the object was created is newer than that.
+// stale reports whether a newer event of the object was handled. At equal times, any handled
+// event counts as newer than the event that created the object.
 func (t Task) stale() bool {
 	return t.Object != "" && (t.CreatedAt.Before(t.Newest) || t.CreatesObject() && t.CreatedAt.Equal(t.Newest))
 }
 
-// Do makes one attempt: it calls the handler, with its time-out, on a goroutine of
-// its own, so that not even a runtime.Goexit harms the engine; gives the outcome to
-// record; and then, and not before, logs and reports it. It returns the error of
-// record.
+// Do makes one attempt. It calls the handler with its timeout on a separate goroutine, so that
+// not even runtime.Goexit harms the engine. Then it passes the outcome to record, and afterwards
+// logs and reports it. It returns the error of record.
 //
-// When ctx ends, so does the handler's context; what fails by that is
-// [webhook.ResultReturned]. Do waits for the handler in any case, and record is
-// called exactly once, even if ctx has ended: it must not depend on ctx.
+// When ctx ends, the handler's context ends too. A handler that fails because of it has the
+// result [webhook.ResultReturned]. Do always waits for the handler. It calls record exactly
+// once, even if ctx has ended, so record must not depend on ctx.
 func (w *Worker) Do(ctx context.Context, t Task, record func(webhook.Attempt) error) error {
 	a := webhook.Attempt{Delivery: t.Delivery, Number: t.Attempt, Object: t.Object, Err: t.Err}
 	a.Stale = w.work.Stale != webhook.StalePolicyIgnore && t.stale()
@@ -117,7 +115,8 @@ func (w *Worker) Do(ctx context.Context, t Task, record func(webhook.Attempt) er
 	return err
 }
 
-// attempt runs the handler unless there is no need to, and decides what follows.
+// attempt runs the handler, unless a policy or an earlier error makes that unnecessary, and
+// decides the outcome.
 func (w *Worker) attempt(ctx context.Context, a *webhook.Attempt) {
 	if a.Stale && w.work.Stale == webhook.StalePolicySkip {
 		a.Result, a.Err = webhook.ResultSkipped, nil
@@ -131,7 +130,7 @@ func (w *Worker) attempt(ctx context.Context, a *webhook.Attempt) {
 	w.decide(ctx, a)
 }
 
-// handle runs the handler and waits for its end.
+// handle runs the handler and waits until it returns.
 func (w *Worker) handle(ctx context.Context, a *webhook.Attempt) error {
 	event, err := a.Event()
 	if err != nil {
@@ -145,7 +144,7 @@ func (w *Worker) handle(ctx context.Context, a *webhook.Attempt) error {
 	err = safecall.Isolated(func() error { return w.work.Handle(ctx, event) })
 	returned()
 	if err != nil && committed(ctx) {
-		// The event counts as handled, and would be reported as one that failed.
+		// The event counts as handled, so the error must not be reported as its result.
 		w.work.Logger.LogAttrs(ctx, slog.LevelError, "webhook handler failed after its transaction",
 			slog.String("event_id", event.ID), slog.String("reason", webhook.Attempt{Err: err}.Reason()))
 		return nil
@@ -160,11 +159,11 @@ func (w *Worker) watch(ctx context.Context, a webhook.Attempt) (returned func())
 	a.Duration = w.work.HandlerTimeout + overdueMargin
 	timer := time.AfterFunc(a.Duration, func() {
 		w.overdue.Add(1)
-		if !state.CompareAndSwap(running, overdue) { // it has just returned
+		if !state.CompareAndSwap(running, overdue) { // the handler has just returned
 			w.overdue.Add(-1)
 			return
 		}
-		w.work.Logger.LogAttrs(ctx, slog.LevelWarn, "webhook handler ignores the end of its time", attrsOf(a)[1:]...)
+		w.work.Logger.LogAttrs(ctx, slog.LevelWarn, "webhook handler runs past its timeout", attrsOf(a)[1:]...)
 		w.work.Observer.AttemptOverdue(ctx, a)
 	})
 	return func() {
@@ -174,7 +173,7 @@ func (w *Worker) watch(ctx context.Context, a webhook.Attempt) (returned func())
 	}
 }
 
-// decide says what follows from an attempt that was made.
+// decide sets the result of an attempt.
 func (w *Worker) decide(ctx context.Context, a *webhook.Attempt) {
 	switch {
 	case a.Err == nil:
