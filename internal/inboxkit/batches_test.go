@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// graveyard is an engine of dead letters. The first to die has the highest number.
+// graveyard is an engine of dead letters. The oldest dead letter has the newest event.
 type graveyard struct {
 	engine.Engine
 	dead  []engine.Event
@@ -49,7 +49,7 @@ func (g *graveyard) until() engine.Filter {
 	return engine.Filter{Until: g.dead[len(g.dead)-1].Position}
 }
 
-// A call whose time is short changes some dead letters, and lists few of them before.
+// A call with a short deadline changes some dead letters and lists only a few before.
 func TestInBatchesMakesProgress(t *testing.T) {
 	t.Parallel()
 	g := newGraveyard(25_000)

@@ -11,7 +11,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-func TestSealedBodiesOpenWithTheirKeyOnly(t *testing.T) {
+func TestBodyDecryptsOnlyForItsEvent(t *testing.T) {
 	t.Parallel()
 	key, err := seal.GenerateKey("test")
 	require.NoError(t, err)
@@ -35,12 +35,12 @@ func TestSealedBodiesOpenWithTheirKeyOnly(t *testing.T) {
 
 	text := inboxkit.SealError(ring, orderKey, errDown)
 	require.EqualError(t, inboxkit.OpenError(ring, orderKey, text), errDown.Error())
-	require.ErrorIs(t, inboxkit.OpenError(ring, orderKey, sealed), seal.ErrTampered, "a body is no error")
+	require.ErrorIs(t, inboxkit.OpenError(ring, orderKey, sealed), seal.ErrTampered, "a body is not an error")
 	_, err = inboxkit.OpenBody(ring, orderKey, text)
-	require.ErrorIs(t, err, seal.ErrTampered, "an error is no body")
+	require.ErrorIs(t, err, seal.ErrTampered, "an error is not a body")
 }
 
-func TestResealWithTheKeyOfToday(t *testing.T) {
+func TestResealUsesCurrentKey(t *testing.T) {
 	t.Parallel()
 	old, err := seal.GenerateKey("old")
 	require.NoError(t, err)
@@ -61,7 +61,7 @@ func TestResealWithTheKeyOfToday(t *testing.T) {
 	require.ErrorIs(t, err, webhook.ErrBodyLost)
 	require.ErrorIs(t, err, seal.ErrUnknownKey)
 	_, _, err = reseal(ring(today, old), body, body)
-	require.ErrorIs(t, err, seal.ErrTampered, "a body is no error")
+	require.ErrorIs(t, err, seal.ErrTampered, "a body is not an error")
 	freshBody, freshText, err := reseal(ring(today, old), body, text)
 	require.NoError(t, err)
 	opened, err := inboxkit.OpenBody(ring(today), orderKey, freshBody)
@@ -77,10 +77,10 @@ func TestResealWithTheKeyOfToday(t *testing.T) {
 	newer := inboxkit.SealError(ring(today), orderKey, errDown)
 	again, _, err := reseal(ring(today, old), freshBody, newer)
 	require.NoError(t, err)
-	assert.Nil(t, again, "nothing is stale")
+	assert.Nil(t, again, "neither is stale")
 	again, _, err = reseal(ring(today, old), freshBody, text)
 	require.NoError(t, err)
-	assert.NotNil(t, again, "the error is")
+	assert.NotNil(t, again, "the error is stale")
 }
 
 func TestResealSkipsLostBody(t *testing.T) {
@@ -106,7 +106,7 @@ func TestResealSkipsLostBody(t *testing.T) {
 	assert.Equal(t, 1, n, "the next event is encrypted")
 }
 
-// reseal passes one event through ResealPages. It returns nil texts if none is stale.
+// reseal passes one event through ResealPages. It returns nil if neither text is stale.
 func reseal(aead seal.AEAD, body, failure []byte) (freshBody, freshFailure []byte, err error) {
 	pages := [][]inboxkit.Sealed{{{Key: orderKey.String(), Body: body, Failure: failure}}, nil}
 	_, err = inboxkit.ResealPages(aead, func() (page []inboxkit.Sealed, _ error) {

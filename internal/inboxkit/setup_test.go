@@ -22,7 +22,7 @@ var (
 	now     = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 )
 
-// delivery makes an accepted event with the given id.
+// delivery returns an accepted event with the given id.
 func delivery(id string) webhook.Delivery {
 	return webhook.Delivery{
 		Key:        webhook.Key{Environment: sandbox, EventID: id, IntegrationID: "in_1"},

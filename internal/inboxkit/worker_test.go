@@ -30,7 +30,7 @@ func task(attempt int) inboxkit.Task {
 	return inboxkit.Task{Delivery: d, Attempt: attempt}
 }
 
-// do makes an attempt and returns what the engine records, and the observer sees.
+// do makes an attempt. It returns the attempt as recorded and as observed.
 func do(t *testing.T, ctx context.Context, w webhook.Work, task inboxkit.Task, noted error) (told, observed webhook.Attempt) {
 	t.Helper()
 	calls := 0
@@ -38,7 +38,7 @@ func do(t *testing.T, ctx context.Context, w webhook.Work, task inboxkit.Task, n
 	worker, err := inboxkit.NewWorker(w)
 	require.NoError(t, err)
 	err = worker.Do(ctx, task, func(a webhook.Attempt) error {
-		assert.Empty(t, observed.Result, "observed before it was noted")
+		assert.Empty(t, observed.Result, "observed before it was recorded")
 		calls++
 		told = a
 		return noted
@@ -89,7 +89,7 @@ func TestWorkerDecides(t *testing.T) {
 	}
 }
 
-func TestWorkerHandsBackWhatIsStopped(t *testing.T) {
+func TestWorkerReturnsStoppedAttempt(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	told, _ := do(t, ctx, webhook.Work{Handle: func(ctx context.Context, _ events.Event) error {
@@ -99,11 +99,10 @@ func TestWorkerHandsBackWhatIsStopped(t *testing.T) {
 	}}, task(25), nil)
 	assert.Equal(t, webhook.ResultReturned, told.Result)
 	told, _ = do(t, ctx, webhook.Work{Handle: succeed}, task(1), nil)
-	assert.Equal(t, webhook.ResultHandled, told.Result, "success counts, however late")
+	assert.Equal(t, webhook.ResultHandled, told.Result, "a late success counts")
 }
 
-// A handler that ignores the end of its context is reported once, and counted until it
-// returns.
+// An overdue handler is reported once, and counted until it returns.
 func TestWorkerReportsOverdueHandler(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -128,7 +127,7 @@ func TestWorkerReportsOverdueHandler(t *testing.T) {
 			_ = worker.Do(t.Context(), task(3), func(a webhook.Attempt) error { result = a.Result; return nil })
 		}()
 		time.Sleep(time.Minute + 4*time.Second)
-		assert.Zero(t, worker.Overdue(), "it still has a moment to stop")
+		assert.Zero(t, worker.Overdue(), "the handler may still stop in time")
 		time.Sleep(time.Hour)
 		synctest.Wait() // orders the observer before the reads that follow
 		assert.Equal(t, 1, worker.Overdue())
@@ -144,13 +143,13 @@ func TestWorkerReportsOverdueHandler(t *testing.T) {
 	})
 }
 
-func TestWorkerReportsNoHandlerThatStops(t *testing.T) {
+func TestWorkerIgnoresHandlerStoppedInTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		told, _ := do(t, t.Context(), webhook.Work{
 			Handle: func(ctx context.Context, _ events.Event) error { <-ctx.Done(); return ctx.Err() },
 			Observer: webhook.Observer{AttemptOverdue: func(context.Context, webhook.Attempt) {
-				assert.Fail(t, "the handler stopped at the end of its time")
+				assert.Fail(t, "the handler stopped at its timeout")
 			}},
 		}, task(1), nil)
 		assert.Equal(t, webhook.ResultFailed, told.Result)
@@ -158,7 +157,7 @@ func TestWorkerReportsNoHandlerThatStops(t *testing.T) {
 	})
 }
 
-func TestWorkerReturnsEventsBeforeStart(t *testing.T) {
+func TestWorkerReturnsEventBeforeStart(t *testing.T) {
 	t.Parallel()
 	told, _ := do(t, t.Context(), webhook.Work{Handle: func(context.Context, events.Event) error {
 		return fmt.Errorf("wait: %w", inboxkit.ErrNotStarted)
@@ -184,7 +183,7 @@ func TestWorkerGuardsAgainstStaleEvents(t *testing.T) {
 	look := func(ctx context.Context, e events.Event) error {
 		seen = webhook.HandlingFrom(ctx)
 		assert.Equal(t, "in_1", e.IntegrationID, "from the key")
-		assert.Equal(t, api.PriorityEvent, priority.Of(ctx), "of the handler's requests")
+		assert.Equal(t, api.PriorityEvent, priority.Of(ctx), "priority of the handler's requests")
 		return nil
 	}
 	for policy, want := range map[webhook.StalePolicy]webhook.Result{
@@ -203,7 +202,7 @@ func TestWorkerGuardsAgainstStaleEvents(t *testing.T) {
 	assert.Zero(t, webhook.HandlingFrom(t.Context()))
 }
 
-func TestWorkerOrderingKeys(t *testing.T) {
+func TestWorkerReturnsOrderingKeys(t *testing.T) {
 	t.Parallel()
 	d := task(1).Delivery
 	ageless, unreadable := d, d
@@ -229,7 +228,7 @@ func TestWorkerOrderingKeys(t *testing.T) {
 	}
 }
 
-func TestWorkerRefuses(t *testing.T) {
+func TestWorkerRejectsInvalidWork(t *testing.T) {
 	t.Parallel()
 	for _, w := range []webhook.Work{
 		{}, {Handle: succeed, Workers: -1}, {Handle: succeed, HandlerTimeout: -1}, {Handle: succeed, Stale: 7},
@@ -250,9 +249,9 @@ func begun(ctx context.Context) context.Context { return context.WithValue(ctx, 
 
 func hasBegun(ctx context.Context) bool { return ctx.Value(begunKey{}) == true }
 
-// The context of AttemptStart is that of the handler and of AttemptEnd, also where
-// the handler is not called.
-func TestWorkerUsesTheContextOfAttemptStart(t *testing.T) {
+// The handler and AttemptEnd get the context of AttemptStart. AttemptEnd gets it even if the
+// handler is not called.
+func TestAttemptUsesContextOfAttemptStart(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		err     error
@@ -298,8 +297,8 @@ func TestWorkerSurvivesLogAndObserver(t *testing.T) {
 	assert.Equal(t, webhook.ResultHandled, result)
 }
 
-// The reason does not say which request failed; the log does.
-func TestTheLogNamesTheRequest(t *testing.T) {
+// The request ID is a log attribute, not a part of the reason.
+func TestLogNamesFailedRequest(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	do(t, t.Context(), webhook.Work{
