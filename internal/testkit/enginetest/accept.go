@@ -13,12 +13,12 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// accepting tests the side that a webhook handler uses, and the keys that stay behind.
+// accepting tests the calls of a webhook handler, and the keys of finished events.
 var accepting = map[string]func(*harness){
 	"Once":              acceptOnce,
 	"KeysAreWhole":      keysAreWhole,
 	"ConcurrentlyOnce":  concurrentlyOnce,
-	"AgainAfterAnError": againAfterAnError,
+	"RetriedAfterError": againAfterAnError,
 	"AnyEvent":          anyEvent,
 	"MissingInOrder":    missingInOrder,
 }
@@ -49,8 +49,8 @@ func acceptOnce(r *harness) {
 	}
 }
 
-// keysAreWhole requires that an engine leaves out no part of a key, mixes no two parts up
-// and reads each as text only.
+// keysAreWhole tests keys with unusual characters and with parts in each other's place. An
+// engine must compare every part as plain text.
 func keysAreWhole(r *harness) {
 	inbox := r.open(succeed)
 	d := patient("evt_1", "pa_1", 1)
@@ -72,7 +72,7 @@ func keysAreWhole(r *harness) {
 	}
 }
 
-// concurrentlyOnce sends every event many times at once, through several engines if the
+// concurrentlyOnce sends each event several times concurrently, through several engines if the
 // storage is shared.
 func concurrentlyOnce(r *harness) {
 	const events, callers = 40, 6
@@ -93,13 +93,13 @@ func concurrentlyOnce(r *harness) {
 	}
 	r.waitFor(webhook.ResultHandled, all...)
 	for i, d := range all {
-		assert.EqualValues(r, 1, fresh[i].Load(), "callers for whom %s was new", d)
+		assert.EqualValues(r, 1, fresh[i].Load(), "callers with %s as a new event", d)
 		assert.Equal(r, []webhook.Result{webhook.ResultHandled}, r.results(d))
 	}
 }
 
-// againAfterAnError ends the contexts of accepts at random moments and accepts again, as
-// the platform would. The engine stores each event once.
+// againAfterAnError cancels accepts at random moments and accepts the events again, as the
+// platform would. The engine must store each event once.
 func againAfterAnError(r *harness) {
 	inbox := r.open(succeed)
 	all := numbered(60)
@@ -118,7 +118,7 @@ func againAfterAnError(r *harness) {
 	}
 }
 
-// anyEvent requires that an engine returns unknown, unreadable and empty events unchanged.
+// anyEvent accepts unknown, unreadable and empty events. An engine must return them unchanged.
 func anyEvent(r *harness) {
 	inbox := r.open(succeed)
 	known := patient("evt_1", "pa_1", 1)
@@ -150,7 +150,7 @@ func (r *harness) same(want, got webhook.Delivery) {
 	assert.Equal(r, string(want.Body), string(got.Body))
 }
 
-// missingInOrder asks for many keys at a time, some of them twice.
+// missingInOrder checks many keys in one call, some of them twice.
 func missingInOrder(r *harness) {
 	inbox := r.open(succeed)
 	require.Empty(r, r.missing(inbox))
@@ -165,5 +165,5 @@ func missingInOrder(r *harness) {
 		want = append(want, d.Key)
 	}
 	asked := append(slices.Insert(slices.Clone(all), 100, all[:10]...), all[:10]...)
-	assert.Equal(r, want, r.missing(inbox, asked...), "in the order of the question, without repeats")
+	assert.Equal(r, want, r.missing(inbox, asked...), "in the order of the arguments, without duplicates")
 }

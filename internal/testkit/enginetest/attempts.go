@@ -18,8 +18,8 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// attempts tests when an engine gives an event to its [inboxkit.Worker]. The worker has tests
-// of its own.
+// attempts tests when an engine passes an event to its [inboxkit.Worker]. The worker has its
+// own tests.
 var attempts = map[string]func(*harness){
 	"Repeated":       repeated,
 	"BoundedWorkers": boundedWorkers,
@@ -27,8 +27,8 @@ var attempts = map[string]func(*harness){
 	"HandledNow":     handledNow,
 }
 
-// repeated requires that an engine repeats a failed attempt, not before its time, until it
-// succeeds.
+// repeated fails an event until its last attempt. An engine must retry it, and never too
+// early.
 func repeated(r *harness) {
 	var mu sync.Mutex
 	var begun []time.Time
@@ -52,13 +52,13 @@ func repeated(r *harness) {
 		most := 40 * time.Millisecond << i
 		assert.LessOrEqual(r, a.RetryIn, most)
 		assert.GreaterOrEqual(r, a.RetryIn, most/2)
-		// Storages may keep time to the millisecond only.
-		assert.GreaterOrEqual(r, begun[i+1].Sub(begun[i])+2*time.Millisecond, a.RetryIn, "begun before its time")
+		// A storage may store times in milliseconds.
+		assert.GreaterOrEqual(r, begun[i+1].Sub(begun[i])+2*time.Millisecond, a.RetryIn, "retried too early")
 	}
 	require.NoError(r, made[maxAttempts-1].Err)
 }
 
-// boundedWorkers requires that an engine handles as many events at a time as it has workers.
+// boundedWorkers blocks all workers. An engine must not start another handler.
 func boundedWorkers(r *harness) {
 	const workers = 3
 	gate, begun := make(chan struct{}), make(chan struct{}, 20)
@@ -71,18 +71,18 @@ func boundedWorkers(r *harness) {
 	for range workers {
 		receive(r, begun)
 	}
-	// A correct engine passes whatever the length of the wait.
+	// A correct engine passes with any duration.
 	select {
 	case <-begun:
-		r.Error("more events are handled at a time than there are workers")
+		r.Error("handles more events at a time than it has workers")
 	case <-time.After(50 * time.Millisecond):
 	}
 	close(gate)
 	r.waitFor(webhook.ResultHandled, all...)
 }
 
-// keepsFailures requires that an engine keeps the last failures of an event over a restart, a
-// replay, and an attempt that is handed back.
+// keepsFailures checks the last failures of an event after a restart, a replay and a returned
+// attempt.
 func keepsFailures(r *harness) {
 	const all = inboxkit.KeptFailures + 2
 	gate, begun := make(chan struct{}), make(chan struct{}, 2)
@@ -136,8 +136,8 @@ func keepsFailures(r *harness) {
 	assert.Empty(r, after[4].RequestID)
 }
 
-// failures waits until an engine lists failures of these attempts to handle an event, and
-// returns them. It may record them a moment after the attempt was reported.
+// failures waits until an engine lists failures with these attempt numbers for an event, and
+// returns them. The engine may record them a moment after it has reported the attempt.
 func (r *harness) failures(inbox engine.Engine, d webhook.Delivery, attempts ...int) (kept []engine.Failure) {
 	r.Helper()
 	require.Eventually(r, func() bool {
@@ -151,8 +151,8 @@ func (r *harness) failures(inbox engine.Engine, d webhook.Delivery, attempts ...
 	return kept
 }
 
-// handledNow makes some of many events due that wait for a retry, next to a dead letter and one
-// that runs.
+// handledNow calls HandleNow for some of many waiting events, next to a dead letter and a
+// running event.
 func handledNow(r *harness) {
 	const failing, most = 130, 120 // more than a batch
 	var repaired atomic.Bool
@@ -200,7 +200,7 @@ func handledNow(r *harness) {
 		assert.NoError(r, err)
 		changed.Add(int64(n))
 	})
-	assert.EqualValues(r, most, changed.Load(), "each counts once")
+	assert.EqualValues(r, most, changed.Load(), "each event counts once")
 	close(gate)
 	r.waitFor(webhook.ResultHandled, runs)
 	for _, d := range all {
@@ -209,7 +209,7 @@ func handledNow(r *harness) {
 			continue
 		}
 		r.waitFor(webhook.ResultHandled, d)
-		assert.Equal(r, 2, r.of(d)[1].Number, "attempts stay counted")
+		assert.Equal(r, 2, r.of(d)[1].Number, "HandleNow keeps the number of attempts")
 	}
 	assert.Len(r, r.of(runs), 1)
 	assert.Len(r, r.of(dies), 1)

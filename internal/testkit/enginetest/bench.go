@@ -15,8 +15,8 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// BenchmarkDead measures the calls of an operations page with 3 and with 10,000 dead letters of 40
-// clinics, 4 types and 3 reasons. open returns an engine with 32 workers.
+// BenchmarkDead measures the calls of an operations page with 3 and with 10,000 dead letters
+// of 40 clinics, 4 types and 3 reasons. open returns an engine with 32 workers.
 func BenchmarkDead(b *testing.B, open func(*testing.B, webhook.Work) engine.Engine) {
 	for _, n := range []int{3, 10_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

@@ -14,13 +14,14 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
-// Times of claims: one that does not end during a test, and one that does.
+// The first duration outlasts a test, the second does not.
 const (
 	longClaim  = time.Hour
 	shortClaim = 100 * time.Millisecond
 )
 
-// checkpoints tests what two replicas, or one twice, do with checkpoints.
+// checkpoints tests concurrent calls of two replicas, or of one replica if the storage is not
+// shared.
 var checkpoints = map[string]func(r *harness, one, two reconcile.Inbox){
 	"Holders": checkpointHolders,
 	"Names":   checkpointNames,
@@ -45,21 +46,21 @@ func checkpointHolders(r *harness, one, two reconcile.Inbox) {
 	ctx := r.Context()
 	state, err := one.ClaimCheckpoint(ctx, "name", "first", longClaim)
 	require.NoError(r, err)
-	require.Empty(r, state, "nothing was saved yet")
+	require.Empty(r, state, "no state was saved yet")
 	_, err = two.ClaimCheckpoint(ctx, "name", "second", longClaim)
 	require.ErrorIs(r, err, reconcile.ErrCheckpointHeld)
 	require.ErrorIs(r, two.SaveCheckpoint(ctx, "name", "second", []byte("no"), longClaim), reconcile.ErrCheckpointHeld)
 	require.ErrorIs(r, two.SaveCheckpoint(ctx, "unclaimed", "second", []byte("no"), longClaim), reconcile.ErrCheckpointHeld)
-	require.NoError(r, two.ReleaseCheckpoint(ctx, "name", "second"), "it has no claim")
+	require.NoError(r, two.ReleaseCheckpoint(ctx, "name", "second"), "the second holder has no claim")
 	_, err = two.ClaimCheckpoint(ctx, "name", "second", longClaim)
 	require.ErrorIs(r, err, reconcile.ErrCheckpointHeld)
 
 	large := bytes.Repeat([]byte("\x00\xff{'\"state"), 64<<10/10)
 	require.NoError(r, one.SaveCheckpoint(ctx, "name", "first", []byte("small"), longClaim))
 	require.NoError(r, one.SaveCheckpoint(ctx, "name", "first", large, longClaim))
-	require.NoError(r, one.SaveCheckpoint(ctx, "name", "first", large, longClaim), "also the same again")
+	require.NoError(r, one.SaveCheckpoint(ctx, "name", "first", large, longClaim), "saving the same state again")
 	state, err = one.ClaimCheckpoint(ctx, "name", "first", longClaim)
-	require.NoError(r, err, "its holder may claim it again")
+	require.NoError(r, err, "the holder may claim it again")
 	require.True(r, bytes.Equal(large, state))
 
 	require.NoError(r, one.ReleaseCheckpoint(ctx, "name", "first"))
@@ -67,7 +68,7 @@ func checkpointHolders(r *harness, one, two reconcile.Inbox) {
 	require.NoError(r, err)
 	require.True(r, bytes.Equal(large, state))
 	require.ErrorIs(r, one.SaveCheckpoint(ctx, "name", "first", []byte("late"), longClaim), reconcile.ErrCheckpointHeld)
-	require.NoError(r, one.ReleaseCheckpoint(ctx, "name", "first"), "its claim is over")
+	require.NoError(r, one.ReleaseCheckpoint(ctx, "name", "first"), "the first holder's claim has ended")
 	_, err = one.ClaimCheckpoint(ctx, "name", "first", longClaim)
 	require.ErrorIs(r, err, reconcile.ErrCheckpointHeld)
 	require.NoError(r, two.SaveCheckpoint(ctx, "name", "second", []byte("second"), longClaim))
@@ -80,10 +81,10 @@ func checkpointHolders(r *harness, one, two reconcile.Inbox) {
 	_, err = one.ClaimCheckpoint(ended, "ended", "first", longClaim)
 	require.Error(r, err)
 	_, err = two.ClaimCheckpoint(ctx, "ended", "second", longClaim)
-	require.NoError(r, err, "a claim that was broken off does not stay")
+	require.NoError(r, err, "a canceled claim must not remain")
 }
 
-// checkpointNames requires that a name may be any text, and is no pattern.
+// checkpointNames uses unusual texts as names. An engine must not read them as patterns.
 func checkpointNames(r *harness, one, two reconcile.Inbox) {
 	names := []string{"us/sandbox", "US/sandbox", "us/sandbox ", "us.sandbox", "*", ">", "%", "_", "a b", "\u00e9", "'; --", "name=1&x:y"}
 	for i, name := range names {
@@ -99,7 +100,7 @@ func checkpointNames(r *harness, one, two reconcile.Inbox) {
 	}
 }
 
-// await claims a checkpoint once its holder's claim has ended.
+// await claims a checkpoint once the claim of its holder has expired.
 func (r *harness) await(checkpoints reconcile.Inbox, name, holder string) (state []byte) {
 	r.Helper()
 	require.Eventually(r, func() (claimed bool) {
@@ -111,13 +112,13 @@ func (r *harness) await(checkpoints reconcile.Inbox, name, holder string) (state
 	return state
 }
 
-// madeOrEnded accepts the error of a short claim, which may end early on a slow machine.
+// madeOrEnded accepts the error of a short claim, which may expire early on a slow machine.
 func (r *harness) madeOrEnded(err error) {
 	r.Helper()
 	assert.True(r, err == nil || errors.Is(err, reconcile.ErrCheckpointHeld), "%v", err)
 }
 
-// checkpointExpires lets a claim end that SaveCheckpoint has made shorter. It extends two
+// checkpointExpires shortens a claim with SaveCheckpoint until it expires. It extends two
 // other claims, with ClaimCheckpoint and with SaveCheckpoint.
 func checkpointExpires(r *harness, one, two reconcile.Inbox) {
 	ctx := r.Context()
@@ -139,14 +140,15 @@ func checkpointExpires(r *harness, one, two reconcile.Inbox) {
 	require.ErrorIs(r, one.SaveCheckpoint(ctx, "expires", "first", []byte("late"), longClaim), reconcile.ErrCheckpointHeld)
 	state, err := two.ClaimCheckpoint(ctx, "expires", "second", longClaim)
 	require.NoError(r, err)
-	assert.Equal(r, "state", string(state), "a late save stores nothing")
+	assert.Equal(r, "state", string(state), "a late save must not store")
 	for _, name := range []string{"claimed", "saved"} {
 		_, err := two.ClaimCheckpoint(ctx, name, "second", longClaim)
 		require.ErrorIs(r, err, reconcile.ErrCheckpointHeld, name)
 	}
 }
 
-// checkpointOnce lets several holders claim at once.
+// checkpointOnce claims a checkpoint for several holders concurrently. One of them must
+// succeed.
 func checkpointOnce(r *harness, one, two reconcile.Inbox) {
 	for round := range 10 {
 		var claimed atomic.Int32

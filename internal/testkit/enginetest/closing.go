@@ -16,7 +16,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
-// closing tests calls that come too late, and deployments.
+// closing tests late calls and deployments.
 var closing = map[string]func(*harness){
 	"Ended":     callsThatEnded,
 	"Closed":    callsAfterClose,
@@ -25,8 +25,7 @@ var closing = map[string]func(*harness){
 	"Restart":   restartKeeps,
 }
 
-// calls are the methods of an engine that fail if their context has ended or the engine is
-// closed.
+// calls returns the methods that must fail if their context has ended or the engine is closed.
 func calls(inbox engine.Engine, d webhook.Delivery) map[string]func(context.Context) error {
 	checkpoints := inbox.(reconcile.Inbox)
 	all := map[string]func(context.Context) error{
@@ -62,7 +61,7 @@ func callsThatEnded(r *harness) {
 		require.Error(r, err, name)
 		assert.NotContains(r, err.Error(), canary, name)
 	}
-	require.Equal(r, 1, r.accept(inbox, d), "it was not stored")
+	require.Equal(r, 1, r.accept(inbox, d), "the canceled Accept must not store the event")
 	r.waitFor(webhook.ResultHandled, d)
 }
 
@@ -73,14 +72,14 @@ func callsAfterClose(r *harness) {
 	}
 	for name, call := range calls(inbox, patient("evt_1", "pa_1", 1)) {
 		if !r.storage.Durable && slices.Contains([]string{"List", "Count", "Open", "Finished", "Discard"}, name) {
-			continue // they still work
+			continue // these still work after Close
 		}
 		require.ErrorIs(r, call(r.Context()), webhook.ErrInboxClosed, name)
 	}
 }
 
-// closeFinishes requires that a running handler may finish, and that no other starts if its
-// event can wait for the next start.
+// closeFinishes requires that Close waits for a running handler. A durable engine must not
+// start another one, because its events can wait for the next start.
 func closeFinishes(r *harness) {
 	gate, begun := make(chan struct{}), make(chan string, 3)
 	var open atomic.Bool
@@ -106,10 +105,10 @@ func closeFinishes(r *harness) {
 	if !r.storage.Durable {
 		return
 	}
-	require.Empty(r, begun, "something was begun after Close")
+	require.Empty(r, begun, "a handler started after Close")
 	r.forget(inbox)
 	r.open(func(_ context.Context, e events.Event) error {
-		assert.NotEqual(r, first, e.ID, "it was handled")
+		assert.NotEqual(r, first, e.ID, "the event was handled already")
 		return nil
 	})
 	r.waitFor(webhook.ResultHandled, all...)
@@ -118,8 +117,8 @@ func closeFinishes(r *harness) {
 	}
 }
 
-// closeHandsBack requires that the context of a handler that does not finish ends, and that
-// its attempt does not count.
+// closeHandsBack closes an engine during a handler that does not finish. Close must cancel the
+// handler, and its attempt must not count.
 func closeHandsBack(r *harness) {
 	begun := make(chan struct{}, 1)
 	inbox := r.open(func(ctx context.Context, _ events.Event) error {
@@ -143,10 +142,10 @@ func closeHandsBack(r *harness) {
 	r.waitFor(webhook.ResultHandled, d)
 	made := r.of(d)
 	require.Len(r, made, 2)
-	assert.Equal(r, 1, made[1].Number, "an attempt that was handed back does not count")
+	assert.Equal(r, 1, made[1].Number, "a returned attempt does not count")
 }
 
-// restartKeeps stops an engine with events in every state, and a checkpoint.
+// restartKeeps restarts an engine with a checkpoint and events in every state.
 func restartKeeps(r *harness) {
 	r.need(r.storage.Durable, "Durable")
 	handle := func(_ context.Context, e events.Event) error {
@@ -183,7 +182,7 @@ func restartKeeps(r *harness) {
 	require.Len(r, deadLetters, 1)
 	r.same(dead, deadLetters[0].Delivery)
 	r.waitFor(webhook.ResultHandled, waits)
-	assert.Equal(r, 2, r.of(waits)[1].Number, "attempts go on counting")
+	assert.Equal(r, 2, r.of(waits)[1].Number, "the number of attempts survives a restart")
 	r.replay(inbox, dead)
 	r.waitFor(webhook.ResultHandled, dead)
 	assert.Len(r, r.of(handled), 1)

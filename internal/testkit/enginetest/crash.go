@@ -12,7 +12,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// crashes tests processes that are killed.
+// crashes tests killed processes.
 var crashes = map[string]func(*harness){
 	"Handled": crashIsOvercome,
 	"Poison":  poisonDies,
@@ -23,7 +23,7 @@ func (r *harness) needCrash() {
 	r.need(r.storage.Durable && r.storage.Crash != nil, "Durable and Crash")
 }
 
-// stuck is the handler of a process that will be killed: it reports that it has begun, and
+// stuck is the handler of a process before its kill. It reports its start on begun, and
 // ignores its context until the gate opens.
 type stuck struct{ begun, gate chan struct{} }
 
@@ -39,8 +39,8 @@ func (s *stuck) handle(context.Context, events.Event) error {
 	return nil
 }
 
-// crashIsOvercome requires that another engine handles the events of one that crashed, in
-// their order: one that is open already if the storage is shared.
+// crashIsOvercome requires that another engine handles the events of a crashed engine in
+// order. If the storage is shared, the other engine is open before the crash.
 func crashIsOvercome(r *harness) {
 	r.needCrash()
 	s := newStuck(r)
@@ -74,7 +74,7 @@ func crashIsOvercome(r *harness) {
 		made := r.of(d)
 		want := 1
 		if n < 2 {
-			want = 2 // the lost attempt counts
+			want = 2 // the lost attempt counts too
 		}
 		assert.Equal(r, want, made[len(made)-1].Number, "%s", d)
 	}
@@ -83,7 +83,7 @@ func crashIsOvercome(r *harness) {
 	}
 }
 
-// poisonDies requires that an event which kills every process becomes a dead letter.
+// poisonDies requires that an event becomes a dead letter if it kills every process.
 func poisonDies(r *harness) {
 	r.needCrash()
 	s := newStuck(r)
@@ -102,7 +102,7 @@ func poisonDies(r *harness) {
 	require.Len(r, deadLetters, 1)
 	assert.Equal(r, webhook.ErrAbandoned.Error(), deadLetters[0].Reason)
 	assert.Equal(r, maxAttempts, deadLetters[0].Attempts)
-	assert.Empty(r, s.begun, "it was handled once more")
+	assert.Empty(r, s.begun, "the event was handled once more")
 	for _, f := range r.failures(inbox, d, 1, 2, 3) {
 		assert.Equal(r, webhook.ErrAbandoned.Error(), f.Reason)
 	}

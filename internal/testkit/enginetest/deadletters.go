@@ -15,7 +15,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// deadLetters tests the side that operators use.
+// deadLetters tests the calls of an operator.
 var deadLetters = map[string]func(*harness){
 	"Listed":   listed,
 	"Replayed": replayed,
@@ -34,7 +34,7 @@ func listed(r *harness) {
 	require.Len(r, deadLetters, 3)
 	for i, want := range []webhook.Delivery{all[2], all[0], all[1]} {
 		got := deadLetters[i]
-		r.same(want, got.Delivery) // the oldest first
+		r.same(want, got.Delivery) // oldest first
 		assert.Equal(r, maxAttempts, got.Attempts)
 		assert.Equal(r, errDown.Error(), got.Err.Error())
 		assert.Equal(r, "unnamed error: see webhook.WithReason", got.Reason)
@@ -42,7 +42,7 @@ func listed(r *harness) {
 	}
 }
 
-// replayed replays one of two dead letters twice, and discards the other.
+// replayed replays one of two dead letters twice, and discards the other one.
 func replayed(r *harness) {
 	var repaired atomic.Bool
 	inbox := r.open(unless(&repaired, errDown))
@@ -52,7 +52,7 @@ func replayed(r *harness) {
 	r.replay(inbox, d)
 	r.waitAttempts(2*maxAttempts, d)
 	again := r.of(d)
-	assert.Equal(r, 1, again[maxAttempts].Number, "attempts count again from 1")
+	assert.Equal(r, 1, again[maxAttempts].Number, "attempts restart at 1")
 	assert.Equal(r, webhook.ResultDead, again[2*maxAttempts-1].Result)
 	require.Len(r, r.deadLetters(inbox), 2)
 
@@ -68,8 +68,8 @@ func replayed(r *harness) {
 	assert.Len(r, r.of(all[1]), maxAttempts)
 }
 
-// unchanged requires that Replay, Discard and HandleNow ignore events that are no dead letters
-// and wait for no retry.
+// unchanged requires that Replay, Discard and HandleNow ignore these events: none of them is a
+// dead letter or waits for a retry.
 func (r *harness) unchanged(inbox engine.Engine, deliveries ...webhook.Delivery) {
 	r.Helper()
 	for _, d := range deliveries {
@@ -81,9 +81,9 @@ func (r *harness) unchanged(inbox engine.Engine, deliveries ...webhook.Delivery)
 	}
 }
 
-// replayedInPlace lets the events of a patient die out of order, with so many others between
-// them that a replay needs more than one transaction. They must be handled in order, and
-// before one that waits.
+// replayedInPlace creates dead letters of one patient out of order, with enough others between
+// them that a replay needs more than one transaction. The replay must handle them in order,
+// and before a waiting event.
 func replayedInPlace(r *harness) {
 	r.need(r.storage.Ordered, "Ordered")
 	const others = 150
@@ -128,8 +128,8 @@ func replayedInPlace(r *harness) {
 	assert.Equal(r, []string{"first", "second", "third", "waits"}, log.order["cl_1"])
 }
 
-// bulk replays some of many dead letters by a filter, up to a number. The engine handles
-// each once more, also if it dies again.
+// bulk replays a limited number of matching dead letters. The engine must handle each once
+// more, even if it becomes a dead letter again.
 func bulk(r *harness) {
 	const others, matching, most = 30, 320, 270
 	var repaired atomic.Bool
@@ -160,11 +160,11 @@ func bulk(r *harness) {
 	n, err := inbox.Replay(r.Context(), f)
 	require.NoError(r, err)
 	assert.Equal(r, most, n)
-	r.eventually("another attempt of each", func() bool { return len(r.attempts) >= len(all)+most })
+	r.eventually("another attempt of each event", func() bool { return len(r.attempts) >= len(all)+most })
 	for _, change := range []func(context.Context, engine.Filter) (int, error){inbox.Replay, inbox.Discard} {
 		n, err = change(r.Context(), f)
 		require.NoError(r, err)
-		assert.Zero(r, n, "events that died again are beyond the filter")
+		assert.Zero(r, n, "new dead letters are beyond Until")
 	}
 	diedAgain := 0
 	for _, d := range all {
@@ -180,7 +180,7 @@ func bulk(r *harness) {
 	r.holds(inbox, engine.Stats{Dead: len(all) - most + diedAgain})
 }
 
-// recounted counts dead letters while they become fewer and more.
+// recounted checks the counts while the number of dead letters changes.
 func recounted(r *harness) {
 	inbox := r.open(dieAtOnce)
 	all := numbered(7)

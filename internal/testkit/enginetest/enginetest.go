@@ -1,16 +1,17 @@
-// Package enginetest tests the promises of an [engine.Engine].
+// Package enginetest is the conformance suite for implementations of [engine.Engine].
 //
-// [Run] tests the claims of a [Storage] and the rest of the contract. It skips a test that
-// needs a claim or a hook that the storage lacks. An engine that is a [reconcile.Inbox] is
-// tested as one, and its method Reseal is tested if the storage has OpenSealed.
+// [Run] tests the claims of a [Storage] and the rest of the contract. It skips a test if the
+// storage lacks the required claim or hook. The engine must also implement [reconcile.Inbox],
+// and the suite tests its checkpoints. It tests the method Reseal if the storage has
+// OpenSealed.
 //
-// The suite retries after milliseconds, by its own [webhook.RetryPolicy], and depends on no
-// duration, except that Storage.Patience bounds each wait.
+// The suite retries after milliseconds, with its own [webhook.RetryPolicy]. It depends on no
+// duration, except that Storage.Patience limits each wait.
 package enginetest
 
 import "testing"
 
-// Run runs the suite. It calls create for every test in it.
+// Run runs the suite. It calls create once for each test.
 func Run(t *testing.T, create func(*testing.T) Storage) {
 	t.Helper()
 	for section, tests := range map[string]map[string]func(*harness){

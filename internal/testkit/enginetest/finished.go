@@ -17,8 +17,8 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// finished looks up events that were handled, skipped and discarded, are stored, and never came. Most
-// share an event ID, and the other IDs resemble it.
+// finished looks up handled, skipped, discarded, stored and unknown events. Most share an
+// event ID, and the other IDs resemble it.
 func finished(r *harness) {
 	const id = "evt/%1 _é"
 	gate := make(chan struct{})
@@ -65,7 +65,7 @@ func finished(r *harness) {
 	r.ends(inbox, id, before, len(handled)+1, len(gone)+1)
 }
 
-// ends requires that so many events with an ID were handled and discarded.
+// ends compares the numbers of handled and discarded events for an ID.
 func (r *harness) ends(inbox engine.Engine, eventID string, from time.Time, handled, discarded int) {
 	r.Helper()
 	all, err := inbox.Finished(r.Context(), eventID)

@@ -18,29 +18,29 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
-// maxAttempts of the suite's events.
+// maxAttempts is the number of attempts of each event.
 const maxAttempts = 3
 
 var errDown = errors.New("down: " + canary)
 
-// harness is what a test works with: a storage, the engines opened on it, and every
-// attempt that they reported.
+// harness contains the storage of one test, the engines opened on it, and all reported
+// attempts.
 type harness struct {
 	*testing.T
 	storage Storage
 
 	mu       sync.Mutex
-	attempts []webhook.Attempt          // in the order in which they were reported
-	begun    map[webhook.Key][]*attempt // of each event, in the order in which they began
+	attempts []webhook.Attempt          // in the order of their reports
+	begun    map[webhook.Key][]*attempt // by event, in the order of their starts
 	engines  []engine.Engine
 }
 
-// attempt is one that began. Its outcome is recorded before it is reported, so that the
-// next one of the event may be reported before it.
+// attempt is a started attempt. An engine records the outcome before it reports it, so the
+// next attempt of the event may be reported first.
 type attempt struct {
 	webhook.Attempt
 	reported bool
-	lost     bool // its engine crashed: it may never be reported
+	lost     bool // its engine crashed, so it may never be reported
 }
 
 func newHarness(t *testing.T, s Storage) *harness {
@@ -64,7 +64,7 @@ func (r *harness) need(claimed bool, what string) {
 	}
 }
 
-// work is the suite's own: quick retries, patient handlers.
+// work returns the suite's configuration, with short retries and a long handler timeout.
 func (r *harness) work(handle webhook.HandlerFunc) webhook.Work {
 	return webhook.Work{
 		Handle:         handle,
@@ -74,7 +74,7 @@ func (r *harness) work(handle webhook.HandlerFunc) webhook.Work {
 	}
 }
 
-// attemptKey is the key of an attempt in its context.
+// attemptKey is the context key of an attempt.
 type attemptKey struct{}
 
 func (r *harness) attemptStart(ctx context.Context, a webhook.Attempt) context.Context {
@@ -93,7 +93,7 @@ func (r *harness) attemptEnd(ctx context.Context, a webhook.Attempt) {
 	r.attempts = append(r.attempts, a)
 }
 
-// open opens an engine whose handler is handle.
+// open opens an engine with handle as its handler.
 func (r *harness) open(handle webhook.HandlerFunc, changes ...func(*webhook.Work)) engine.Engine {
 	r.Helper()
 	work := r.work(handle)
@@ -106,7 +106,7 @@ func (r *harness) open(handle webhook.HandlerFunc, changes ...func(*webhook.Work
 	return inbox
 }
 
-// openSeveral opens three engines if the storage is shared, else one.
+// openSeveral opens three engines if the storage is shared, otherwise one.
 func (r *harness) openSeveral(handle webhook.HandlerFunc, changes ...func(*webhook.Work)) []engine.Engine {
 	r.Helper()
 	engines := []engine.Engine{r.open(handle, changes...)}
@@ -116,11 +116,11 @@ func (r *harness) openSeveral(handle webhook.HandlerFunc, changes ...func(*webho
 	return engines
 }
 
-// close closes an engine. It waits for the handlers of a durable one only, because another
-// would handle all of its events.
+// close closes an engine. It waits only for the handlers of a durable engine, because any
+// other engine would handle all of its events first.
 func (r *harness) close(inbox engine.Engine) {
 	r.Helper()
-	// Not the test's context: a test that failed is closed too.
+	// The context of the test is not used, because it may have ended after a failure.
 	ctx, cancel := context.WithTimeout(context.Background(), r.storage.Patience)
 	defer cancel()
 	if !r.storage.Durable {
@@ -136,7 +136,7 @@ func (r *harness) forget(inbox engine.Engine) {
 	r.engines = slices.DeleteFunc(r.engines, func(other engine.Engine) bool { return other == inbox })
 }
 
-// crash ends an engine as kill -9 would.
+// crash stops an engine as kill -9 would.
 func (r *harness) crash(inbox engine.Engine) {
 	r.storage.Crash(inbox)
 	r.forget(inbox)
@@ -149,7 +149,7 @@ func (r *harness) crash(inbox engine.Engine) {
 	}
 }
 
-// missing returns the keys of events that an engine has not seen.
+// missing returns the keys of unknown events.
 func (r *harness) missing(inbox engine.Engine, deliveries ...webhook.Delivery) []webhook.Key {
 	r.Helper()
 	missing, err := inbox.(reconcile.Inbox).Missing(r.Context(), keysOf(deliveries))
@@ -157,14 +157,14 @@ func (r *harness) missing(inbox engine.Engine, deliveries ...webhook.Delivery) [
 	return missing
 }
 
-// known requires that events are duplicates, and that none is missing.
+// known requires all deliveries to be known duplicates.
 func (r *harness) known(inbox engine.Engine, deliveries ...webhook.Delivery) {
 	r.Helper()
 	require.Empty(r, r.missing(inbox, deliveries...))
 	require.Zero(r, r.accept(inbox, deliveries...))
 }
 
-// accept passes events to an engine and returns how many were new.
+// accept passes events to an engine and returns the number of new ones.
 func (r *harness) accept(inbox webhook.Inbox, deliveries ...webhook.Delivery) (fresh int) {
 	r.Helper()
 	for _, d := range deliveries {
@@ -177,7 +177,7 @@ func (r *harness) accept(inbox webhook.Inbox, deliveries ...webhook.Delivery) (f
 	return fresh
 }
 
-// eventually waits until a condition holds, and calls it with r.mu held.
+// eventually waits until holds returns true. It calls holds with r.mu locked.
 func (r *harness) eventually(what string, holds func() bool) {
 	r.Helper()
 	require.Eventually(r, func() bool {
@@ -187,13 +187,13 @@ func (r *harness) eventually(what string, holds func() bool) {
 	}, r.storage.Patience, time.Millisecond, what)
 }
 
-// waitAttempts waits until n attempts to handle an event were reported.
+// waitAttempts waits until n attempts of an event were reported.
 func (r *harness) waitAttempts(n int, d webhook.Delivery) {
 	r.Helper()
 	r.eventually("attempts", func() bool { return len(r.ofLocked(d)) >= n })
 }
 
-// waitFor waits until each event has the result, and each earlier attempt was reported.
+// waitFor waits until each event has the result and its earlier attempts were reported.
 func (r *harness) waitFor(result webhook.Result, deliveries ...webhook.Delivery) {
 	r.Helper()
 	r.eventually(string(result), func() bool {
@@ -216,15 +216,14 @@ func (r *harness) cameTo(result webhook.Result, d webhook.Delivery) bool {
 	return false
 }
 
-// of returns the attempts to handle an event that were reported, in the order in which
-// they began.
+// of returns the reported attempts of an event, in the order of their starts.
 func (r *harness) of(d webhook.Delivery) []webhook.Attempt {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.ofLocked(d)
 }
 
-// ofLocked is of, with r.mu held.
+// ofLocked is of for a caller with r.mu locked.
 func (r *harness) ofLocked(d webhook.Delivery) []webhook.Attempt {
 	var of []webhook.Attempt
 	for _, a := range r.begun[d.Key] {
@@ -235,7 +234,7 @@ func (r *harness) ofLocked(d webhook.Delivery) []webhook.Attempt {
 	return of
 }
 
-// results returns what became of each attempt to handle an event.
+// results returns the result of each reported attempt of an event.
 func (r *harness) results(d webhook.Delivery) []webhook.Result {
 	var results []webhook.Result
 	for _, a := range r.of(d) {
@@ -244,14 +243,14 @@ func (r *harness) results(d webhook.Delivery) []webhook.Result {
 	return results
 }
 
-// deadLetters returns all dead letters, opened.
+// deadLetters returns all dead letters, decrypted.
 func (r *harness) deadLetters(inbox engine.Engine) []engine.Event {
 	r.Helper()
 	var deadLetters []engine.Event
 	for e, err := range engine.All(r.Context(), inbox, dead) {
 		require.NoError(r, err)
-		assert.Nil(r, e.Body, "a list opens nothing")
-		require.NoError(r, e.Err, "a list opens nothing")
+		assert.Nil(r, e.Body, "List must not decrypt")
+		require.NoError(r, e.Err, "List must not decrypt")
 		opened, err := inbox.Open(r.Context(), e.Key)
 		if err != nil {
 			opened, opened.Err = e, err
@@ -264,12 +263,12 @@ func (r *harness) deadLetters(inbox engine.Engine) []engine.Event {
 // dead matches all dead letters.
 var dead = engine.Filter{States: []engine.State{engine.StateDead}}
 
-// only matches these events.
+// only matches the given events.
 func only(deliveries ...webhook.Delivery) engine.Filter {
 	return engine.Filter{Keys: keysOf(deliveries)}
 }
 
-// replay replays dead letters, and discard drops them.
+// replay and discard change the given dead letters.
 func (r *harness) replay(inbox engine.Engine, all ...webhook.Delivery)  { r.change(inbox.Replay, all) }
 func (r *harness) discard(inbox engine.Engine, all ...webhook.Delivery) { r.change(inbox.Discard, all) }
 
@@ -286,7 +285,7 @@ func receive[T any](r *harness, c <-chan T) T {
 	case v := <-c:
 		return v
 	case <-time.After(r.storage.Patience):
-		require.FailNow(r, "waited in vain for a handler")
+		require.FailNow(r, "no handler started in time")
 	}
 	return *new(T)
 }
@@ -295,7 +294,7 @@ func succeed(context.Context, events.Event) error   { return nil }
 func fail(context.Context, events.Event) error      { return errDown }
 func dieAtOnce(context.Context, events.Event) error { return webhook.Permanent(errDown) }
 
-// unless is a handler that fails until everything is repaired.
+// unless returns a handler that fails until repaired is true.
 func unless(repaired *atomic.Bool, err error) webhook.HandlerFunc {
 	return func(context.Context, events.Event) error {
 		if repaired.Load() {
@@ -305,10 +304,10 @@ func unless(repaired *atomic.Bool, err error) webhook.HandlerFunc {
 	}
 }
 
-// slow lets no failed event become due again during a test.
+// slow delays retries beyond the end of a test.
 func slow(w *webhook.Work) { w.Retry.BackOff, w.Retry.MaxBackOff = time.Hour, time.Hour }
 
-// together calls f n times at once.
+// together runs f n times concurrently.
 func together(n int, f func(int)) {
 	var group sync.WaitGroup
 	start := make(chan struct{})
@@ -329,7 +328,7 @@ func keysOf(deliveries []webhook.Delivery) (keys []webhook.Key) {
 	return keys
 }
 
-// failFor is a handler that fails for one event.
+// failFor returns a handler that fails for one event.
 func failFor(id string, err error) webhook.HandlerFunc {
 	return func(_ context.Context, e events.Event) error {
 		if e.ID == id {
@@ -339,7 +338,7 @@ func failFor(id string, err error) webhook.HandlerFunc {
 	}
 }
 
-// until blocks until the gate opens or the context of the attempt ends.
+// until waits until the gate opens or the context of the attempt ends.
 func until(ctx context.Context, gate <-chan struct{}) error {
 	select {
 	case <-gate:
@@ -349,7 +348,7 @@ func until(ctx context.Context, gate <-chan struct{}) error {
 	}
 }
 
-// die makes dead letters, one after the other.
+// die creates dead letters, in the given order.
 func die(r *harness, inbox engine.Engine, deliveries ...webhook.Delivery) {
 	r.Helper()
 	for _, d := range deliveries {
@@ -358,7 +357,7 @@ func die(r *harness, inbox engine.Engine, deliveries ...webhook.Delivery) {
 	}
 }
 
-// pages lists page by page.
+// pages lists all events, page by page.
 func (r *harness) pages(inbox engine.Engine, f engine.Filter, limit int) (all []engine.Event) {
 	r.Helper()
 	for after := (engine.Position{}); ; {

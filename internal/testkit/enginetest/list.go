@@ -24,8 +24,8 @@ var listing = map[string]func(*harness){
 	"Finished": finished,
 }
 
-// opened opens events that wait, run, were handled or never came. Replay, Discard
-// and HandleNow change none of them.
+// opened opens waiting, running, handled and unknown events. Replay, Discard and HandleNow
+// must not change any of them.
 func opened(r *harness) {
 	gate, begun := make(chan struct{}), make(chan struct{}, 2)
 	inbox := r.open(func(ctx context.Context, _ events.Event) error {
@@ -56,7 +56,7 @@ func opened(r *harness) {
 	}
 }
 
-// filtered requires that lists and counts agree with [engine.Filter.Matches].
+// filtered compares lists and counts with [engine.Filter.Matches].
 func filtered(r *harness) {
 	gate, begun := make(chan struct{}), make(chan struct{}, 2)
 	defer close(gate)
@@ -113,13 +113,14 @@ func filtered(r *harness) {
 	}
 }
 
-// selected is a filter, and how many of the ten events it matches.
+// selected is a filter and the number of matching events out of ten.
 type selected struct {
 	filter engine.Filter
 	want   int
 }
 
-// filters are the filters of the test, by name. Of all events, the first five are dead letters.
+// filters returns the filters of the test by name. The first five of all events are dead
+// letters.
 func filters(all []engine.Event) map[string]selected {
 	hours := func(n int) time.Time { return time.Now().Add(-time.Duration(n)*time.Hour + 30*time.Minute) }
 	died := func(n int) time.Time { return all[n].Position.At }
@@ -165,7 +166,8 @@ func textsOf(all []engine.Event) (keys []string) {
 	return keys
 }
 
-// counts requires that an engine counts the first events that a filter matches.
+// counts requires that Count returns the counts of the events in of, the first ones that match
+// f.
 func (r *harness) counts(inbox engine.Engine, f engine.Filter, most int, of []engine.Event) {
 	r.Helper()
 	var want engine.Counts
@@ -180,7 +182,7 @@ func (r *harness) counts(inbox engine.Engine, f engine.Filter, most int, of []en
 		if e.State != engine.StateRunning {
 			continue
 		}
-		// Its position is the engine's own, and moves while the event is handled.
+		// The engine chooses the position of a running event, and may change it.
 		cause := want.Causes[e.Reason]
 		cause.First, cause.Last = got.Causes[e.Reason].First, got.Causes[e.Reason].Last
 		if want.Causes[e.Reason] = cause; n == len(of)-1 {

@@ -17,17 +17,18 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// ordering tests events that have to wait for each other.
+// ordering tests events that must wait for each other.
 var ordering = map[string]func(*harness){
-	"OldestFirst":      oldestFirst,
-	"FailureHoldsUp":   failureHoldsUp,
-	"DeadLetterLetsGo": deadLetterLetsGo,
-	"HandledNow":       headHandledNow,
+	"OldestFirst":        oldestFirst,
+	"FailureBlocksKey":   failureHoldsUp,
+	"DeadLetterFreesKey": deadLetterLetsGo,
+	"HandledNow":         headHandledNow,
 }
 
 func byObject(w *webhook.Work) { w.Order = webhook.ByObject }
 
-// journal records in which order the events of each patient began and ended.
+// journal records the order of the handled events of each patient, and whether two of them
+// overlapped.
 type journal struct {
 	mu      sync.Mutex
 	running map[string]int
@@ -55,9 +56,9 @@ func (j *journal) end(patientID, eventID string, handled bool) {
 	}
 }
 
-// oldestFirst blocks the first event of each patient until others wait, accepted in any
-// order, through several engines if the storage is shared. Some of them fail once, and event 4
-// creates the patient in the moment of event 3. More events are accepted while these are
+// oldestFirst blocks the first event of each patient until others wait. These were accepted in
+// random order, through several engines if the storage is shared. Some of them fail once.
+// Event 4 creates the patient at the time of event 3. More events are accepted while these are
 // handled.
 func oldestFirst(r *harness) {
 	const patients, waiting, more = 4, 12, 20
@@ -76,7 +77,7 @@ func oldestFirst(r *harness) {
 		case n%5 == 2 && webhook.HandlingFrom(ctx).Attempt == 1:
 			err = errDown
 		}
-		for range 300 { // others get the chance to be wrong
+		for range 300 { // gives other events a chance to start too early
 			runtime.Gosched()
 		}
 		log.end(id, e.ID, err == nil)
@@ -103,7 +104,7 @@ func oldestFirst(r *harness) {
 	}
 	accept(all[:patients])
 	for range patients {
-		receive(r, begun) // different patients go side by side
+		receive(r, begun) // events of different patients run concurrently
 	}
 	accept(all[patients : patients*waiting])
 	close(gate)
@@ -117,12 +118,12 @@ func oldestFirst(r *harness) {
 		}
 		order := log.order[fmt.Sprint("pa_", p)]
 		assert.Equal(r, want, order[:min(waiting, len(order))])
-		assert.Len(r, order, waiting+more, "each once")
+		assert.Len(r, order, waiting+more, "each event once")
 	}
 }
 
-// failureHoldsUp requires that a failing event delays the later ones of its ordering key, and
-// no others, even if there is one worker.
+// failureHoldsUp requires that a failing event delays only the later events of its ordering
+// key, even with one worker.
 func failureHoldsUp(r *harness) {
 	inbox := r.open(failFor("fails", errDown), byObject, slow, func(w *webhook.Work) { w.Workers = 1 })
 	fails, later := patient("fails", "pa_1", 2), patient("later", "pa_1", 3)
@@ -140,11 +141,12 @@ func deadLetterLetsGo(r *harness) {
 	dies, later := patient("dies", "pa_1", 1), patient("later", "pa_1", 2)
 	r.accept(inbox, dies, later)
 	r.waitFor(webhook.ResultHandled, later)
-	r.waitFor(webhook.ResultDead, dies) // reported after it was recorded, and so perhaps after the other
+	r.waitFor(webhook.ResultDead, dies) // an engine records it first, so its report may come after the report of later
 	require.Equal(r, []webhook.Result{webhook.ResultFailed, webhook.ResultFailed, webhook.ResultDead}, r.results(dies))
 }
 
-// headHandledNow requires that only the event is changed that holds up its ordering key.
+// headHandledNow calls HandleNow for all events of an ordering key. Only the first one may
+// change.
 func headHandledNow(r *harness) {
 	var repaired atomic.Bool
 	log := newJournal()
@@ -163,7 +165,7 @@ func headHandledNow(r *harness) {
 	repaired.Store(true)
 	n, err := inbox.HandleNow(r.Context(), only(second, third))
 	require.NoError(r, err)
-	require.Zero(r, n, "they wait for another one only")
+	require.Zero(r, n, "these events only wait for the first one")
 	require.Len(r, r.of(fails), 1)
 	r.holds(inbox, engine.Stats{Waiting: 3, Oldest: fails.ReceivedAt})
 	n, err = inbox.HandleNow(r.Context(), only(third, second, fails))
@@ -174,15 +176,15 @@ func headHandledNow(r *harness) {
 	assert.Equal(r, 2, r.of(fails)[1].Number)
 }
 
-// staleness tests events that arrive after a newer one was handled.
+// staleness tests late events: a newer event of the object was handled before.
 var staleness = map[string]func(*harness){
 	"Reported": func(r *harness) { stale(r, webhook.StalePolicyReport, webhook.ResultHandled) },
 	"Skipped":  func(r *harness) { stale(r, webhook.StalePolicySkip, webhook.ResultSkipped) },
 }
 
-// stale handles an event and then one each that is older, of the same age, younger and
-// without an age, of this object and others. A dead letter makes no event stale, and a
-// restart forgets none that was handled. An event that is stale by the policy has the result want.
+// stale handles an event, and then older, equally old, newer and undated events of the same
+// object and of others. A dead letter must not make an event stale. A restart must not lose
+// the times of handled events. want is the result of a stale event under the policy.
 func stale(r *harness, policy webhook.StalePolicy, want webhook.Result) {
 	handle := failFor("dies", webhook.Permanent(errDown))
 	guarded := func(w *webhook.Work) { w.Order, w.Stale = webhook.ByClinic, policy }

@@ -10,7 +10,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// canary stands for patient data. It must not be found in what an engine stores.
+// canary stands for patient data. An engine must never store it in clear text.
 const canary = "Zaphod-Inbox-Canary"
 
 var (
@@ -19,7 +19,7 @@ var (
 	epoch     = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 )
 
-// patient makes an event about a patient, created n minutes after the epoch.
+// patient returns an event about a patient, created n minutes after the epoch.
 func patient(eventID, patientID string, n int) webhook.Delivery {
 	d := webhook.Delivery{
 		Key:        webhook.Key{Environment: usSandbox, EventID: eventID, IntegrationID: "in_1"},
@@ -28,20 +28,20 @@ func patient(eventID, patientID string, n int) webhook.Delivery {
 		CreatedAt:  epoch.Add(time.Duration(n) * time.Minute),
 		ReceivedAt: time.Now().UTC().Truncate(time.Microsecond),
 	}
-	// The white space has to come back as well: what was signed are bytes.
+	// The white space must survive, because the signature covers the exact bytes.
 	d.Body = fmt.Appendf(nil, "{ \"event\" :{\"id\":%q,\"type\":%q,\"created_at\":%q,\"clinic_id\":\"cl_1\",\r\n\"data\":{\"patient\":{\"id\":%q,\"first_name\":%q}}}}\n",
 		eventID, d.Type, d.CreatedAt.Format(time.RFC3339), patientID, canary)
 	return d
 }
 
-// created is patient for the event that the patient was created.
+// created is patient for the creation of the patient.
 func created(eventID, patientID string, n int) webhook.Delivery {
 	d := patient(eventID, patientID, n)
 	d.Type, d.Body = events.TypePatientCreated, bytes.Replace(d.Body, []byte(events.TypePatientUpdated), []byte(events.TypePatientCreated), 1)
 	return d
 }
 
-// numbered makes n events about as many patients.
+// numbered returns n events about n patients.
 func numbered(n int) []webhook.Delivery {
 	all := make([]webhook.Delivery, n)
 	for i := range all {
@@ -50,7 +50,7 @@ func numbered(n int) []webhook.Delivery {
 	return all
 }
 
-// for another integration: the same event otherwise.
+// integration returns the event of d as sent to another integration.
 func integration(d webhook.Delivery, id string) webhook.Delivery {
 	d.Key.IntegrationID = id
 	return d

@@ -26,7 +26,8 @@ var sealing = map[string]func(*harness){
 	"RetiresKey": retiresKey,
 }
 
-// unseen searches for patient data while events wait, failed, are dead letters and are handled.
+// unseen searches the storage and the logs for patient data of waiting, failed, dead and
+// handled events.
 func unseen(r *harness) {
 	gate := make(chan struct{})
 	var out logtest.Buffer
@@ -59,7 +60,7 @@ func unseen(r *harness) {
 	close(gate)
 	r.waitFor(webhook.ResultHandled, of("waits"))
 	r.replay(inbox, of("dies"))
-	r.search("when they are done")
+	r.search("after all events were handled")
 	r.mu.Lock()
 	for _, a := range r.attempts {
 		say(&out, a)
@@ -72,7 +73,8 @@ func unseen(r *harness) {
 	assert.Contains(r, out.String(), `"outcome":"dead"`)
 }
 
-// search looks for the canary in the storage, as it is and in the usual encodings.
+// search fails the test if the storage contains the canary, in clear text or in a usual
+// encoding.
 func (r *harness) search(when string) {
 	r.Helper()
 	if r.storage.Dump == nil {
@@ -81,24 +83,25 @@ func (r *harness) search(when string) {
 	stored := r.storage.Dump(r.T)
 	require.NotEmpty(r, stored)
 	forms := []string{canary, hex.EncodeToString([]byte(canary))}
-	for skip := range 3 { // a base64 text depends on where in three bytes it begins
+	for skip := range 3 { // a base64 text depends on its offset within three bytes
 		text := base64.RawStdEncoding.EncodeToString([]byte(canary[skip:]))
 		forms = append(forms, text[:len(text)-2])
 	}
 	lower := bytes.ToLower(stored)
 	for _, form := range forms {
-		assert.False(r, bytes.Contains(lower, bytes.ToLower([]byte(form))), "patient data is stored %s, as %q", when, form)
+		assert.False(r, bytes.Contains(lower, bytes.ToLower([]byte(form))), "the storage contains patient data %s, as %q", when, form)
 	}
 }
 
-// say prints a value in every way.
+// say prints a value with every verb.
 func say(w io.Writer, v any) {
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d", "%t"} {
 		fmt.Fprintf(w, verb+"\n", v)
 	}
 }
 
-// sealedWithoutKey requires that an event waits while its key is missing.
+// sealedWithoutKey removes the encryption key of an event. The event must wait until the key
+// is back.
 func sealedWithoutKey(r *harness) {
 	right, wrong := r.ring(r.key("right")), r.ring(r.key("wrong"))
 	d := patient("evt_1", "pa_1", 1)
@@ -126,12 +129,12 @@ func sealedWithoutKey(r *harness) {
 	r.waitFor(webhook.ResultHandled, d)
 }
 
-// reencrypter is an engine that can replace its key.
+// reencrypter is an engine with the method Reseal.
 type reencrypter interface {
 	Reseal(ctx context.Context) (int, error)
 }
 
-// resealable opens an engine that seals with aead, if there is one.
+// resealable opens an engine that encrypts with aead. It skips the test if the storage cannot.
 func (r *harness) resealable(aead seal.AEAD, handle webhook.HandlerFunc) (engine.Engine, reencrypter) {
 	r.Helper()
 	r.need(r.storage.OpenSealed != nil && r.storage.Durable, "OpenSealed and Durable")
@@ -155,8 +158,8 @@ func (r *harness) ring(keys ...seal.Key) *seal.KeyRing {
 	return ring
 }
 
-// retiresKey encrypts again dead letters, and events whose handlers then succeed, fail or are
-// handed back. It decrypts all of them without the old key.
+// retiresKey re-encrypts dead letters, and running events whose attempts later succeed, fail
+// or are returned. It then decrypts all of them without the old key.
 func retiresKey(r *harness) {
 	first, second := r.key("first"), r.key("second")
 	deadLetters := numbered(150) // several pages
@@ -167,7 +170,7 @@ func retiresKey(r *harness) {
 	r.accept(inbox, all...)
 	r.waitFor(webhook.ResultDead, all...)
 	before := contents(r.deadLetters(inbox))
-	r.reseals(resealer, 0, "no key is old")
+	r.reseals(resealer, 0, "all keys are current")
 	r.close(inbox)
 
 	gate, began := make(chan struct{}), make(chan string, len(running))
@@ -185,8 +188,8 @@ func retiresKey(r *harness) {
 		r.replay(inbox, d)
 		receive(r, began)
 	}
-	r.reseals(resealer, len(all), "each was sealed with the old key")
-	r.reseals(resealer, 0, "nothing is left to do")
+	r.reseals(resealer, len(all), "all events use the old key")
+	r.reseals(resealer, 0, "all events use the current key")
 	close(gate)
 	r.waitFor(webhook.ResultHandled, busy)
 	r.waitAttempts(2, dying)
@@ -197,14 +200,14 @@ func retiresKey(r *harness) {
 
 	inbox, _ = r.resealable(r.ring(second), succeed)
 	r.waitFor(webhook.ResultHandled, returned)
-	assert.Equal(r, []webhook.Result{webhook.ResultDead, webhook.ResultHandled}, r.results(busy), "the result is as without it")
-	assert.Equal(r, []webhook.Result{webhook.ResultDead, webhook.ResultDead}, r.results(dying), "the result is as without it")
+	assert.Equal(r, []webhook.Result{webhook.ResultDead, webhook.ResultHandled}, r.results(busy), "Reseal must not change the result")
+	assert.Equal(r, []webhook.Result{webhook.ResultDead, webhook.ResultDead}, r.results(dying), "Reseal must not change the result")
 	delete(before, busy.Key)
 	delete(before, returned.Key)
-	assert.Equal(r, before, contents(r.deadLetters(inbox)), "bodies and errors open without the old key")
+	assert.Equal(r, before, contents(r.deadLetters(inbox)), "bodies and errors decrypt without the old key")
 }
 
-// contents is what was sealed of dead letters.
+// contents returns the decrypted texts of dead letters.
 func contents(deadLetters []engine.Event) map[webhook.Key]string {
 	all := map[webhook.Key]string{}
 	for _, deadLetter := range deadLetters {

@@ -13,7 +13,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// statistics tests the counts of an engine, and its check of the storage.
+// statistics tests Stats and CheckWrite.
 var statistics = map[string]func(*harness){
 	"Counts":     counts,
 	"CheckWrite": checkWrite,
@@ -50,10 +50,11 @@ func counts(r *harness) {
 	replayed.Store(true)
 	r.replay(inbox, dies)
 	r.waitFor(webhook.ResultFailed, dies)
-	r.holds(inbox, engine.Stats{Waiting: 2, Oldest: dies.ReceivedAt}) // as old as it was
+	r.holds(inbox, engine.Stats{Waiting: 2, Oldest: dies.ReceivedAt}) // the age survives a replay
 }
 
-// holds compares the counts of an engine. Clocks of machines differ.
+// holds compares the counts of an engine. The oldest time may differ by Patience, because the
+// clocks of machines differ.
 func (r *harness) holds(inbox engine.Engine, want engine.Stats) {
 	r.Helper()
 	got, err := inbox.Stats(r.Context())
@@ -66,7 +67,7 @@ func (r *harness) holds(inbox engine.Engine, want engine.Stats) {
 	}
 }
 
-// checkWrite requires that a write check succeeds beside accepts and changes no event.
+// checkWrite calls CheckWrite during accepts. It must succeed and change no event.
 func checkWrite(r *harness) {
 	all := numbered(20)
 	for _, inbox := range r.openSeveral(fail) {

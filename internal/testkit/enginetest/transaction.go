@@ -12,8 +12,8 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// transactions tests handlers that store rows of their own together with the outcome.
-// [inboxkit.InTransaction] has tests of its own.
+// transactions tests handlers that store their own rows together with the outcome.
+// [inboxkit.InTransaction] has its own tests.
 var transactions = map[string]func(*harness){
 	"Success": func(r *harness) { r.transaction(func() error { return nil }, webhook.ResultHandled) },
 	"Error":   func(r *harness) { r.transaction(func() error { return errDown }, failedOnce...) },
@@ -24,9 +24,9 @@ var transactions = map[string]func(*harness){
 
 var failedOnce = []webhook.Result{webhook.ResultFailed, webhook.ResultHandled}
 
-// transaction makes a first attempt that calls first after it has written its row, or that
-// writes with an ended context if first is nil. Later attempts succeed. The row must exist
-// once, and the attempts must have the results.
+// transaction makes a first attempt that writes a row and calls first, or writes with an ended
+// context if first is nil. Later attempts succeed. The row must exist once, and the attempts
+// must have the given results.
 func (r *harness) transaction(first func() error, results ...webhook.Result) {
 	r.Helper()
 	r.need(r.storage.InTransaction != nil && r.storage.Rows != nil, "InTransaction and Rows")
