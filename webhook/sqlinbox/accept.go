@@ -8,9 +8,9 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// Accept implements [webhook.Inbox]. It returns once the event is synced to the disk. Errors are
-// [webhook.ErrInboxClosed], [ErrFull], [api.ErrReplaced], the error of ctx, and those of the
-// database, which contain nothing of the event.
+// Accept implements [webhook.Inbox]. It returns once the event is synced to the disk. Errors
+// are [webhook.ErrInboxClosed], [ErrFull], [api.ErrReplaced], the error of ctx, and errors of
+// the database, which contain no data of the event.
 func (i *Inbox) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
 	if err := ctx.Err(); err != nil {
 		return webhook.Receipt{}, err
@@ -18,7 +18,7 @@ func (i *Inbox) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt
 	if i.life.Stopped() {
 		return webhook.Receipt{}, webhook.ErrInboxClosed
 	}
-	// Everything that can run concurrently comes before the one writer.
+	// All concurrent work is done before the single writer.
 	row, err := i.newRow(d)
 	if err != nil {
 		return webhook.Receipt{}, err
@@ -29,7 +29,7 @@ func (i *Inbox) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt
 	return webhook.Receipt{Duplicate: row.duplicate}, nil
 }
 
-// newRow is an event on its way into the table.
+// newRow is an event to insert into the table.
 type newRow struct {
 	key                 string
 	delivery            webhook.Delivery
@@ -65,7 +65,7 @@ func (i *Inbox) newRow(d webhook.Delivery) (*newRow, error) {
 }
 
 // CheckWrite implements [engine.Engine]. It inserts and deletes a body of 16 KiB in the
-// transaction of the next accepts, so it fails as they do, also with [ErrFull].
+// transaction of the next accepts, so it fails as they do, including [ErrFull].
 func (i *Inbox) CheckWrite(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -76,7 +76,7 @@ func (i *Inbox) CheckWrite(ctx context.Context) error {
 	return i.writer.Do(ctx, &write{do: writeAndDelete, accept: true, bytes: checkBytes})
 }
 
-// checkBytes fills several pages, so that SQLite has to find room.
+// checkBytes fills several pages, so that SQLite must find space.
 const checkBytes = 16 << 10
 
 // writeAndDelete uses the largest number, because appending to a table is cheap.
@@ -112,8 +112,8 @@ func (r *newRow) insert(t *tx) error {
 	return nil
 }
 
-// state returns the state of a new event, and whether it is older than the ready event of its
-// ordering key.
+// state returns the state of a new event. overtakes reports whether the event is older than
+// the ready event of its ordering key.
 func (r *newRow) state(t *tx) (state int, overtakes bool, err error) {
 	if r.orderingKey == "" {
 		return stateReady, false, nil

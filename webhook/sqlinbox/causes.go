@@ -12,7 +12,7 @@ func died(t *tx, of cause, receivedAt, at int64) error {
 		of.reason, of.kind, of.clinicID, receivedAt, at)
 }
 
-// causesOf returns the causes of the dead letters that a query selects.
+// causesOf returns the causes of the dead letters in a query.
 func causesOf(t *tx, query string, args []any) (causes []cause, err error) {
 	err = t.each("SELECT DISTINCT reason, type, clinic_id FROM dispensary_inbox WHERE seq IN (SELECT seq FROM ("+query+"))", args, func(rows *sql.Rows) error {
 		var c cause
@@ -23,7 +23,8 @@ func causesOf(t *tx, query string, args []any) (causes []cause, err error) {
 	return causes, err
 }
 
-// recount counts the dead letters of causes again, because their first and last ones can be gone.
+// recount recalculates the rows of causes, because their first and last dead letters may be
+// gone.
 func recount(t *tx, causes []cause) error {
 	for _, c := range causes {
 		if err := t.exec("DELETE FROM dispensary_inbox_causes WHERE reason = ? AND type = ? AND clinic_id = ?", c.reason, c.kind, c.clinicID); err != nil {

@@ -13,8 +13,8 @@ import (
 // the clock of the machine may be set.
 const longest = time.Minute
 
-// claim claims up to n due events, and returns the wait until the next event. It does not sync:
-// a loss of power ends the claims and their handlers together.
+// claim claims up to n due events, and returns the wait until the next event. It does not
+// sync, because a power failure ends the claims and their handlers together.
 func (i *Inbox) claim(n int) (claims []*claim, next time.Duration, err error) {
 	var due sql.NullInt64
 	claims, err = valueOf(context.Background(), i.writer.doLazily, func(t *tx) ([]*claim, error) {
@@ -48,8 +48,8 @@ func (i *Inbox) fill(t *tx) error {
 	return err
 }
 
-// handOut claims up to n due events. It counts their attempts, because an attempt may never
-// end.
+// handOut claims up to n due events. It counts their attempts here, because an attempt may
+// never end.
 func (i *Inbox) handOut(t *tx, n int) (claims []*claim, err error) {
 	now := i.now()
 	if err := i.followClock(t, now); err != nil {
@@ -84,7 +84,7 @@ func (i *Inbox) task(c *claim) inboxkit.Task {
 	return task
 }
 
-// reap ends the claims that have expired, and keeps the failures of their attempts.
+// reap expires claims at their end, and stores the failures of their attempts.
 func (i *Inbox) reap(t *tx, now int64) error {
 	var expired []*claim
 	clock := i.now() // now is maxTime at the start
@@ -113,8 +113,7 @@ func (i *Inbox) reap(t *tx, now int64) error {
 	return nil
 }
 
-// headQuery returns the event of an ordering key that is ready or running. Only late events
-// are older.
+// headQuery returns the ready or running event of an ordering key. Only late events are older.
 const headQuery = `SELECT seq, state, order_at FROM dispensary_inbox
 	WHERE ordering_key = ? AND state < 5 AND state > 2 ORDER BY order_at, seq LIMIT 1`
 
@@ -141,7 +140,8 @@ func promoteHead(t *tx, orderingKey string) error {
 	return t.exec("UPDATE dispensary_inbox SET state = 3 WHERE seq = ?", oldest)
 }
 
-// promoteNext makes the oldest event of an ordering key ready. None may be ready or running.
+// promoteNext makes the oldest event of an ordering key ready. No event of the key may be
+// ready or running.
 func promoteNext(t *tx, orderingKey string) error {
 	changed, err := t.changed(`UPDATE dispensary_inbox SET state = 3 WHERE seq = (SELECT seq FROM dispensary_inbox
 		WHERE ordering_key = ? AND state < 5 ORDER BY order_at, seq LIMIT 1)`, orderingKey)
@@ -149,9 +149,9 @@ func promoteNext(t *tx, orderingKey string) error {
 	return err
 }
 
-// followClock limits due times if the clock was set back, because they were stored by a clock
-// that was ahead. A new event is due now, a retry after the longest wait, and a claim lasts as
-// long as a new one.
+// followClock limits due times if the clock was set back, because a clock that was ahead has
+// stored them. A new event is then due now, a retry after the longest backoff, and a claim
+// ends after the normal lease.
 func (i *Inbox) followClock(t *tx, now int64) error {
 	back := now < i.lastNow
 	i.lastNow = now

@@ -19,12 +19,12 @@ type Config struct {
 	// Seal encrypts the bodies of events. [seal.InsecurePlaintext] does not encrypt.
 	Seal seal.AEAD
 
-	// MinFreeBytes is the smallest free space of the disk with which the inbox accepts
-	// events. With less, Accept and CheckWrite fail with [ErrFull], and events in the inbox
-	// are still handled. Unused pages of the database count as free, up to half of
-	// MinFreeBytes. The log of a burst needs some of this space, so values below 16 MiB are
-	// for tests. 0 means 64 MiB, a negative value disables the check. The free
-	// space is known on Linux, macOS, FreeBSD and Windows. Other systems have no check.
+	// MinFreeBytes is the minimum free space of the disk for accepting events. With less,
+	// Accept and CheckWrite fail with [ErrFull], and events in the inbox are still handled.
+	// Unused pages of the database count as free, up to half of MinFreeBytes. The log of a
+	// burst needs some of this space, so values below 16 MiB are for tests. 0 means 64 MiB, a
+	// negative value disables the check. Only Linux, macOS, FreeBSD and Windows report the
+	// free space. Other systems have no check.
 	MinFreeBytes int64
 
 	// The other fields are for tests.
@@ -35,7 +35,7 @@ type Config struct {
 
 func (c Config) withDefaults() (Config, error) {
 	if c.Seal == nil {
-		return c, &api.ArgumentError{Field: "sqlinbox.Config.Seal", Reason: "is missing: bodies hold patient data"}
+		return c, &api.ArgumentError{Field: "sqlinbox.Config.Seal", Reason: "is required, because bodies contain patient data"}
 	}
 	if c.now == nil {
 		c.now = time.Now
@@ -47,11 +47,11 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// Errors of an inbox, beside those of the database.
+// Errors of an inbox, besides those of the database.
 var (
-	// ErrInUse: another Inbox, of this process or another one, has the database open. It is
+	// ErrInUse: another Inbox, in this process or another one, has opened the database. It is
 	// safe to retry.
-	ErrInUse = errors.New("sqlinbox: another process has this inbox open")
+	ErrInUse = errors.New("sqlinbox: inbox is open in another process")
 
 	// ErrFull: the disk has less free space than [Config.MinFreeBytes], or PRAGMA
 	// max_page_count leaves too few pages. The message contains the folder and the free

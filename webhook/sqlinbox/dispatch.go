@@ -31,7 +31,7 @@ func (i *Inbox) dispatch() {
 			i.worker.Work().Logger.LogAttrs(i.life.Context(), slog.LevelError, "webhook inbox cannot claim", slog.String("reason", err.Error()))
 		case len(claims) == n:
 			failures = 0
-			continue // there may be more
+			continue // more events may be due
 		default:
 			failures = 0
 		}
@@ -69,7 +69,7 @@ func (i *Inbox) takeFreeSlots() (n int) {
 	}
 }
 
-// handle makes the attempt of a claim, and of the claims that come with each outcome.
+// handle makes the attempt of a claim, and of the next claim returned with each outcome.
 func (i *Inbox) handle(c *claim) {
 	for c != nil {
 		c = i.attempt(c)
@@ -77,8 +77,8 @@ func (i *Inbox) handle(c *claim) {
 	i.slots <- struct{}{}
 }
 
-// attempt makes the attempt of a claim, and returns the next claim. While the inbox closes, it
-// returns the event instead.
+// attempt makes the attempt of a claim, and returns the next claim. If the inbox is closing,
+// it returns the event to the queue instead.
 func (i *Inbox) attempt(c *claim) (next *claim) {
 	task := i.task(c)
 	if i.life.Stopped() {
@@ -86,7 +86,7 @@ func (i *Inbox) attempt(c *claim) (next *claim) {
 		return nil
 	}
 	ctx, done := inboxkit.WithTransaction(i.life.Context(), task, i.inTransaction(c))
-	// The error has been logged, and the event is due again when its claim ends.
+	// The error has been logged, and the event is due again when its claim expires.
 	_ = i.worker.Do(ctx, task, func(a webhook.Attempt) (err error) {
 		if !done() {
 			next, err = i.recordWithRetry(c, a)

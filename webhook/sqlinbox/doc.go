@@ -12,57 +12,60 @@
 //
 // # Delivery guarantees
 //
-// It keeps every promise of [engine.Engine], including order. When Accept returns, the event
-// is in the write-ahead log and the log is synced (synchronous=FULL), so the event survives a
-// crash of the process and of the machine. Concurrent accepts share one sync. During a flood of
-// events, an accept waits up to 30 ms longer, so that handlers keep most of their speed.
+// The inbox implements every guarantee of [engine.Engine], including order. When Accept
+// returns, the event is in the write-ahead log and the log is synced (synchronous=FULL), so
+// the event survives a crash of the process and of the machine. Concurrent accepts share one
+// sync. During a flood of events, an accept waits up to 30 ms longer, so that handlers keep
+// most of their speed.
 //
-// Retries are due by the clock of the machine. An event whose handler has not returned 30 seconds
-// after its timeout is handled again.
+// The clock of the machine decides when a retry is due. If a handler has not returned 30
+// seconds after its timeout, its event is handled again.
 //
-// Bodies and the texts of errors are encrypted. Keys, types, clinic IDs, times, reasons, request
-// IDs and ordering keys, which are digests, are not. The inbox deletes the body of a handled
-// event at once and keeps its key. [Inbox.Reseal] retires a key of the
-// ring.
+// # Privacy
+//
+// Bodies and the texts of errors are encrypted. Keys, types, clinic IDs, times, reasons,
+// request IDs and ordering keys, which are digests, are stored in clear text. The inbox
+// deletes the body of a handled event at once and keeps its key. [Inbox.Reseal] retires a key
+// of the ring.
 //
 // # Disk space
 //
-// A handled event takes about 250 bytes for 31 days. New events use the room of its body
-// again. The file keeps the size of its largest backlog. To shrink it, run VACUUM from any
-// connection, also while the inbox is open. Accepts wait meanwhile.
+// A handled event occupies about 250 bytes for 31 days. New events reuse the space of its
+// body. The file keeps the size of its largest backlog. To shrink it, run VACUUM from any
+// connection, even while the inbox is open. Accepts wait until it ends.
 //
 // If the disk has less free space than [Config].MinFreeBytes, Accept fails with [ErrFull], and
-// the platform sends the events again later. Events in the inbox are still handled, and
-// the inbox can be closed and opened. It accepts events again as soon as there is room.
-// Linux, macOS, FreeBSD and Windows have the check. If the program limits the database (PRAGMA max_page_count), Accept
-// also leaves 64 pages to the outcomes of events.
+// the platform sends the events again later. Events in the inbox are still handled, and the
+// inbox can be closed and opened. It accepts events again once there is enough space. Linux,
+// macOS, FreeBSD and Windows have this check. If the program limits the database (PRAGMA
+// max_page_count), Accept also reserves 64 pages for the outcomes of events.
 //
 // # One process
 //
 // The file belongs to one process. [Open] and [New] fail with [ErrInUse] in a second one,
-// because of a lock on a file beside the database and, on Linux, a lock on the database itself.
-// Both locks end with the process. The next start handles the events again that a dead process
-// was handling. Use a local disk: SQLite loses data on a network file system. For several
-// processes use an engine on a server's database, or a broker: with this one each process
+// because of a lock on a file beside the database and, on Linux, a lock on the database
+// itself. Both locks end with the process. After a crash, the next start handles the running
+// events again. Use a local disk: SQLite loses data on a network file system. For several
+// processes, use an engine on a database server, or a broker. With this inbox, each process
 // would have its own queue.
 //
 // # Replaced files
 //
-// If another program moves, removes or replaces the database, its log (-wal) or its lock file
-// (.lock) while the inbox is open, the next start would not find the events that are
-// accepted from then on. The inbox therefore compares the paths with its open files
-// before and after each commit. At the first difference it logs an error, accepts and
-// handles no more events, and fails with [api.ErrReplaced]. Restart the process. The platform
-// sends the rejected webhooks again.
+// Another program might move, remove or replace the database, its log (-wal) or its lock file
+// (.lock) while the inbox is open. The next start would then not find the events accepted
+// since. The inbox therefore compares the paths with its open files before and after each
+// commit. At the first difference, it logs an error, stops accepting and handling events, and
+// fails with [api.ErrReplaced]. Restart the process. The platform sends the rejected webhooks
+// again.
 //
 // [Open] fails with [api.ErrUnsafePath] if the database has a second hard link or is mounted
 // alone into a container, because its log would stay behind. Mount the folder.
 //
 // On Linux the package switches modernc.org/sqlite to open file description locks, for all
-// databases of the process. With POSIX locks, a program that reads its own database file
-// would lose the locks of SQLite when it closes the file, and sqlite3 in a shell could then
-// remove the log. A program that opens a database before its main function runs keeps
-// POSIX locks. The inbox then stops with [api.ErrReplaced] once its log is removed.
+// databases of the process. With POSIX locks, a program that reads its own database file would
+// lose the locks of SQLite when it closes the file, and sqlite3 in a shell could then remove
+// the log. If a program opens a database before its main function runs, it keeps POSIX locks.
+// The inbox then stops with [api.ErrReplaced] once its log is removed.
 //
 // # Backup and restore
 //
@@ -70,35 +73,35 @@
 //
 //	sqlite3 inbox.db "VACUUM INTO '/backup/inbox.db'"
 //
-// Do not copy the file: recent commits are only in its log. SQLite creates the backup
+// Do not copy the file, because recent commits are only in its log. SQLite creates the backup
 // readable for everyone as far as the umask permits, so write it to a private folder.
 //
 // To restore a backup:
 //
 //  1. Stop the process.
-//  2. Remove inbox.db-wal and inbox.db-shm. They belong to the old database and would
-//     corrupt the backup.
+//  2. Remove inbox.db-wal and inbox.db-shm. They belong to the old database and would corrupt
+//     the backup.
 //  3. Replace inbox.db with the backup and start the process.
-//  4. Let package reconcile run. It accepts the events that the backup lacks, if they are
-//     at most 30 days old.
+//  4. Let package reconcile run. It accepts the events missing in the backup, if they are at
+//     most 30 days old.
 //
 // Events that were handled after the backup are handled again.
 //
 // # Your own tables
 //
-// [New] takes a database that the program has opened with the name from [DSN], so that events
-// and the program's tables share a file. [InTransaction] then writes the rows of a handler in
-// the transaction that stores the event as handled, so an effect happens exactly once. SQLite
-// has one writer: a program that writes much, or for long, should use a separate file.
+// [New] uses a database that your program has opened with the name from [DSN], so events and
+// your tables share a file. [InTransaction] then writes the rows of a handler in the
+// transaction that stores the event as handled, so an effect happens exactly once. SQLite has
+// one writer: if your program writes often or for long, use a separate file.
 //
 // # Tables
 //
-//   - dispensary_inbox: the events, and the keys of those that were handled
+//   - dispensary_inbox: the events, and the keys of handled events
 //   - dispensary_inbox_causes: the number of dead letters for each reason, type and clinic
-//   - dispensary_inbox_bodies: their bodies, and the texts of errors, sealed
+//   - dispensary_inbox_bodies: encrypted bodies and texts of errors
 //   - dispensary_inbox_newest: the time of the newest event of each object
-//   - dispensary_inbox_checkpoints: how far a reconciler has come
+//   - dispensary_inbox_checkpoints: the progress of a reconciler
 //
-// [Open] creates the tables. A program that uses [New] calls [Migrate] before. [Schema] returns
-// the SQL of the tables, for a program that applies it with another tool.
+// [Open] creates the tables. If you use [New], call [Migrate] first. [Schema] returns the SQL
+// of the tables for other migration tools.
 package sqlinbox

@@ -11,18 +11,19 @@ import (
 	"github.com/dispensary-go/dispensary/internal/sqlitefile"
 )
 
-// DSN returns the data source name, for the driver modernc.org/sqlite, of a file that the program
-// shares with its inbox: see [New]. If there is no file, it creates one that only its owner can
-// read, like the files that SQLite creates beside it.
+// DSN returns the data source name of a file that your program shares with its inbox (see
+// [New]). It is for the driver modernc.org/sqlite. If the file does not exist, DSN creates it,
+// readable for its owner only, like the files that SQLite creates beside it.
 //
 //	dsn, err := sqlinbox.DSN("program.db")
 //	…
 //	db, err := sql.Open("sqlite", dsn)
 //
-// The program's transactions take the write lock when they begin, and wait up to 10 seconds for
-// the transactions of the inbox. Otherwise SQLite, which has one writer, fails with SQLITE_BUSY.
-// A name from sqlstore.OpenSQLite waits for a moment only, so do not write with it. Keep
-// transactions short: accepts wait for them, and fail after [webhook.HandlerConfig.AcceptTimeout].
+// With this name, your transactions take the write lock when they begin, and wait up to 10
+// seconds for the transactions of the inbox. Otherwise they would fail with SQLITE_BUSY,
+// because SQLite has one writer. A name from sqlstore.OpenSQLite only waits for a moment, so
+// do not write with it. Keep transactions short: accepts wait for them, and fail after
+// [webhook.HandlerConfig.AcceptTimeout].
 //
 // The error is an [*api.ArgumentError] if path is a URI or ":memory:".
 func DSN(path string) (string, error) {
@@ -47,8 +48,8 @@ func DSN(path string) (string, error) {
 }
 
 // makePrivate creates the file if it does not exist, because SQLite would create it, and the
-// files beside it, readable for everyone. It does not open an existing file: closing that would
-// end the POSIX locks of this process.
+// files beside it, readable for everyone. It does not open an existing file, because closing
+// it would end the POSIX locks of this process.
 func makePrivate(path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if errors.Is(err, fs.ErrExist) {

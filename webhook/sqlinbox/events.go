@@ -38,7 +38,7 @@ var table = inboxkit.Table{
 	},
 }
 
-// listed are the columns that scanEvent reads.
+// listed are the columns read by scanEvent.
 const listed = "key, type, clinic_id, created_at, received_at, attempts, coalesce(ordering_key, ''), coalesce(reason, ''), failures"
 
 // scanEvent reads a listed row.
@@ -83,7 +83,7 @@ func (i *Inbox) Count(ctx context.Context, f engine.Filter, most int) (engine.Co
 	})
 }
 
-// each reads rows, beside what the writer does.
+// each reads rows concurrently with the writer.
 func (i *Inbox) each(ctx context.Context, query string, args []any, scan func(*sql.Rows) error) error {
 	if err := i.readable(); err != nil {
 		return err
@@ -126,7 +126,7 @@ func (i *Inbox) Open(ctx context.Context, key webhook.Key) (engine.Event, error)
 		err = i.db.QueryRowContext(ctx, "SELECT body, error FROM dispensary_inbox_bodies WHERE seq = ?", e.Position.Seq).Scan(&body, &failure)
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
-			err = engine.ErrNotStored // any more
+			err = engine.ErrNotStored // gone since the list
 		case err != nil:
 			err = fmt.Errorf("sqlinbox: %w", err)
 		}
@@ -134,8 +134,8 @@ func (i *Inbox) Open(ctx context.Context, key webhook.Key) (engine.Event, error)
 	})
 }
 
-// finishedQuery searches a range of keys for each environment. The plus keeps SQLite from using
-// the index by state.
+// finishedQuery searches a range of keys for each environment. The plus prevents SQLite from
+// using the index by state.
 const finishedQuery = `SELECT reason IS NOT NULL, due_at FROM json_each(?) prefix
 	JOIN dispensary_inbox i ON i.key >= prefix.value || '/' AND i.key < prefix.value || '0' WHERE +state = 6`
 
@@ -182,8 +182,8 @@ func (i *Inbox) HandleNow(ctx context.Context, f engine.Filter) (int, error) {
 	})
 }
 
-// revise changes dead letters, or waiting events that are not due, each batch of them in a
-// transaction: set is what is changed of all, and each is called for every one.
+// revise changes dead letters, or waiting events that are not due, with one transaction per
+// batch. set is the SQL of the change. It calls each for every changed event.
 func (i *Inbox) revise(
 	ctx context.Context, f engine.Filter, state engine.State, set string, each func(t *tx, seq int64, orderingKey string) error,
 ) (int, error) {
@@ -221,18 +221,17 @@ func (i *Inbox) revise(
 	})
 }
 
-// page is the number of bodies that are read at a time.
+// page is the number of bodies in one read.
 const page = 100
 
-// Reseal encrypts, with the current key of [Config].Seal, every stored body and error that an
-// older key has encrypted, and returns the number of these events. To retire a key, put the new
-// key in front of the ring in all processes, call Reseal, and remove the old key once
-// Reseal returns nil. The inbox accepts and handles events meanwhile.
+// Reseal encrypts every stored body and error that uses an old key with the current key of
+// [Config].Seal. It returns the number of these events. To retire a key, put the new key in
+// front of the ring in all processes, call Reseal, and remove the old key once Reseal returns
+// nil. The inbox keeps accepting and handling events during the call.
 //
-// A body that cannot be decrypted stays, and the others are encrypted.
-//
-// The error matches [webhook.ErrBodyLost] for the first body that cannot be decrypted. Reseal
-// also fails if Seal is no [seal.Rotator].
+// If a body cannot be decrypted, Reseal leaves it unchanged and continues with the others. The
+// error then matches [webhook.ErrBodyLost] for the first such body. Reseal also fails if Seal
+// does not implement [seal.Rotator].
 func (i *Inbox) Reseal(ctx context.Context) (int, error) {
 	after := int64(0)
 	next := func() ([]inboxkit.Sealed, error) {
@@ -247,8 +246,8 @@ func (i *Inbox) Reseal(ctx context.Context) (int, error) {
 	return inboxkit.ResealPages(i.config.Seal, next, func(stale []inboxkit.Sealed) (int, error) { return i.storeResealed(ctx, stale) })
 }
 
-// storeResealed writes a page in one transaction. It skips events that were handled or
-// discarded meanwhile.
+// storeResealed writes a page in one transaction. It skips events handled or discarded since
+// they were read.
 func (i *Inbox) storeResealed(ctx context.Context, stale []inboxkit.Sealed) (int, error) {
 	if len(stale) == 0 {
 		return 0, nil

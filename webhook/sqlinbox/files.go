@@ -15,30 +15,29 @@ import (
 )
 
 // POSIX locks end if the program closes any descriptor of the database, for example after
-// copying it. Another process that closes the database as the last one would then remove the
-// log. The switch is for the whole process and must come before the first connection. An
-// error leaves the POSIX locks: the kernel has no others, or the program opened a database
-// while its packages were initialized.
+// copying it. If another process then closes its last connection to the database, it removes
+// the log. The switch is for the whole process and must come before the first connection. The
+// error is ignored and leaves the POSIX locks: the kernel has no others, or the program opened
+// a database while its packages were initialized.
 var _, _ = sqlite.OFDLocking(true)
 
 // files are the files of the inbox: its database, log and lock file.
 type files struct {
-	path     string // as the program named it
-	resolved string // as SQLite resolved it
+	path     string // argument of Open
+	resolved string // resolved by SQLite
 	lock     *filelock.Lock
 	owner    *sqlitefile.Owner
 	guard    *sqlitefile.Guard
 }
 
-// lockFiles locks the database that db has open. path is its path as the program named it,
-// or "".
+// lockFiles locks the open database db. path is the argument of Open, or "".
 func lockFiles(ctx context.Context, db *sql.DB, path string) (_ *files, err error) {
 	f := &files{path: path}
 	if f.resolved, err = sqlitefile.Path(ctx, db); err != nil {
 		return nil, fmt.Errorf("sqlinbox: %w", err)
 	}
 	if f.resolved == "" {
-		return nil, errors.New("sqlinbox: the database is in memory, where nothing lasts: use a file, or package memoryinbox")
+		return nil, errors.New("sqlinbox: database is in memory: use a file or package memoryinbox")
 	}
 	if path == "" {
 		f.path = f.resolved
@@ -47,7 +46,7 @@ func lockFiles(ctx context.Context, db *sql.DB, path string) (_ *files, err erro
 		return nil, fmt.Errorf("sqlinbox: %w", err)
 	}
 	if f.lock, err = filelock.Acquire(f.resolved + ".lock"); err == nil {
-		// A start script may have swept the lock file of a process that still runs.
+		// A start script may have removed the lock file of a running process.
 		f.owner, err = sqlitefile.Own(f.resolved, func() bool {
 			_, ours := db.Driver().(*sqlite.Driver)
 			return ours && sqlite.OFDLockingEnabled()
@@ -67,7 +66,7 @@ func lockFiles(ctx context.Context, db *sql.DB, path string) (_ *files, err erro
 
 func (f *files) unlock() error { return errors.Join(f.owner.Release(), f.lock.Close()) }
 
-// watch remembers the files that are open now. The connection of the writer keeps the log.
+// watch remembers the open files. The connection of the writer keeps the log.
 func (f *files) watch(failed func(error)) (err error) {
 	f.guard, err = sqlitefile.NewGuard(sqlitefile.Config{Path: f.path, Lock: f.lock, Pinned: true, Failed: failed})
 	if err != nil {
@@ -84,7 +83,7 @@ func (f *files) check() error {
 	return nil
 }
 
-// failed is check without a look at the paths.
+// failed is check without reading the paths.
 func (f *files) failed() error {
 	if err := f.guard.Err(); err != nil {
 		return fmt.Errorf("sqlinbox: %w", err)
@@ -101,7 +100,7 @@ func (f *files) close(conn *sql.Conn) error {
 	return conn.Close()
 }
 
-// replaced logs that the inbox accepts and handles no more events.
+// replaced logs that the inbox has stopped.
 func (i *Inbox) replaced(err error) {
 	i.worker.Work().Logger.LogAttrs(i.life.Context(), slog.LevelError, "webhook inbox stopped: restart the process", slog.String("reason", err.Error()))
 }

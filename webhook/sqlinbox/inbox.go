@@ -10,7 +10,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// Inbox is a [engine.Engine] in a SQLite database.
+// Inbox implements [engine.Engine] in a SQLite database.
 type Inbox struct {
 	config Config
 	worker *inboxkit.Worker
@@ -18,14 +18,14 @@ type Inbox struct {
 	files  *files
 	writer *writer
 
-	lastNow int64 // what the clock said when the writer claimed last
+	lastNow int64 // time of the writer's last claim
 
 	life  *inboxkit.Lifecycle
-	wake  chan struct{} // there may be something to claim
-	slots chan struct{} // one for each handler that may run
+	wake  chan struct{} // an event may be due
+	slots chan struct{} // one per free handler
 	loops sync.WaitGroup
 
-	release []func() error // in the order of their calls, when nothing runs
+	release []func() error // called in this order once all work has ended
 }
 
 var _ engine.Engine = (*Inbox)(nil)
@@ -39,7 +39,7 @@ func (i *Inbox) committed(t *tx) {
 	}
 	select {
 	case i.wake <- struct{}{}:
-	default: // it is awake already
+	default: // the dispatcher is awake already
 	}
 }
 

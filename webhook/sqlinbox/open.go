@@ -11,8 +11,8 @@ import (
 	"github.com/dispensary-go/dispensary/internal/inboxkit"
 )
 
-// Open opens the inbox in a file, and starts its workers, which Close ends. It creates a missing
-// file, readable for its owner only, and missing tables. It fails with [ErrInUse],
+// Open opens the inbox in a file and starts its workers. Close stops them. It creates a
+// missing file, readable for its owner only, and missing tables. Errors include [ErrInUse],
 // [api.ErrUnsafePath] and a [*api.SchemaError].
 func Open(path string, c Config) (*Inbox, error) {
 	name, err := DSN(path)
@@ -31,20 +31,20 @@ func Open(path string, c Config) (*Inbox, error) {
 	return inbox, nil
 }
 
-// New opens the inbox in a SQLite database of any driver that the program has opened, and starts
-// its workers. Open the database with the name from [DSN], and call [Migrate] first. Errors
-// include [ErrInUse], [api.ErrUnsafePath] and a [*api.SchemaError]. New rejects a database in memory.
+// New opens the inbox in an open SQLite database of any driver, and starts its workers. Open
+// the database with the name from [DSN], and call [Migrate] first. Errors include [ErrInUse],
+// [api.ErrUnsafePath] and a [*api.SchemaError]. New rejects a database in memory.
 //
-// The inbox keeps one connection, so the pool needs two. It enables write-ahead logging for
-// good. The program closes db after the inbox.
+// The inbox keeps one connection, so the pool needs at least two. It enables write-ahead
+// logging permanently. Close db after the inbox.
 func New(db *sql.DB, c Config) (*Inbox, error) {
 	if db.Stats().MaxOpenConnections == 1 {
-		return nil, &api.ArgumentError{Field: "db", Reason: "has a pool of one connection, which the inbox needs for itself"}
+		return nil, &api.ArgumentError{Field: "db", Reason: "has a pool of one connection: allow two, because the inbox keeps one"}
 	}
 	return open(db, "", c, nil)
 }
 
-// open locks the database and starts the inbox. path is the path as the program named it, or "".
+// open locks the database and starts the inbox. path is the argument of Open, or "".
 func open(db *sql.DB, path string, c Config, migrate func(context.Context, *sql.DB) error) (_ *Inbox, err error) {
 	c, err = c.withDefaults()
 	if err != nil {
@@ -115,8 +115,8 @@ func newInbox(c Config, worker *inboxkit.Worker, db *sql.DB) *Inbox {
 	return inbox
 }
 
-// start ends the claims of the last process, which is dead because this one has the lock, and
-// starts the loops.
+// start expires the claims of the previous process and starts the loops. That process is dead,
+// because this one has the lock.
 func (i *Inbox) start() error {
 	err := i.writer.do(i.life.Context(), func(t *tx) error {
 		i.lastNow = maxTime // the clock of the last process is unknown
@@ -147,7 +147,7 @@ func writingConn(ctx context.Context, db *sql.DB) (_ *sql.Conn, err error) {
 		"PRAGMA synchronous = FULL",
 		"PRAGMA fullfsync = 1", // macOS does not sync without it
 		"PRAGMA checkpoint_fullfsync = 1",
-		"PRAGMA journal_size_limit = 8388608", // what a burst leaves of the log
+		"PRAGMA journal_size_limit = 8388608", // maximum size of the log after a burst
 	} {
 		if _, err := conn.ExecContext(ctx, pragma); err != nil {
 			return nil, fmt.Errorf("sqlinbox: %w", err)
@@ -162,14 +162,14 @@ func writingConn(ctx context.Context, db *sql.DB) (_ *sql.Conn, err error) {
 		return nil, fmt.Errorf("sqlinbox: %w", err)
 	}
 	if mode != "wal" || synchronous < 2 {
-		return nil, fmt.Errorf("sqlinbox: the database refuses to be durable: journal_mode %s, synchronous %d", mode, synchronous)
+		return nil, fmt.Errorf("sqlinbox: database is not durable: journal_mode %s, synchronous %d", mode, synchronous)
 	}
 	return conn, checkSchema(ctx, conn)
 }
 
-// Close implements [engine.Engine]. It returns within a few seconds of the end of ctx. If the
-// database or a function of [InTransaction] still blocks the writer by then, it returns the error
-// of ctx, and the inbox closes in the background: call Close again to wait for it.
+// Close implements [engine.Engine]. It returns within a few seconds after the end of ctx. If
+// the database or a function of [InTransaction] still blocks the writer by then, it returns
+// the error of ctx, and the inbox closes in the background. Call Close again to wait for it.
 func (i *Inbox) Close(ctx context.Context) error {
 	return i.life.Close(ctx, i.loops.Wait, func() (err error) { // the dispatcher starts handlers
 		i.loops.Wait()

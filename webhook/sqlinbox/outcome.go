@@ -12,8 +12,8 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// recordWithRetry stores the outcome of an attempt, and returns the next event of the handler,
-// if there is one.
+// recordWithRetry stores the outcome of an attempt. It returns the next event of the handler,
+// or nil.
 func (i *Inbox) recordWithRetry(c *claim, a webhook.Attempt) (next *claim, err error) {
 	var sealed []byte // the error of a dead letter
 	if a.Result == webhook.ResultDead {
@@ -25,7 +25,7 @@ func (i *Inbox) recordWithRetry(c *claim, a webhook.Attempt) (next *claim, err e
 			t.vacant = append(t.vacant, &next)
 			return i.recordOutcome(t, c, a, sealed)
 		})
-		if errors.Is(err, api.ErrReplaced) { // for good, so the claim ends
+		if errors.Is(err, api.ErrReplaced) { // permanent, so the claim ends
 			err = fmt.Errorf("%w: %w", inboxkit.ErrClaimLost, err)
 		}
 		return err
@@ -36,7 +36,7 @@ func (i *Inbox) recordWithRetry(c *claim, a webhook.Attempt) (next *claim, err e
 	return next, nil
 }
 
-// recordOutcome stores an outcome if the claim still holds, and makes the next event of the
+// recordOutcome stores an outcome if the claim is still valid, and makes the next event of the
 // ordering key ready.
 func (i *Inbox) recordOutcome(t *tx, c *claim, a webhook.Attempt, sealedError []byte) error {
 	now := i.now()
@@ -62,7 +62,7 @@ func (i *Inbox) recordOutcome(t *tx, c *claim, a webhook.Attempt, sealedError []
 	return nil
 }
 
-// updateRow changes the row of an event, and returns 0 if the claim no longer holds.
+// updateRow changes the row of an event. It returns 0 if the claim is no longer valid.
 func updateRow(t *tx, c *claim, a webhook.Attempt, sealedError []byte, now int64) (int64, error) {
 	waiting := stateReady
 	if c.orderingKey != "" {
@@ -90,7 +90,7 @@ func updateRow(t *tx, c *claim, a webhook.Attempt, sealedError []byte, now int64
 	case webhook.ResultReturned:
 		return t.changed(update+`attempts = attempts - 1`+held, waiting, now, c.seq, c.number)
 	}
-	due, kept := now+a.RetryIn.Microseconds()+1, c.keep(a, now) // never before its time
+	due, kept := now+a.RetryIn.Microseconds()+1, c.keep(a, now) // rounded up, so never early
 	return t.changed(update+`reason = ?, failures = ?, request_ids = ?`+held, waiting, due, a.Reason(), kept, kept.requestIDs(), c.seq, c.number)
 }
 
@@ -106,15 +106,16 @@ type Tx interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// InTransaction writes the program's rows, in the same file, and stores the event as handled, in
-// one transaction, so the rows are written exactly once. ctx is the handler's.
+// InTransaction writes your program's rows, in the same file, and stores the event as handled,
+// in one transaction, so the rows are written exactly once. ctx must be the context of the
+// handler.
 //
-// Call it last in a handler and return its error. If write fails or panics, nothing is stored and
-// the attempt has failed. A later error of the handler has no effect.
+// Call it last in a handler and return its error. If write fails or panics, nothing is stored
+// and the attempt has failed. A later error of the handler has no effect.
 //
-// Accepts wait for the transaction: do slow work before, and do not call the inbox from write.
-// InTransaction may call write again after a rollback. It fails if ctx is not a handler's, and
-// on a second call.
+// Accepts wait for the transaction, so do slow work before it. Do not call the inbox from
+// write. InTransaction may call write again after a rollback. It fails if ctx is not from a
+// handler, and on a second call.
 func InTransaction(ctx context.Context, write func(context.Context, Tx) error) error {
 	return inboxkit.InTransaction(ctx, write)
 }
@@ -122,7 +123,7 @@ func InTransaction(ctx context.Context, write func(context.Context, Tx) error) e
 // inTransaction stores the outcome of a claim together with the program's rows.
 func (i *Inbox) inTransaction(c *claim) func(context.Context, webhook.Attempt, func(context.Context, Tx) error) error {
 	return func(ctx context.Context, a webhook.Attempt, write func(context.Context, Tx) error) error {
-		// Without the handler's context, whose end would leave the outcome unknown.
+		// The handler's context is not used, because its end would leave the outcome unknown.
 		return i.writer.doFor(c, func(t *tx) error {
 			if err := ctx.Err(); err != nil {
 				return err

@@ -6,13 +6,13 @@ import (
 )
 
 // pace shares the writer between accepts and handlers. A handler is idle while a transaction
-// records its outcome and claims its next event, so accepts in that transaction slow down every
-// event, unless handlers are slower. Without pace, handlers reach about a quarter of their speed during
-// a flood of accepts. Only the writer's goroutine uses it.
+// records its outcome and claims its next event, so accepts in that transaction slow down
+// every event, unless handlers are slower. Without pace, handlers reach about a quarter of
+// their speed during a flood of accepts. Only the writer's goroutine uses it.
 type pace struct {
 	handling time.Duration // moving average of the time from a claim to its outcome
-	expected int           // outcomes that may come soon
-	until    time.Time     // end of the wait for them; zero without a wait
+	expected int           // outcomes expected soon
+	until    time.Time     // end of the wait for them; zero means no wait
 }
 
 const (
@@ -27,7 +27,7 @@ const (
 	quick = 5 * time.Millisecond
 )
 
-// claimed records a transaction that has claimed n events.
+// claimed records a transaction with n new claims.
 func (p *pace) claimed(n int) { p.expected, p.until = p.expected+n, time.Time{} }
 
 // cameBack records the outcome of a claim.
@@ -36,8 +36,8 @@ func (p *pace) cameBack(took time.Duration) {
 	p.expected = max(0, p.expected-1)
 }
 
-// limit returns the largest number of accepts in a transaction with these outcomes. There is no
-// limit if no handler waits, or if the first accept has waited for acceptWait.
+// limit returns the largest number of accepts in a transaction with this number of outcomes.
+// There is no limit if no handler waits, or if the first accept has waited for acceptWait.
 func (p *pace) limit(outcomes int, waited time.Duration) int {
 	if p.handling < quick {
 		outcomes += p.expected
@@ -48,8 +48,9 @@ func (p *pace) limit(outcomes int, waited time.Duration) int {
 	return acceptsPerOutcome * outcomes
 }
 
-// patience returns how long the next transaction waits for expected outcomes, because a handler
-// that misses a transaction waits for two. It gives slow handlers one wait.
+// patience returns how long the next transaction waits for expected outcomes, because a
+// handler that misses a transaction waits for two. If they are late, it stops expecting them
+// after one wait.
 func (p *pace) patience(now time.Time) time.Duration {
 	if p.expected == 0 || p.handling >= quick {
 		return 0

@@ -15,15 +15,15 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// Reader reads the numbers and checkpoints of an inbox, also while a process has the inbox open.
-// It changes nothing and reads no bodies, so it needs no keys.
+// Reader reads the numbers and checkpoints of an inbox, even while a process has the inbox
+// open. It changes nothing and reads no bodies, so it needs no keys.
 type Reader struct {
 	inbox *Inbox
-	conn  *sql.Conn // keeps the log, as that of a writer does
+	conn  *sql.Conn // keeps the log, like a writer's connection
 }
 
-// OpenReader opens the inbox in a file, which must exist. It creates nothing: it fails with a
-// [*api.SchemaError] if a table or a column is missing, and with [api.ErrUnsafePath].
+// OpenReader opens the inbox in an existing file. It creates nothing. Errors include a
+// [*api.SchemaError] if a table or a column is missing, and [api.ErrUnsafePath].
 func OpenReader(path string) (_ *Reader, err error) {
 	path, err = filepath.Abs(path)
 	if err != nil {
@@ -46,7 +46,7 @@ func OpenReader(path string) (_ *Reader, err error) {
 		}
 	}()
 	ctx := context.Background()
-	if err := looksLikeInbox(ctx, db); err != nil { // before anything of the file is set
+	if err := looksLikeInbox(ctx, db); err != nil { // before any setting of the file
 		return nil, err
 	}
 	conn, err := db.Conn(ctx)
@@ -69,10 +69,10 @@ func looksLikeInbox(ctx context.Context, db *sql.DB) error {
 	return errors.Join(checkSchema(ctx, conn), conn.Close())
 }
 
-// Stats is [engine.Engine].Stats.
+// Stats implements Stats of [engine.Engine].
 func (r *Reader) Stats(ctx context.Context) (engine.Stats, error) { return r.inbox.Stats(ctx) }
 
-// ReadCheckpoint returns the state that was saved last, or nil. It claims nothing.
+// ReadCheckpoint returns the last saved state, or nil. It claims nothing.
 func (r *Reader) ReadCheckpoint(ctx context.Context, name string) ([]byte, error) {
 	return r.inbox.ReadCheckpoint(ctx, name)
 }

@@ -13,7 +13,7 @@ import (
 
 var _ reconcile.Inbox = (*Inbox)(nil)
 
-// Missing implements [reconcile.Inbox]. The inbox knows a key for 31 days.
+// Missing implements [reconcile.Inbox]. The inbox keeps a key for 31 days.
 func (i *Inbox) Missing(ctx context.Context, keys []webhook.Key) ([]webhook.Key, error) {
 	if err := i.readable(); err != nil {
 		return nil, err
@@ -38,7 +38,7 @@ func (i *Inbox) Missing(ctx context.Context, keys []webhook.Key) ([]webhook.Key,
 func (i *Inbox) ClaimCheckpoint(ctx context.Context, name, holder string, ttl time.Duration) ([]byte, error) {
 	now := i.now()
 	until := now + ttl.Microseconds()
-	// A loss of power ends the claim and its process together.
+	// A power failure ends the claim and its process together.
 	state, err := valueOf(ctx, i.writer.doLazily, func(t *tx) (state []byte, err error) {
 		claimed, err := t.first(`INSERT INTO dispensary_inbox_checkpoints (name, holder, held_until) VALUES (?, ?, ?)
 			ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, held_until = excluded.held_until
@@ -50,7 +50,7 @@ func (i *Inbox) ClaimCheckpoint(ctx context.Context, name, holder string, ttl ti
 		return state, err
 	})
 	if err != nil && ctx.Err() != nil {
-		// The writer may have made the claim, or make it later.
+		// The writer may have made the claim, or may still make it.
 		i.writer.PostUrgent(&write{lazy: true, do: func(t *tx) error {
 			return t.exec("UPDATE dispensary_inbox_checkpoints SET held_until = 0 WHERE name = ? AND holder = ? AND held_until = ?", name, holder, until)
 		}})
@@ -78,7 +78,7 @@ func (i *Inbox) ReleaseCheckpoint(ctx context.Context, name, holder string) erro
 	})
 }
 
-// ReadCheckpoint returns the state that was saved last, or nil. It claims nothing.
+// ReadCheckpoint returns the last saved state, or nil. It claims nothing.
 func (i *Inbox) ReadCheckpoint(ctx context.Context, name string) ([]byte, error) {
 	states, err := collect(ctx, i.db, func(rows *sql.Rows) (state []byte, err error) {
 		return state, rows.Scan(&state)

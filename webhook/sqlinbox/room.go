@@ -15,8 +15,8 @@ import (
 const defaultMinFreeBytes = 64 << 20
 
 const (
-	// minFreePages is the number of pages that accepts leave to outcomes if PRAGMA
-	// max_page_count limits the database.
+	// minFreePages is the number of pages reserved for outcomes if PRAGMA max_page_count
+	// limits the database.
 	minFreePages = 64
 
 	// noPageLimit is the default of PRAGMA max_page_count in old versions of SQLite. New
@@ -27,8 +27,8 @@ const (
 	defaultCheckpoint = 1000
 )
 
-// room rejects accepts while the disk has little free space, so that outcomes of stored
-// events can still be recorded. Only the writer's goroutine uses it.
+// room rejects accepts while the disk has little free space, so that the inbox can still
+// record outcomes of stored events. Only the writer's goroutine uses it.
 type room struct {
 	folder   string
 	min      int64 // bytes
@@ -37,7 +37,7 @@ type room struct {
 	pageSize int64
 	logger   *slog.Logger
 
-	full      bool // since the last check
+	full      bool // result of the last check
 	truncated time.Time
 }
 
@@ -63,8 +63,8 @@ func newRoom(ctx context.Context, conn *sql.Conn, path string, c Config, logger 
 	return r, nil
 }
 
-// check fails with [ErrFull] if there is not enough room for accepts whose bodies have this
-// size. Before it fails, it truncates the log, at most once a second.
+// check fails with [ErrFull] if there is not enough space for accepts with this total size of
+// bodies. Before it fails, it truncates the log, at most once a second.
 func (r *room) check(t *tx, bytes int) error {
 	err := r.measure(t, int64(bytes))
 	if now := time.Now(); errors.Is(err, ErrFull) && now.Sub(r.truncated) >= time.Second {
@@ -96,7 +96,7 @@ func (r *room) measure(t *tx, bytes int64) error {
 			return err
 		}
 	}
-	// New events use these pages again, so the database does not grow.
+	// New events reuse these pages, so the database does not grow.
 	if reusable := min(unused*r.pageSize, r.min/2); !enough && free+reusable < r.min {
 		return fmt.Errorf("%w: %s has %d bytes free, less than MinFreeBytes = %d", ErrFull, r.folder, free, r.min)
 	}
@@ -106,7 +106,7 @@ func (r *room) measure(t *tx, bytes int64) error {
 	return nil
 }
 
-// truncate returns the room of the log to the disk. It does nothing while another connection
+// truncate returns the space of the log to the disk. It does nothing while another connection
 // reads the log.
 func (r *room) truncate(conn *sql.Conn) (err error) {
 	for _, statement := range []string{"PRAGMA busy_timeout = 0", "PRAGMA wal_checkpoint(TRUNCATE)", busyTimeout} {

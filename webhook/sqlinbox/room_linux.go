@@ -2,7 +2,7 @@ package sqlinbox
 
 import "syscall"
 
-// freeBytes returns the free space of the file system of a folder. It is unknown for file
+// freeBytes returns the free space in the file system of a folder. known is false for file
 // systems without a size.
 func freeBytes(folder string) (bytes int64, known bool) {
 	var s syscall.Statfs_t

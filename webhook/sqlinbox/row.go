@@ -16,10 +16,10 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// maxTime is later than everything.
+// maxTime is later than any time.
 const maxTime = math.MaxInt64
 
-// columns are what a delivery is read from.
+// columns are the columns of a delivery.
 const columns = `key, type, clinic_id, created_at, received_at,
 	(SELECT body FROM dispensary_inbox_bodies b WHERE b.seq = dispensary_inbox.seq)`
 
@@ -34,7 +34,7 @@ func (s *storedRow) into() []any {
 	return []any{&s.key, &s.kind, &s.clinicID, &s.createdAt, &s.receivedAt, &s.body}
 }
 
-// delivery decrypts the body. With an error it returns the delivery without a body.
+// delivery decrypts the body. If that fails, it returns the delivery without a body.
 func (i *Inbox) delivery(s *storedRow) (webhook.Delivery, error) {
 	d := webhook.Delivery{
 		Type:       events.Type(s.kind),
@@ -61,12 +61,12 @@ type claim struct {
 	orderingKey, object string
 	reason              string
 	failures            failures
-	abandoned           bool // reap has kept the failure
+	abandoned           bool // reap has stored the failure
 	newest              sql.NullInt64
-	claimedAt           time.Time // when the claim was committed
+	claimedAt           time.Time // time of the commit
 }
 
-// failures is the column of this name. It is NULL if there is none.
+// failures is the column of this name. It is NULL if there are none.
 type failures []engine.Failure
 
 // Scan implements [sql.Scanner].
@@ -124,7 +124,7 @@ func collect[T any](ctx context.Context, db *sql.DB, scan func(*sql.Rows) (T, er
 	return all, nil
 }
 
-// eachRow calls scan for every row, and closes them.
+// eachRow calls scan for each row, and closes rows.
 func eachRow(rows *sql.Rows, scan func(*sql.Rows) error) (err error) {
 	defer func() {
 		if err = errors.Join(err, rows.Err(), rows.Close()); err != nil {

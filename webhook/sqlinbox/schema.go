@@ -8,32 +8,33 @@ import (
 	"github.com/dispensary-go/dispensary/internal/sqlschema"
 )
 
-// The states of a row. Below dead, an event is alive. Each takes one byte in the
-// row, which 0 and 1 would not: a row that grew would split its page, and leave
-// both halves half empty for a month. Done is the last one, so that the index by
-// state grows at its end, where pages are filled up.
+// The states of a row. An event below stateDead is alive. Each value occupies one byte in the
+// row, unlike 0 and 1: a row that grew would split its page and leave both halves half empty
+// for a month. stateDone is the last one, so that the index by state grows at its end, where
+// pages are filled up.
 const (
 	stateBlocked = 2 // an older event of the ordering key comes first
-	stateReady   = 3 // to be handled at due_at
-	stateRunning = 4 // being handled; abandoned at due_at
+	stateReady   = 3 // due at due_at
+	stateRunning = 4 // claimed until due_at
 	stateDead    = 5 // a dead letter since due_at
-	stateDone    = 6 // handled, skipped or discarded, at due_at: only a discarded event has a reason
+	stateDone    = 6 // handled, skipped or discarded at due_at; only a discarded event has a reason
 )
 
 // script creates the tables.
 //
-// Times are microseconds since 1970. Of the alive events of an ordering key, exactly one is ready or
-// running. Writers maintain that, so a claim is cheap however many events wait.
+// Times are microseconds since 1970. Of the alive events of an ordering key, exactly one is
+// ready or running. Writers maintain that, so a claim is cheap with any number of waiting
+// events.
 //
-// Column failures is JSON, and request_ids contains a line for each request ID in it. Rows of done events
-// have neither, so that they stay small. Index dispensary_inbox_dead contains everything that Count reads,
-// in the order of its groups.
+// Column failures is JSON, and request_ids contains a line for each request ID in it. Rows of
+// done events have neither, so they stay small. Index dispensary_inbox_dead contains all data
+// for Count, in the order of its groups.
 //
-// dispensary_inbox_causes contains the groups of dead letters, with the times of inboxkit.Group.
+// dispensary_inbox_causes contains the groups of dead letters, with the times of
+// inboxkit.Group.
 //
-// Bodies and the texts of errors are in a table of their own, so that their pages are free as
-// soon as the events on them have been handled. The rest of an event, which stays for weeks, is
-// small.
+// Bodies and the texts of errors have their own table, so their pages are free once their
+// events have been handled. The rest of an event is stored for weeks and is small.
 const script = `
 CREATE TABLE IF NOT EXISTS dispensary_inbox (
 	seq          INTEGER PRIMARY KEY,
@@ -86,9 +87,9 @@ CREATE TABLE IF NOT EXISTS dispensary_inbox_checkpoints (
 
 var schema = sqlschema.Schema{Dialect: sqlschema.SQLite, Script: script}
 
-// Migrate creates the missing tables. If none is missing, it only reads. Processes may
-// call it at the same time. It fails with a [*api.SchemaError] and changes nothing if a table lacks
-// a column, because another program or release created it.
+// Migrate creates missing tables. If none is missing, it only reads. Processes may call it
+// concurrently. If a table of another program or release lacks a column, it changes nothing
+// and fails with a [*api.SchemaError].
 //
 // All names begin with dispensary_inbox.
 func Migrate(ctx context.Context, db *sql.DB) error {
@@ -106,5 +107,5 @@ func checkSchema(ctx context.Context, conn *sql.Conn) error {
 	return nil
 }
 
-// Schema returns the SQL that [Migrate] runs, for a program that applies it with another tool.
+// Schema returns the SQL of [Migrate], for other migration tools.
 func Schema() string { return script }

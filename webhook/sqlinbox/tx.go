@@ -20,8 +20,8 @@ type tx struct {
 // begin resets the state of the last transaction.
 func (t *tx) begin() { t.ready, t.vacant, t.claims = false, nil, nil }
 
-// close closes the prepared statements, without which SQLite keeps a closed connection and its
-// files open.
+// close closes the prepared statements. Otherwise SQLite would keep a closed connection and
+// its files open.
 func (t *tx) close() (err error) {
 	for _, s := range t.prepared {
 		err = errors.Join(err, s.Close())
@@ -29,7 +29,7 @@ func (t *tx) close() (err error) {
 	return err
 }
 
-// prepare returns a statement that stays prepared. It uses the background context, because
+// prepare returns a cached prepared statement. It uses the background context, because
 // watching a context costs more than most statements.
 func (t *tx) prepare(query string) (*sql.Stmt, error) {
 	if s := t.prepared[query]; s != nil {
@@ -48,7 +48,7 @@ func (t *tx) exec(query string, args ...any) error {
 	return err
 }
 
-// changed runs a statement and returns how many rows it changed.
+// changed runs a statement and returns the number of changed rows.
 func (t *tx) changed(query string, args ...any) (int64, error) {
 	s, err := t.prepare(query)
 	if err != nil {
@@ -61,7 +61,7 @@ func (t *tx) changed(query string, args ...any) (int64, error) {
 	return result.RowsAffected()
 }
 
-// first scans the first row, if there is one.
+// first scans the first row, if any.
 func (t *tx) first(query string, args []any, into ...any) (found bool, err error) {
 	err = t.each(query, args, func(row *sql.Rows) error {
 		if found {

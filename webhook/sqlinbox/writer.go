@@ -10,20 +10,20 @@ import (
 	"github.com/dispensary-go/dispensary/internal/inboxkit"
 )
 
-// busyTimeout is how long the writer waits for other writers of the file.
+// busyTimeout limits the writer's wait for other writers of the file to 10 seconds.
 const busyTimeout = "PRAGMA busy_timeout = 10000"
 
 // write is a part of a transaction. The writer calls do again after a rollback.
 type write struct {
 	do func(*tx) error
 
-	lazy bool // need not be synced
+	lazy bool // needs no sync
 
 	accept bool // stores an event
-	bytes  int  // of its body
+	bytes  int  // size of its body
 
 	outcome bool          // records the outcome of an event
-	took    time.Duration // since its claim
+	took    time.Duration // time since its claim
 }
 
 // writer writes in the goroutine of its batcher.
@@ -33,7 +33,7 @@ type writer struct {
 	files   *files
 	lazy    bool // transactions are not synced
 	pace    pace
-	counted int // urgent writes of the batch that pace has counted
+	counted int // urgent writes of the batch passed to pace
 	hooks   hooks
 }
 
@@ -41,7 +41,7 @@ type writer struct {
 type hooks struct {
 	fill      func(*tx) error // claims events for vacant handlers
 	committed func(*tx)
-	room      func(t *tx, bytes int) error // checks the room for accepts
+	room      func(t *tx, bytes int) error // checks the space for accepts
 }
 
 func newWriter(conn *sql.Conn, files *files, hooks hooks) *writer {
@@ -84,8 +84,8 @@ func (w *writer) do(ctx context.Context, do func(*tx) error) error {
 	return w.DoUrgent(ctx, &write{do: do})
 }
 
-// doLazily writes without a sync: a loss of power may undo the write, a crash of the process does
-// not. The next sync includes it.
+// doLazily writes without a sync: a power failure may undo the write, a crash of the process
+// does not. The next sync includes it.
 func (w *writer) doLazily(ctx context.Context, do func(*tx) error) error {
 	return w.DoUrgent(ctx, &write{do: do, lazy: true})
 }
@@ -130,8 +130,8 @@ func (w *writer) commit(batch []*inboxkit.Write[*write]) {
 	}
 }
 
-// withRoom rejects the accepts of a batch if there is no room for them, and returns the
-// other writes.
+// withRoom rejects the accepts of a batch if there is no space for them, and returns the other
+// writes.
 func (w *writer) withRoom(batch []*inboxkit.Write[*write]) []*inboxkit.Write[*write] {
 	bytes, accepts := 0, false
 	for _, job := range batch {
@@ -166,7 +166,7 @@ func (w *writer) transact(batch []*write, fill bool) (err error) {
 		return err
 	}
 	defer func() {
-		// After some errors SQLite has rolled back already.
+		// After some errors, SQLite has rolled back already.
 		if caught := recover(); caught != nil {
 			err = fmt.Errorf("sqlinbox: write panicked with a value of type %T", caught)
 		}
@@ -184,8 +184,8 @@ func (w *writer) transact(batch []*write, fill bool) (err error) {
 			return err
 		}
 	}
-	// Before the commit, because it may go into the log beside another database. After it,
-	// because only then is it certain that the commit is in the files that the paths name.
+	// The check before the commit prevents a write to the log of another database. Only the
+	// check after it proves that the paths name the files of the commit.
 	if err := w.files.check(); err != nil {
 		return err
 	}
@@ -215,7 +215,7 @@ func (w *writer) sync(batch []*write) error {
 	if lazy {
 		level = "PRAGMA synchronous = NORMAL"
 	}
-	// Not prepared: the statement does its work when it is prepared, once.
+	// Not prepared, because this statement takes effect once, when it is prepared.
 	if _, err := w.tx.conn.ExecContext(context.Background(), level); err != nil {
 		return fmt.Errorf("sqlinbox: %w", err)
 	}
