@@ -19,10 +19,10 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
 )
 
-// BenchmarkAcceptHTTP measures durable accepts through HTTP, signature and all,
-// with 64 deliveries under way: beside what a table costs where every request
-// commits its own row, and what HTTP costs without any storage. It reports
-// accepts per second and the 99th percentile of a request in milliseconds.
+// BenchmarkAcceptHTTP measures durable accepts through HTTP, including the signature, with 64
+// concurrent deliveries. It compares them with a table in which every request commits its own
+// row, and with HTTP without storage. It reports accepts per second and the 99th percentile of
+// a request in milliseconds.
 func BenchmarkAcceptHTTP(b *testing.B) {
 	b.Run("nothing stored", func(b *testing.B) { receivertest.BenchmarkHTTP(b, receivertest.Nothing{}) })
 	b.Run("lone commits", func(b *testing.B) { receivertest.BenchmarkHTTP(b, newLoneTable(b)) })
@@ -30,7 +30,7 @@ func BenchmarkAcceptHTTP(b *testing.B) {
 	b.Run("Inbox in order", func(b *testing.B) { receivertest.BenchmarkHTTP(b, newBenchInbox(b, webhook.ByObject)) })
 }
 
-// loneTable is what one writes by hand: a table, and a statement for each event.
+// loneTable is a simple hand-written inbox: a table, and a statement for each event.
 type loneTable struct{ insert *sql.Stmt }
 
 func newLoneTable(b *testing.B) loneTable {
@@ -38,7 +38,7 @@ func newLoneTable(b *testing.B) loneTable {
 		"?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)")
 	require.NoError(b, err)
 	b.Cleanup(func() { _ = db.Close() })
-	db.SetMaxOpenConns(1) // SQLite has one writer; more connections only collide
+	db.SetMaxOpenConns(1) // SQLite has one writer, so more connections would only collide
 	_, err = db.ExecContext(b.Context(), "CREATE TABLE inbox (key TEXT PRIMARY KEY, body BLOB NOT NULL, state INTEGER NOT NULL)")
 	require.NoError(b, err)
 	insert, err := db.PrepareContext(b.Context(), "INSERT INTO inbox (key, body, state) VALUES (?, ?, 0) ON CONFLICT DO NOTHING")
@@ -55,8 +55,8 @@ func (l loneTable) Accept(_ context.Context, d webhook.Delivery) (webhook.Receip
 	return webhook.Receipt{Duplicate: n == 0}, err
 }
 
-// newBenchInbox makes an inbox whose workers are kept busy by one event each, so
-// that accepting is all that is measured.
+// newBenchInbox opens an inbox whose only worker is busy with one event, so that the benchmark
+// measures accepts alone.
 func newBenchInbox(b *testing.B, order func(webhook.Delivery, events.Event) webhook.OrderingKey) *sqlinbox.Inbox {
 	b.Helper()
 	inbox, err := sqlinbox.Open(filepath.Join(b.TempDir(), "inbox.db"), sqlinbox.Config{
@@ -75,15 +75,14 @@ func newBenchInbox(b *testing.B, order func(webhook.Delivery, events.Event) webh
 	return inbox
 }
 
-// BenchmarkAccept measures one accept after the other: what a lonely delivery
-// waits for.
+// BenchmarkAccept measures one accept at a time, the latency of a single delivery.
 func BenchmarkAccept(b *testing.B) {
 	b.Run("lone commits", func(b *testing.B) { receivertest.BenchmarkLonely(b, newLoneTable(b)) })
 	b.Run("Inbox", func(b *testing.B) { receivertest.BenchmarkLonely(b, newBenchInbox(b, nil)) })
 }
 
-// backlogTime accepts n events while nothing is handled, and returns how long it
-// takes to work them off.
+// backlogTime accepts n events without handling them, and returns the time to handle the
+// backlog.
 func backlogTime(b *testing.B, work webhook.Work, n int) time.Duration {
 	b.Helper()
 	var handled atomic.Int64
@@ -111,14 +110,14 @@ func backlogTime(b *testing.B, work webhook.Work, n int) time.Duration {
 	return took
 }
 
-// BenchmarkFlood accepts b.N events as fast as [receivertest.Senders] can bring
-// them, while handlers that do nothing work them off:
+// BenchmarkFlood accepts b.N events as fast as [receivertest.Senders] can send them, while
+// handlers without work process them:
 //
 //	go test -run '^$' -bench Flood -benchtime 200000x -timeout 1h
 //
-// It reports accepts per second and the 99th percentile of one, how many events
-// were handled per second meanwhile, how many are in the same inbox when nothing
-// is accepted (alone/s), and the first by the second (ratio).
+// It reports accepts per second and their 99th percentile, the number of events handled per
+// second during the flood, the same number without accepts (alone/s), and the ratio of the two
+// (ratio).
 func BenchmarkFlood(b *testing.B) {
 	b.Run("unordered", func(b *testing.B) { flood(b, nil) })
 	b.Run("in order", func(b *testing.B) { flood(b, webhook.ByObject) })
@@ -160,7 +159,7 @@ func flood(b *testing.B, order func(webhook.Delivery, events.Event) webhook.Orde
 	b.ReportMetric(0, "ns/op")
 }
 
-// handleAlone returns how many events of a backlog of n are handled in a second.
+// handleAlone returns the handled events per second for a backlog of n events.
 func handleAlone(b *testing.B, order func(webhook.Delivery, events.Event) webhook.OrderingKey, n int) float64 {
 	b.Helper()
 	return float64(n) / backlogTime(b, webhook.Work{Order: order, Handle: receivertest.Succeed}, n).Seconds()

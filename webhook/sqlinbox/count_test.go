@@ -15,7 +15,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-func TestFinishedSearchesKeys(t *testing.T) {
+func TestFinishedSearchesKeyIndex(t *testing.T) {
 	t.Parallel()
 	inbox := open(t, newPath(t), config(t, receivertest.Succeed))
 	plan := inbox.FinishedPlan(t)
@@ -23,7 +23,8 @@ func TestFinishedSearchesKeys(t *testing.T) {
 	assert.Contains(t, plan[1], "SEARCH i USING INDEX sqlite_autoindex_dispensary_inbox_1 (key>? AND key<?)")
 }
 
-// TestCountReadsNoRows counts dead letters by their causes, or from an index in the order of their groups.
+// TestCountReadsNoRows counts dead letters from the table of causes, or from an index in the
+// order of their groups.
 func TestCountReadsNoRows(t *testing.T) {
 	t.Parallel()
 	inbox := open(t, newPath(t), config(t, receivertest.Succeed))

@@ -26,9 +26,9 @@ func TestDSNRejectsMemoryAndURI(t *testing.T) {
 	}
 }
 
-// TestCopyWhileWebhooksArrive has a program copy rows in transactions of 100, which
-// read first, into the file that its inbox shares with it.
-func TestCopyWhileWebhooksArrive(t *testing.T) {
+// TestAcceptWaitsForProgramTransactions copies rows into the shared file while webhooks
+// arrive, in transactions of 100 rows that begin with a read.
+func TestAcceptWaitsForProgramTransactions(t *testing.T) {
 	t.Parallel()
 	dsn, err := sqlinbox.DSN(filepath.Join(t.TempDir(), "program?%.db"))
 	require.NoError(t, err)
@@ -90,8 +90,8 @@ func copyPage(ctx context.Context, db *sql.DB) error {
 	return tx.Commit()
 }
 
-// All files of an inbox are for their owner alone.
-func TestDSNMakesAPrivateFile(t *testing.T) {
+// All files of an inbox are readable for their owner only.
+func TestDSNCreatesPrivateFile(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	dsn, err := sqlinbox.DSN(filepath.Join(folder, "program.db"))

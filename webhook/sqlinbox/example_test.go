@@ -16,8 +16,8 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
 )
 
-// One file for the inbox and the program's own tables: a handler writes its row in
-// the transaction that notes the event as handled, so that it is written exactly once.
+// One file stores the inbox and the program's own tables. A handler writes its row in the
+// transaction that stores the event as handled, so the row is written exactly once.
 func ExampleDSN() {
 	folder, err := os.MkdirTemp("", "inbox")
 	if err != nil {
@@ -60,7 +60,7 @@ func ExampleDSN() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	_, err = inbox.Accept(ctx, webhook.Delivery{ // a webhook.Handler does it
+	_, err = inbox.Accept(ctx, webhook.Delivery{ // done by webhook.Handler in production
 		Key:  webhook.Key{Environment: api.USSandbox, EventID: "evt_1"},
 		Type: events.TypeOrderPlaced,
 		Body: []byte(`{"event":{"id":"evt_1","type":"order.placed","data":{"id":"or_1","order_number":"R100","patient_id":"pa_1"}}}`),
@@ -82,7 +82,7 @@ func ExampleDSN() {
 	// order R100
 }
 
-// A backup while the inbox is open, and a start from that backup.
+// Back up an open inbox, and start from the backup.
 func ExampleOpen_backup() {
 	folder, err := os.MkdirTemp("", "inbox")
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// Crash ends an inbox as the end of its process would: nothing is recorded any
-// more, the lock is gone, and handlers go on without effect.
+// Crash stops an inbox as the end of its process would: it records nothing, releases the lock,
+// and handlers have no further effect.
 func (i *Inbox) Crash() {
 	i.writer.Close()
 	for _, release := range i.release {
@@ -22,7 +22,7 @@ func (i *Inbox) Crash() {
 	i.release = nil
 }
 
-// WithClock sets what time an inbox takes it for, and the margin of its claims.
+// WithClock sets the clock of an inbox and the margin of its claims.
 func (c Config) WithClock(now func() time.Time, margin time.Duration) Config {
 	c.now, c.margin = now, margin
 	return c
@@ -34,16 +34,16 @@ func (c Config) WithPatience(d time.Duration) Config {
 	return c
 }
 
-// WithFreeBytes sets the free space of the disk. A negative value is unknown.
+// WithFreeBytes sets the free space of the disk. A negative value means unknown.
 func (c Config) WithFreeBytes(free *atomic.Int64) Config {
 	c.free = func(string) (int64, bool) { return free.Load(), free.Load() >= 0 }
 	return c
 }
 
-// Purge deletes what is due for it.
+// Purge deletes old keys.
 func (i *Inbox) Purge() error { return i.purge() }
 
-// BusyTimeout sets how many milliseconds the writer waits for the database.
+// BusyTimeout sets the writer's wait for the database in milliseconds.
 func (i *Inbox) BusyTimeout(t testing.TB, ms int) {
 	err := i.writer.do(t.Context(), func(x *tx) error {
 		_, err := x.conn.ExecContext(t.Context(), "PRAGMA busy_timeout = "+strconv.Itoa(ms))
@@ -54,14 +54,14 @@ func (i *Inbox) BusyTimeout(t testing.TB, ms int) {
 	}
 }
 
-// Batch has the writer do a write that is under way until the returned function
-// is called, in one transaction with what others give it to do: queued waits
-// until that is n writes, and begins.
+// Batch blocks the writer in a write until end is called. The write shares a transaction with
+// the writes of others: queued waits until n of them are in the queue, and starts the
+// transaction.
 func (i *Inbox) Batch(t testing.TB) (queued func(n int), end func()) {
 	first, second := make(chan struct{}), make(chan struct{})
 	begun := make(chan struct{}, 2)
 	for _, gate := range []chan struct{}{first, second} {
-		// Posted, so that the second one waits before anything else does.
+		// PostUrgent puts the second write in front of all other writes.
 		i.writer.PostUrgent(&write{do: func(*tx) error {
 			begun <- struct{}{}
 			<-gate
@@ -81,8 +81,7 @@ func (i *Inbox) Batch(t testing.TB) (queued func(n int), end func()) {
 	return queued, func() { close(second) }
 }
 
-// AwaitClaims waits until n events are in the hands of handlers, and the writer
-// has nothing to do.
+// AwaitClaims waits until handlers have n events and the writer is idle.
 func (i *Inbox) AwaitClaims(t testing.TB, n int) {
 	for {
 		s, err := i.Stats(t.Context())
@@ -113,9 +112,9 @@ func (i *Inbox) CountTransactions(t testing.TB) func() int {
 	return func() int { return int(n.Load()) }
 }
 
-// AcceptLimit returns how many accepts a transaction takes in that records so many
-// outcomes, if so many more are expected, of handlers that take so long, and the first
-// accept has waited for so long; and whether the transaction waits for what is expected.
+// AcceptLimit returns the number of accepts in a transaction with this number of outcomes and
+// of expected outcomes, given the duration of handlers and the waiting time of the first
+// accept. waits reports whether the transaction waits for the expected outcomes.
 func AcceptLimit(outcomes, expected int, handling, waited time.Duration) (limit int, waits bool) {
 	p := pace{handling: handling, expected: expected + outcomes}
 	for range outcomes {
@@ -124,7 +123,7 @@ func AcceptLimit(outcomes, expected int, handling, waited time.Duration) (limit 
 	now := time.Now()
 	wait := p.patience(now)
 	if wait > 0 && p.patience(now.Add(wait)) != 0 {
-		panic("it waits for more than it said")
+		panic("patience waits twice")
 	}
 	return p.limit(outcomes, waited), wait > 0
 }
@@ -134,7 +133,7 @@ func (i *Inbox) FinishedPlan(t testing.TB) []string {
 	return i.plan(t, finishedQuery, []any{`["us/sandbox/evt_1"]`})
 }
 
-// CountPlan returns the plan of the query that counts all events of a filter.
+// CountPlan returns the plan of the count query for a filter.
 func (i *Inbox) CountPlan(t testing.TB, f engine.Filter) (steps []string) {
 	_, _ = table.Count(f, 0, func(query string, args []any) ([]inboxkit.Group, error) {
 		steps = i.plan(t, query, args)

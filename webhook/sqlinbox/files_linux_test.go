@@ -14,7 +14,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
 )
 
-func TestSweptLockFileAdmitsNoSecondInbox(t *testing.T) {
+func TestRemovedLockFileKeepsDatabaseLocked(t *testing.T) {
 	t.Parallel()
 	path := newPath(t)
 	first := holding(t, path)
@@ -26,7 +26,7 @@ func TestSweptLockFileAdmitsNoSecondInbox(t *testing.T) {
 	require.ErrorIs(t, err, api.ErrReplaced)
 }
 
-// A program that copies its own database opens and closes the file.
+// A program opens and closes the file if it copies its own database.
 func TestReadingDatabaseKeepsLocks(t *testing.T) {
 	t.Parallel()
 	require.True(t, sqlite.OFDLockingEnabled())
@@ -36,7 +36,7 @@ func TestReadingDatabaseKeepsLocks(t *testing.T) {
 	_, err := os.ReadFile(path)
 	require.NoError(t, err)
 
-	// SQLite removes the log only if it can lock these bytes, see its lockBtree.
+	// SQLite removes the log only if it can lock these bytes (see lockBtree of SQLite).
 	const first, size, setLock = 0x40000000 + 2, 510, 37
 	probe, err := os.OpenFile(path, os.O_RDWR, 0)
 	require.NoError(t, err)
@@ -45,7 +45,7 @@ func TestReadingDatabaseKeepsLocks(t *testing.T) {
 	require.ErrorIs(t, err, syscall.EAGAIN)
 }
 
-func TestFileMountedAloneIsRejected(t *testing.T) {
+func TestOpenRejectsFileMountedAlone(t *testing.T) {
 	t.Parallel()
 	host, container := newPath(t), newPath(t)
 	for _, path := range []string{host, container} {
@@ -53,9 +53,9 @@ func TestFileMountedAloneIsRejected(t *testing.T) {
 	}
 	if err := syscall.Mount(host, container, "", syscall.MS_BIND, ""); err != nil {
 		if os.Getuid() != 0 {
-			t.Skip("needs root, to mount a file")
+			t.Skip("needs root to mount a file")
 		}
-		t.Skip("no file can be mounted on this machine")
+		t.Skip("cannot mount a file on this machine")
 	}
 	t.Cleanup(func() { assert.NoError(t, syscall.Unmount(container, syscall.MNT_DETACH)) })
 	_, err := sqlinbox.Open(container, config(t, receivertest.Hold))
@@ -63,5 +63,5 @@ func TestFileMountedAloneIsRejected(t *testing.T) {
 	require.ErrorContains(t, err, "mount the folder")
 	info, err := os.Stat(container)
 	require.NoError(t, err)
-	assert.Zero(t, info.Size(), "the file is left as it is")
+	assert.Zero(t, info.Size(), "Open must not change the file")
 }

@@ -24,11 +24,11 @@ import (
 func skipOnWindows(t *testing.T) {
 	t.Helper()
 	if runtime.GOOS == "windows" {
-		t.Skip("Windows does not move or remove open files")
+		t.Skip("Windows cannot move or remove open files")
 	}
 }
 
-// holding opens an inbox whose handlers run until it is closed with the test.
+// holding opens an inbox whose handlers run until the end of the test.
 func holding(t *testing.T, path string) *sqlinbox.Inbox {
 	t.Helper()
 	inbox, err := sqlinbox.Open(path, config(t, receivertest.Hold))
@@ -45,7 +45,7 @@ func interrupt(t *testing.T, inbox *sqlinbox.Inbox) {
 	require.NoError(t, inbox.Close(ended))
 }
 
-// move renames the files of an inbox that exist.
+// move renames all existing files of an inbox.
 func move(t *testing.T, from, to string) {
 	t.Helper()
 	for _, end := range []string{"", "-wal", "-shm", ".lock"} {
@@ -73,8 +73,8 @@ var replacements = map[string]func(t *testing.T, path string){
 		require.NoError(t, inbox.Close(context.Background()))
 		require.NoError(t, os.Rename(older, path))
 	},
-	"log removed": func(t *testing.T, path string) { require.NoError(t, os.Remove(path+"-wal")) },
-	"lock swept":  func(t *testing.T, path string) { require.NoError(t, os.Remove(path+".lock")) },
+	"log removed":  func(t *testing.T, path string) { require.NoError(t, os.Remove(path+"-wal")) },
+	"lock removed": func(t *testing.T, path string) { require.NoError(t, os.Remove(path+".lock")) },
 }
 
 func TestReplacedFileStopsInbox(t *testing.T) {
@@ -115,7 +115,7 @@ func TestReplacedFileStopsInbox(t *testing.T) {
 }
 
 // An operator moves the files of a draining process aside and starts the next process.
-func TestStoppedInboxKeepsLogOfSuccessor(t *testing.T) {
+func TestStoppedInboxKeepsSuccessorLog(t *testing.T) {
 	t.Parallel()
 	skipOnWindows(t)
 	path := newPath(t)
@@ -158,7 +158,7 @@ func TestReplacedFileStopsReader(t *testing.T) {
 	require.NoError(t, tool.Close(context.Background()))
 }
 
-// SQLite itself truncates, resets and rewrites its files while the inbox is open.
+// SQLite may truncate, reset and rewrite its files while the inbox is open.
 func TestInboxToleratesMaintenanceOfFiles(t *testing.T) {
 	t.Parallel()
 	path := newPath(t)
@@ -200,13 +200,13 @@ func TestInboxFollowsSymbolicLink(t *testing.T) {
 	require.ErrorIs(t, err, api.ErrReplaced)
 }
 
-func TestHardLinkIsRejected(t *testing.T) {
+func TestOpenRejectsHardLink(t *testing.T) {
 	t.Parallel()
 	skipOnWindows(t)
 	path, link := newPath(t), newPath(t)
 	inbox := holding(t, path)
 	require.NoError(t, os.Link(path, link))
-	receivertest.Accept(t, inbox) // the link came later
+	receivertest.Accept(t, inbox) // a link created later is allowed
 
 	_, err := sqlinbox.Open(link, config(t, receivertest.Hold))
 	require.ErrorIs(t, err, api.ErrUnsafePath)
@@ -226,8 +226,9 @@ func TestNewRejectsHardLink(t *testing.T) {
 	require.ErrorIs(t, err, api.ErrUnsafePath)
 }
 
-// TestBackupAndRestore holds what the section "Backup and restore" of the package promises.
-func TestBackupAndRestore(t *testing.T) {
+// TestBackupAndRestoreKeepEvents follows the section "Backup and restore" of the package
+// comment.
+func TestBackupAndRestoreKeepEvents(t *testing.T) {
 	t.Parallel()
 	path, backup, c := newPath(t), newPath(t), config(t, receivertest.Hold)
 	inbox, err := sqlinbox.Open(path, c)
@@ -254,7 +255,7 @@ func TestBackupAndRestore(t *testing.T) {
 	assert.Equal(t, before.Key, (<-handled).Key)
 	missing, err := inbox.Missing(t.Context(), []webhook.Key{before.Key, after.Key})
 	require.NoError(t, err)
-	assert.Equal(t, []webhook.Key{after.Key}, missing, "reconcile asks for it")
+	assert.Equal(t, []webhook.Key{after.Key}, missing, "reconcile would accept it")
 
 	restored := database(t, path)
 	var integrity, mode string
@@ -264,7 +265,7 @@ func TestBackupAndRestore(t *testing.T) {
 	assert.Equal(t, "wal", mode)
 }
 
-// The connections of a pool can be older than the file at the path.
+// A connection of a pool may be older than the file at the path.
 func TestNewRejectsReplacedFile(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {

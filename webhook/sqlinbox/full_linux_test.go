@@ -11,8 +11,8 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
 )
 
-// TestInboxThatFilledItsDisk has one fill a small file system of its own.
-func TestInboxThatFilledItsDisk(t *testing.T) {
+// TestInboxSurvivesFullDisk fills a small file system.
+func TestInboxSurvivesFullDisk(t *testing.T) {
 	t.Parallel()
 	for name, restart := range map[string]bool{"running": false, "killed": true} {
 		t.Run(name, func(t *testing.T) {
@@ -20,9 +20,9 @@ func TestInboxThatFilledItsDisk(t *testing.T) {
 			folder := t.TempDir()
 			if err := syscall.Mount("tmpfs", folder, "tmpfs", 0, "size=8m,mode=0700"); err != nil {
 				if os.Getuid() != 0 {
-					t.Skip("needs root, to mount a file system")
+					t.Skip("needs root to mount a file system")
 				}
-				t.Skip("no file system can be mounted on this machine")
+				t.Skip("cannot mount a file system on this machine")
 			}
 			t.Cleanup(func() { assert.NoError(t, syscall.Unmount(folder, syscall.MNT_DETACH)) })
 			path := filepath.Join(folder, "inbox.db")

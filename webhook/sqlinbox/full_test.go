@@ -20,9 +20,8 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
 )
 
-// fillUp has an inbox accept events, none of which is handled, until it is full. All
-// that were acknowledged are handled after that, by the same inbox or the next, and
-// then there is room for others.
+// fillUp accepts events without handling them until the inbox is full. The same inbox or the
+// next one must then handle all acknowledged events, and must have space for new ones.
 func fillUp(t *testing.T, path string, restart bool, open func(sqlinbox.Config) (*sqlinbox.Inbox, error)) {
 	t.Helper()
 	gate := make(chan struct{})
@@ -47,7 +46,7 @@ func fillUp(t *testing.T, path string, restart bool, open func(sqlinbox.Config) 
 		if truncated {
 			break
 		}
-		_, err = log.ExecContext(t.Context(), "PRAGMA wal_checkpoint(TRUNCATE)") // the log has no room left
+		_, err = log.ExecContext(t.Context(), "PRAGMA wal_checkpoint(TRUNCATE)") // the log has no space left
 		require.NoError(t, err)
 		truncated = true
 	}
@@ -62,7 +61,7 @@ func fillUp(t *testing.T, path string, restart bool, open func(sqlinbox.Config) 
 	close(gate)
 	for len(acknowledged) > 0 {
 		a := <-made
-		if a.Result != webhook.ResultLost { // it was in the hands of the first
+		if a.Result != webhook.ResultLost { // a handler of the first inbox had the event
 			require.Equal(t, webhook.ResultHandled, a.Result, "%v", a.Err)
 			delete(acknowledged, a.Key)
 		}
@@ -74,8 +73,8 @@ func fillUp(t *testing.T, path string, restart bool, open func(sqlinbox.Config) 
 	assert.Equal(t, webhook.ResultHandled, (<-made).Result)
 }
 
-// TestInboxThatReachedItsQuota has one grow to what the program allows it.
-func TestInboxThatReachedItsQuota(t *testing.T) {
+// TestInboxSurvivesPageLimit fills a database up to the limit of the program.
+func TestInboxSurvivesPageLimit(t *testing.T) {
 	t.Parallel()
 	for name, restart := range map[string]bool{"running": false, "killed": true} {
 		t.Run(name, func(t *testing.T) {
@@ -130,8 +129,8 @@ func TestAlmostFullDiskRejectsAcceptsOnly(t *testing.T) {
 	assert.Equal(t, 1, strings.Count(log.String(), "accepts new events again"), log.String())
 }
 
-// Writes that share a batch with rejected accepts are made. Later accepts wait for the program's
-// transactions as before.
+// The other writes of a batch succeed if its accepts are rejected. Later accepts wait for the
+// program's transactions as before.
 func TestRejectedAcceptsHarmNoOtherWrite(t *testing.T) {
 	t.Parallel()
 	var free atomic.Int64
@@ -165,7 +164,7 @@ func TestRejectedAcceptsHarmNoOtherWrite(t *testing.T) {
 	require.NoError(t, <-ended)
 }
 
-// Accepts leave 64 pages of a limited database to the outcomes of events.
+// Accepts reserve 64 pages of a limited database for the outcomes of events.
 func TestAcceptsLeavePagesToOutcomes(t *testing.T) {
 	t.Parallel()
 	const limit = 400
@@ -239,7 +238,7 @@ func size(t *testing.T, path string) int64 {
 	return info.Size()
 }
 
-func TestNewBodiesUseRoomOfHandledOnes(t *testing.T) {
+func TestNewBodiesReuseSpace(t *testing.T) {
 	t.Parallel()
 	path := newPath(t)
 	var sizes []int64

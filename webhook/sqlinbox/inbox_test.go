@@ -17,9 +17,9 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
 )
 
-// TestStuckHandlerLosesItsEvent holds that an event whose handler ignores its
-// context for long is given to another one, and that the first comes too late.
-func TestStuckHandlerLosesItsEvent(t *testing.T) {
+// TestStuckHandlerLosesClaim runs a handler that ignores the end of its context. Its event
+// must go to another worker, and its own outcome must be lost.
+func TestStuckHandlerLosesClaim(t *testing.T) {
 	t.Parallel()
 	stuck, gate := make(chan struct{}), make(chan struct{})
 	c := config(t, func(ctx context.Context, _ events.Event) error {
@@ -46,7 +46,7 @@ func TestStuckHandlerLosesItsEvent(t *testing.T) {
 	assert.Zero(t, stats)
 }
 
-func TestKeysAreKeptForRetention(t *testing.T) {
+func TestPurgeKeepsKeysForRetention(t *testing.T) {
 	t.Parallel()
 	clock := &clock{}
 	c := config(t, receivertest.Succeed)
@@ -54,7 +54,7 @@ func TestKeysAreKeptForRetention(t *testing.T) {
 	made := receivertest.Observe(&c.Work)
 	path := newPath(t)
 	inbox := open(t, path, c.WithClock(clock.now, time.Minute))
-	all := make([]webhook.Delivery, 520) // more than are deleted at a time
+	all := make([]webhook.Delivery, 520) // more than one purge transaction
 	var group sync.WaitGroup
 	for n := range all {
 		group.Go(func() { all[n] = receivertest.Accept(t, inbox) })
@@ -83,9 +83,8 @@ func TestKeysAreKeptForRetention(t *testing.T) {
 	assert.Len(t, countTexts(t, db, "SELECT object FROM dispensary_inbox_newest"), 2)
 }
 
-// TestOutcomeIsNotedOnceTheDatabaseLetsGo has somebody else hold the write lock
-// of the file while a handler ends.
-func TestOutcomeIsNotedOnceTheDatabaseLetsGo(t *testing.T) {
+// TestOutcomeWaitsForLockedDatabase locks the file for writing while a handler returns.
+func TestOutcomeWaitsForLockedDatabase(t *testing.T) {
 	t.Parallel()
 	path := newPath(t)
 	other := database(t, path)
@@ -111,7 +110,7 @@ func TestOutcomeIsNotedOnceTheDatabaseLetsGo(t *testing.T) {
 	assert.NotContains(t, err.Error(), receivertest.Canary)
 	select {
 	case a := <-made:
-		require.Fail(t, "noted while the database was locked", "%s %v", a.Result, a.Err)
+		require.Fail(t, "recorded while the database was locked", "%s %v", a.Result, a.Err)
 	default:
 	}
 	_, err = lock.ExecContext(t.Context(), "ROLLBACK")
@@ -121,13 +120,12 @@ func TestOutcomeIsNotedOnceTheDatabaseLetsGo(t *testing.T) {
 	assert.Equal(t, 1, a.Number)
 	stats, err := inbox.Stats(t.Context())
 	require.NoError(t, err)
-	assert.Zero(t, stats, "what was not accepted is not half there")
+	assert.Zero(t, stats, "a failed accept stores nothing")
 }
 
-// TestClockThatWasAheadDelaysNothing accepts events, and has one fail, by a clock
-// that is ahead by a day, which is set back then: none waits for longer than it
-// has to by the clock as it is now.
-func TestClockThatWasAheadDelaysNothing(t *testing.T) {
+// TestClockSetBackDelaysNoEvent accepts events, and fails one, with a clock one day ahead. It
+// then sets the clock back. No event may wait longer than by the current clock.
+func TestClockSetBackDelaysNoEvent(t *testing.T) {
 	t.Parallel()
 	for name, restart := range map[string]bool{"running": false, "restarted": true} {
 		t.Run(name, func(t *testing.T) {
@@ -176,8 +174,8 @@ func TestClockThatWasAheadDelaysNothing(t *testing.T) {
 	}
 }
 
-// TestClockThatIsAheadDelaysNoRetry has an event fail by a clock that is ahead.
-func TestClockThatIsAheadDelaysNoRetry(t *testing.T) {
+// TestClockSetBackDelaysNoRetry fails an event with a clock that is ahead.
+func TestClockSetBackDelaysNoRetry(t *testing.T) {
 	t.Parallel()
 	clock := &clock{}
 	clock.advance(24 * time.Hour)
@@ -198,7 +196,7 @@ func TestClockThatIsAheadDelaysNoRetry(t *testing.T) {
 	inbox := open(t, newPath(t), c.WithClock(clock.now, time.Minute))
 	receivertest.Accept(t, inbox)
 	assert.Equal(t, webhook.ResultFailed, (<-made).Result)
-	receivertest.Accept(t, inbox) // has the inbox look, which it does every minute at least
+	receivertest.Accept(t, inbox) // wakes the inbox, which otherwise wakes once a minute
 	results := map[webhook.Result]int{}
 	for range 3 {
 		results[(<-made).Result]++
@@ -206,9 +204,8 @@ func TestClockThatIsAheadDelaysNoRetry(t *testing.T) {
 	assert.Equal(t, map[webhook.Result]int{webhook.ResultFailed: 1, webhook.ResultHandled: 2}, results)
 }
 
-// TestAcceptsAndHandlersShareTheWriter looks at what becomes one transaction while
-// many events come in.
-func TestAcceptsAndHandlersShareTheWriter(t *testing.T) {
+// TestPaceSharesWriter checks the size of transactions during a flood of events.
+func TestPaceSharesWriter(t *testing.T) {
 	t.Parallel()
 	const all = math.MaxInt
 	for name, c := range map[string]struct {
@@ -217,12 +214,12 @@ func TestAcceptsAndHandlersShareTheWriter(t *testing.T) {
 		limit              int
 		waits              bool
 	}{
-		"no handlers":            {limit: all},
-		"quick handlers":         {outcomes: 4, limit: 4},
-		"one is still to come":   {outcomes: 3, expected: 1, handling: time.Microsecond, limit: 3, waits: true},
-		"slow handlers":          {expected: 4, handling: time.Second, limit: all},
-		"slow ones that are due": {outcomes: 4, expected: 4, handling: time.Second, limit: 4},
-		"accepts wait for long":  {outcomes: 4, waited: time.Second, limit: all},
+		"no handlers":           {limit: all},
+		"quick handlers":        {outcomes: 4, limit: 4},
+		"one outcome expected":  {outcomes: 3, expected: 1, handling: time.Microsecond, limit: 3, waits: true},
+		"slow handlers":         {expected: 4, handling: time.Second, limit: all},
+		"slow handlers ready":   {outcomes: 4, expected: 4, handling: time.Second, limit: 4},
+		"accepts wait too long": {outcomes: 4, waited: time.Second, limit: all},
 	} {
 		limit, waits := sqlinbox.AcceptLimit(c.outcomes, c.expected, c.handling, c.waited)
 		assert.Equal(t, c.limit, limit, name)
@@ -230,9 +227,9 @@ func TestAcceptsAndHandlersShareTheWriter(t *testing.T) {
 	}
 }
 
-// TestOutcomeAndNextEventShareATransaction holds that a handler waits for one
-// transaction between two events.
-func TestOutcomeAndNextEventShareATransaction(t *testing.T) {
+// TestOutcomeAndClaimShareTransaction requires that a handler waits for one transaction
+// between two events.
+func TestOutcomeAndClaimShareTransaction(t *testing.T) {
 	t.Parallel()
 	const events = 50
 	gate := make(chan struct{})
@@ -252,9 +249,9 @@ func TestOutcomeAndNextEventShareATransaction(t *testing.T) {
 	assert.Less(t, count(), events+events/2)
 }
 
-// TestCloseEndsConnections holds that nothing of SQLite stays open in a process that has
-// closed its inbox: the last connection takes the log along.
-func TestCloseEndsConnections(t *testing.T) {
+// TestCloseClosesConnections requires that SQLite keeps no file open after Close. Closing the
+// last connection removes the log.
+func TestCloseClosesConnections(t *testing.T) {
 	t.Parallel()
 	path := newPath(t)
 	inbox, err := sqlinbox.Open(path, config(t, receivertest.Succeed))
@@ -266,9 +263,9 @@ func TestCloseEndsConnections(t *testing.T) {
 	assert.NoFileExists(t, path+"-shm")
 }
 
-// TestClaimOfCheckpointWhoseCallerHasLeft: a claim whose caller no longer waits does not
-// keep others from the checkpoint.
-func TestClaimOfCheckpointWhoseCallerHasLeft(t *testing.T) {
+// TestCanceledCheckpointClaimIsReleased makes a claim for a caller that no longer waits. It
+// must not block the checkpoint for others.
+func TestCanceledCheckpointClaimIsReleased(t *testing.T) {
 	t.Parallel()
 	inbox := open(t, newPath(t), config(t, receivertest.Succeed))
 	_, err := inbox.ClaimCheckpoint(t.Context(), "name", "before", time.Hour)
@@ -288,16 +285,16 @@ func TestClaimOfCheckpointWhoseCallerHasLeft(t *testing.T) {
 	queued(1)
 	cancel()
 	<-left
-	end() // the writer claims for the caller that has left
+	end() // the writer claims for the canceled caller
 
 	state, err := inbox.ClaimCheckpoint(t.Context(), "name", "next", time.Hour)
 	require.NoError(t, err)
 	assert.Equal(t, "state", string(state))
 }
 
-// TestClaimOfCheckpointWhoseCallerLeaves is for the race detector: a caller that leaves while the
-// writer claims for it does not read what the writer writes.
-func TestClaimOfCheckpointWhoseCallerLeaves(t *testing.T) {
+// TestCheckpointClaimRacesWithCancel is for the race detector: a caller that cancels during
+// its claim must not read the value that the writer writes.
+func TestCheckpointClaimRacesWithCancel(t *testing.T) {
 	t.Parallel()
 	inbox := open(t, newPath(t), config(t, receivertest.Succeed))
 	for range 10 {
@@ -317,9 +314,9 @@ func TestClaimOfCheckpointWhoseCallerLeaves(t *testing.T) {
 	}
 }
 
-// TestCloseWaitsForNoTransactionThatHangs closes an inbox while the program's own
-// part of a transaction does not end.
-func TestCloseWaitsForNoTransactionThatHangs(t *testing.T) {
+// TestCloseAbandonsStuckTransaction closes an inbox while the program's part of a transaction
+// does not return.
+func TestCloseAbandonsStuckTransaction(t *testing.T) {
 	t.Parallel()
 	begun, gate := make(chan struct{}), make(chan struct{})
 	c := config(t, func(ctx context.Context, _ events.Event) error {
@@ -343,7 +340,7 @@ func TestCloseWaitsForNoTransactionThatHangs(t *testing.T) {
 	_, err = inbox.Accept(t.Context(), d)
 	require.ErrorIs(t, err, webhook.ErrInboxClosed)
 	_, err = sqlinbox.Open(path, c)
-	require.ErrorIs(t, err, sqlinbox.ErrInUse, "it may yet write")
+	require.ErrorIs(t, err, sqlinbox.ErrInUse, "the transaction may still write")
 
 	close(gate)
 	require.NoError(t, inbox.Close(t.Context()))
@@ -354,5 +351,5 @@ func TestCloseWaitsForNoTransactionThatHangs(t *testing.T) {
 	assert.True(t, receipt.Duplicate)
 	stats, err := inbox.Stats(t.Context())
 	require.NoError(t, err)
-	assert.Zero(t, stats, "it was handled")
+	assert.Zero(t, stats, "the event was handled")
 }

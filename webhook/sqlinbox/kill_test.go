@@ -17,7 +17,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
 )
 
-// TestMain is also the receiver that the kill test kills.
+// TestMain also runs the receiver of TestKill.
 func TestMain(m *testing.M) {
 	if folder := os.Getenv("SQLINBOX_TEST_RECEIVER"); folder != "" {
 		log.Fatal(receivertest.Receiver{
@@ -32,10 +32,10 @@ func TestMain(m *testing.M) {
 
 func effect(ctx context.Context, _ string) error { return sqlinbox.InTransaction(ctx, insertRow) }
 
-// TestKill kills the receiver, also between accepts and answers, while events come in,
-// duplicated and out of order, for two integrations. Nothing is acknowledged before it is
-// durable, nothing is lost, nothing is there twice, and what is written in the transaction
-// of the inbox is written once.
+// TestKill kills the receiver, even between an accept and its response, while
+// duplicate and unordered events arrive for two integrations. Every acknowledged event must be
+// durable, stored once, and handled. Each row written in the transaction of the inbox must
+// exist once.
 func TestKill(t *testing.T) {
 	testsize.SkipUnderRace(t)
 	k := receivertest.NewKillTest(t, testsize.Of(150, 10_000), "in_1", "in_2")
@@ -63,9 +63,9 @@ func TestKill(t *testing.T) {
 	assert.NotContains(t, string(dump(t, path)), receivertest.Canary)
 }
 
-// checkAcked holds that everything that was acknowledged by a process that is dead now is
-// in the database. It looks into a copy, so that the next process finds what a crash
-// leaves.
+// checkAcked requires that the database contains every event that a dead process has
+// acknowledged. It reads a copy, so that the next process finds the files as the crash left
+// them.
 func checkAcked(t *testing.T, k *receivertest.KillTest) {
 	t.Helper()
 	acked, copied := k.Acked(), t.TempDir()
@@ -79,6 +79,6 @@ func checkAcked(t *testing.T, k *receivertest.KillTest) {
 	require.NoError(t, db.Close())
 	require.NoError(t, os.RemoveAll(copied))
 	for _, key := range acked {
-		require.Equal(t, 1, stored[key], "%s was acknowledged and is not there once", key)
+		require.Equal(t, 1, stored[key], "%s was acknowledged but is not stored once", key)
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
 )
 
-func TestReaderReadsBesideTheOwner(t *testing.T) {
+func TestReaderReadsOpenInbox(t *testing.T) {
 	t.Parallel()
 	path := newPath(t)
 	c := config(t, func(context.Context, events.Event) error { return webhook.Permanent(errors.New("canary")) })
@@ -38,7 +38,7 @@ func TestReaderReadsBesideTheOwner(t *testing.T) {
 	receivertest.Accept(t, inbox)
 }
 
-func TestReaderMakesNothing(t *testing.T) {
+func TestReaderCreatesNoFile(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	_, err := sqlinbox.OpenReader(filepath.Join(folder, "none.db"))
@@ -59,8 +59,8 @@ func TestReaderMakesNothing(t *testing.T) {
 	assert.Zero(t, info.Size())
 }
 
-// No file of SQLite stays open in a process that has closed the reader.
-func TestReaderClosesItsFiles(t *testing.T) {
+// After Close, SQLite keeps no file open.
+func TestReaderClosesFiles(t *testing.T) {
 	t.Parallel()
 	path := newPath(t)
 	require.NoError(t, open(t, path, config(t, receivertest.Succeed)).Close(context.Background()))

@@ -17,7 +17,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
 )
 
-func TestMigrate(t *testing.T) {
+func TestMigrateCreatesSchema(t *testing.T) {
 	t.Parallel()
 	sqltest.RunSchema(t, sqltest.Store{
 		Driver: "sqlite", Script: sqlinbox.Schema(),
@@ -25,7 +25,7 @@ func TestMigrate(t *testing.T) {
 	})
 }
 
-func TestNewNeedsTables(t *testing.T) {
+func TestNewRequiresTables(t *testing.T) {
 	t.Parallel()
 	db := database(t, filepath.Join(t.TempDir(), "program.db"))
 	_, err := sqlinbox.New(db, config(t, receivertest.Succeed))
@@ -36,10 +36,10 @@ func TestNewNeedsTables(t *testing.T) {
 	inbox, err := sqlinbox.New(db, config(t, receivertest.Succeed))
 	require.NoError(t, err)
 	require.NoError(t, inbox.Close(t.Context()))
-	require.NoError(t, db.PingContext(t.Context()), "the database is the program's")
+	require.NoError(t, db.PingContext(t.Context()), "Close leaves the program's database open")
 }
 
-func TestOpenIsForOne(t *testing.T) {
+func TestOpenRejectsSecondInbox(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	path, link := filepath.Join(folder, "inbox.db"), filepath.Join(folder, "other.db")
@@ -58,7 +58,7 @@ func TestOpenIsForOne(t *testing.T) {
 	require.NoError(t, inbox.Close(t.Context()))
 }
 
-func TestOpenRefuses(t *testing.T) {
+func TestOpenRejectsInvalidArguments(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	for name, change := range map[string]func(*sqlinbox.Config){
@@ -71,7 +71,7 @@ func TestOpenRefuses(t *testing.T) {
 		require.Error(t, err, name)
 	}
 	inbox, err := sqlinbox.Open(filepath.Join(folder, "inbox.db"), config(t, receivertest.Succeed))
-	require.NoError(t, err, "what was refused holds no lock")
+	require.NoError(t, err, "a rejected Open keeps no lock")
 	require.NoError(t, inbox.Close(t.Context()))
 
 	_, err = sqlinbox.Open(filepath.Join(folder, "no", "such", "folder.db"), config(t, receivertest.Succeed))

@@ -17,13 +17,13 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
 )
 
-// config is what most tests open an inbox with.
+// config returns the configuration of most tests.
 func config(t testing.TB, handle webhook.HandlerFunc) sqlinbox.Config {
 	t.Helper()
 	return sqlinbox.Config{Seal: receivertest.KeyRing(t), Work: webhook.Work{Handle: handle}}
 }
 
-// database opens a database of the program's own.
+// database opens a database of the program.
 func database(t testing.TB, path string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)")
@@ -32,20 +32,20 @@ func database(t testing.TB, path string) *sql.DB {
 	return db
 }
 
-// closed closes an inbox with the test, and holds that nothing went wrong.
+// closed closes an inbox at the end of the test, and requires no error.
 func closed(t testing.TB, inbox *sqlinbox.Inbox) *sqlinbox.Inbox {
 	t.Helper()
 	t.Cleanup(func() { assert.NoError(t, inbox.Close(context.Background())) })
 	return inbox
 }
 
-// newPath returns the path of a file that is not there yet.
+// newPath returns the path of a new file.
 func newPath(t testing.TB) string {
 	t.Helper()
 	return filepath.Join(t.TempDir(), "inbox.db")
 }
 
-// open opens an inbox that is closed with the test.
+// open opens an inbox until the end of the test.
 func open(t testing.TB, path string, c sqlinbox.Config) *sqlinbox.Inbox {
 	t.Helper()
 	inbox, err := sqlinbox.Open(path, c)
@@ -53,7 +53,7 @@ func open(t testing.TB, path string, c sqlinbox.Config) *sqlinbox.Inbox {
 	return closed(t, inbox)
 }
 
-// gated opens an inbox that handles nothing before gate is closed.
+// gated opens an inbox whose handlers wait until gate is closed.
 func gated(t *testing.T, gate <-chan struct{}, open func(sqlinbox.Config) (*sqlinbox.Inbox, error)) (*sqlinbox.Inbox, <-chan webhook.Attempt) {
 	t.Helper()
 	c := config(t, func(ctx context.Context, _ events.Event) error { return receivertest.Until(ctx, gate) })
@@ -63,7 +63,7 @@ func gated(t *testing.T, gate <-chan struct{}, open func(sqlinbox.Config) (*sqli
 	return closed(t, inbox), made
 }
 
-// countTexts counts the texts that a query returns.
+// countTexts counts the texts in the result of a query.
 func countTexts(t *testing.T, db *sql.DB, query string) map[string]int {
 	t.Helper()
 	rows, err := db.QueryContext(t.Context(), query)
@@ -79,7 +79,7 @@ func countTexts(t *testing.T, db *sql.DB, query string) map[string]int {
 	return counts
 }
 
-// clock is a time that a test moves.
+// clock is a clock with an adjustable offset.
 type clock struct{ offset atomic.Int64 }
 
 func (c *clock) now() time.Time          { return time.Now().Add(time.Duration(c.offset.Load())) }

@@ -20,7 +20,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
 )
 
-func TestInboxKeepsTheContract(t *testing.T) {
+func TestInboxPassesConformanceSuite(t *testing.T) {
 	t.Parallel()
 	enginetest.Run(t, func(t *testing.T) enginetest.Storage {
 		path, keys := filepath.Join(t.TempDir(), "in box?%.db"), receivertest.KeyRing(t)
@@ -48,13 +48,13 @@ func TestInboxKeepsTheContract(t *testing.T) {
 	})
 }
 
-// insertRow inserts a row of the program's own.
+// insertRow inserts a row into a table of the program.
 func insertRow(ctx context.Context, tx sqlinbox.Tx) error {
 	_, err := tx.ExecContext(ctx, "INSERT INTO effects (key) VALUES (?)", webhook.HandlingFrom(ctx).Key.String())
 	return err
 }
 
-// rows returns the rows of the program's own.
+// rows returns the rows in a table of the program.
 func rows(t *testing.T, path string) []string {
 	t.Helper()
 	name, err := sqlinbox.DSN(path)
@@ -71,8 +71,8 @@ func rows(t *testing.T, path string) []string {
 	return keys
 }
 
-// dump returns everything in the folder of the database: the write-ahead log
-// too.
+// dump returns the contents of all files in the folder of the database, including the
+// write-ahead log.
 func dump(t *testing.T, path string) []byte {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*"))
