@@ -3,7 +3,7 @@
 //
 // # Guarantees
 //
-// The inbox keeps every promise of [engine.Engine] across processes. Accept returns after the
+// The inbox implements every guarantee of [engine.Engine] across processes. Accept returns after the
 // commit. Concurrent calls of Accept share a transaction.
 //
 // If a process dies, another process handles its events within 40 seconds: after
@@ -12,7 +12,8 @@
 // handle the event at the same time, or the next event of its ordering key. The late outcome of
 // the first handler has no effect.
 //
-// Retries are due by the clock of the database. A handled event loses its body within two minutes.
+// The clock of the database decides when a retry is due. The body of a handled event is deleted
+// within two minutes.
 //
 // # Jobs in River's UI
 //
@@ -36,8 +37,8 @@
 // The inbox and River need a schema of their own, because River's leader applies its settings to
 // all jobs of a schema. If the program has other jobs, use another schema for them. A handler can
 // insert them in the transaction of [InTransaction]. Open creates the schema and the tables.
-// [Schema] returns the SQL for other migration tools. Triggers on River's jobs note dead letters and
-// discarded events. If the role does not own the tables, it cannot create daily partitions of the
+// [Schema] returns the SQL for other migration tools. Triggers on River's jobs record dead letters
+// and discarded events. If the role does not own the tables, it cannot create daily partitions of the
 // ledger, and the slower table inbox_undated stores all keys.
 //
 // Autovacuum must be on. While a transaction stays open, vacuum cannot free the space of handled

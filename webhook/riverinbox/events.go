@@ -184,22 +184,22 @@ func scanSealed(row pgx.CollectableRow) (s sealed, err error) {
 	var e event
 	var a about
 	if errors.Join(json.Unmarshal(args, &e), json.Unmarshal(metadata, &a)) != nil {
-		return s, errors.New("riverinbox: arguments or metadata of a job are not of an event")
+		return s, errors.New("riverinbox: job has no arguments or metadata of an event")
 	}
 	s.Key, s.Body, s.Failure = e.Key, e.Body, a.Failure
 	return s, nil
 }
 
-// page is how many bodies are read at a time.
+// page is the number of bodies in one read.
 const page = 100
 
-// Reseal encrypts all bodies and errors of older keys again, with the current key of
-// [Config].Seal, and returns the number of these events. To retire a key, put the new key in front
-// of the ring in all processes, call Reseal in one process, and remove the old key after Reseal
-// has returned nil. Reseal skips a body if it cannot decrypt it.
+// Reseal encrypts all bodies and errors of older keys with the current key of [Config].Seal,
+// and returns the number of these events. To retire a key, put the new key in front of the
+// ring in all processes, call Reseal in one process, and remove the old key after Reseal has
+// returned nil. Reseal skips a body if it cannot decrypt it.
 //
-// The error matches [webhook.ErrBodyLost] for the first skipped body. Reseal also fails if Seal is
-// not a [seal.Rotator].
+// The error matches [webhook.ErrBodyLost] for the first skipped body. Reseal also fails if
+// Seal does not implement [seal.Rotator].
 func (i *Inbox) Reseal(ctx context.Context) (int, error) {
 	var found []sealed
 	last := int64(0)
@@ -213,7 +213,7 @@ func (i *Inbox) Reseal(ctx context.Context) (int, error) {
 		return all, err
 	}
 	return inboxkit.ResealPages(i.config.Seal, next, func(stale []inboxkit.Sealed) (changed int, err error) {
-		for _, s := range stale { // one transaction each, because a handler can hold the row
+		for _, s := range stale { // one transaction each, because a handler can lock the row
 			at := slices.IndexFunc(found, func(f sealed) bool { return f.Key == s.Key })
 			n, err := i.storeResealed(ctx, found[at].id, s)
 			if changed += n; err != nil {

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	cannotBeat = "webhook inbox cannot store a sign of life"
+	cannotBeat = "webhook inbox cannot store a heartbeat"
 	sweepEvery = 2 * time.Second
 )
 
@@ -85,7 +85,7 @@ func (a *alive) held() []int64 {
 	return slices.AppendSeq([]int64{}, maps.Keys(a.jobs)) // not nil: that is NULL
 }
 
-// live stores a sign of life.
+// live stores a heartbeat.
 func (i *Inbox) live(ctx context.Context) error {
 	now := time.Now()
 	_, err := i.exec(ctx, `INSERT INTO {s}.inbox_worker AS w VALUES ($1, 1)
@@ -96,8 +96,8 @@ func (i *Inbox) live(ctx context.Context) error {
 	return err
 }
 
-// beat stores a sign of life. It also releases jobs that run for this process without a handler in
-// two beats, because the response to a fetch or an outcome was lost.
+// beat stores a heartbeat. It also releases jobs that run for this process without a handler
+// in two beats, because the response to a fetch or an outcome was lost.
 func (i *Inbox) beat(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, i.config.TakeOver/6)
 	defer cancel()
@@ -137,8 +137,8 @@ type pulse struct {
 	Beats  int64
 }
 
-// others is the time since which this process sees the same beats of a process, and the number of
-// its looks. After a pause of its own, it has to look several times.
+// others is the time since which this process sees the same beats of a process, and the number
+// of its checks. After a pause of its own, it must check several times.
 type others map[pulse]struct {
 	since time.Time
 	looks int

@@ -22,7 +22,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
-// Inbox is a [engine.Engine] on PostgreSQL and River.
+// Inbox implements [engine.Engine] on PostgreSQL and River.
 type Inbox struct {
 	config Config
 	worker *inboxkit.Worker

@@ -27,7 +27,7 @@ const (
 	dayForm    = "20060102" // in the name of a partition
 	daysAhead  = 3
 	keepEvery  = 10 * time.Minute
-	cannotKeep = "webhook inbox cannot keep its ledger"
+	cannotKeep = "webhook inbox cannot maintain its ledger"
 )
 
 // dayOf returns the day of an event. It returns nil if the ledger has no partition for the day. It
@@ -186,8 +186,8 @@ const finished = `SELECT known.at FROM (
 			AND {s}.inbox_key_digest(j.args->>'key') = known.digest
 	)`
 
-// Finished implements [engine.Engine]. It knows the times of discarded events only. An event that a
-// person has deleted in River was discarded, too.
+// Finished implements [engine.Engine]. It knows the times of discarded events only. An event
+// deleted in River by a person counts as discarded.
 func (i *Inbox) Finished(ctx context.Context, eventID string) ([]engine.Finished, error) {
 	key := webhook.Key{EventID: eventID}.String()
 	first := keyDigest(key)
@@ -232,7 +232,7 @@ func (i *Inbox) checkpoint(ctx context.Context, statement string, args ...any) (
 	return states[0], nil
 }
 
-// ReadCheckpoint returns the state that was saved last, or nil. It claims nothing.
+// ReadCheckpoint returns the last saved state, or nil. It claims nothing.
 func (i *Inbox) ReadCheckpoint(ctx context.Context, name string) ([]byte, error) {
 	states, err := collect(ctx, i, pgx.RowTo[[]byte], "SELECT state FROM {s}.inbox_checkpoints WHERE name = $1", name)
 	if err != nil || len(states) == 0 {

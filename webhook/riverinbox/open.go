@@ -33,9 +33,9 @@ type Config struct {
 	// other client of River may use it. Empty means the first schema of the search path.
 	Schema string
 
-	// TakeOver is the time without a sign of life after which other processes handle the events of
-	// a process, at least a second. 0 means 30 seconds. If a process cannot reach the database for
-	// two thirds of it, the contexts of its handlers end.
+	// TakeOver is the time without a heartbeat after which other processes handle the events
+	// of a process, at least a second. 0 means 30 seconds. If a process cannot reach the
+	// database for two thirds of it, the contexts of its handlers end.
 	TakeOver time.Duration
 
 	// PollOnly lets River poll for events every 250 ms, without LISTEN, for PgBouncer.
@@ -45,15 +45,15 @@ type Config struct {
 }
 
 // Open calls [Migrate] and starts an inbox. The pool must allow three connections more than
-// Work.Workers: one to listen, one to accept and one for other statements. The program closes the
-// pool after the inbox. Open rejects a smaller pool and a schema with another client of River.
+// Work.Workers: one to listen, one to accept and one for other statements. Close the pool
+// after the inbox. Open rejects a smaller pool and a schema with another client of River.
 func Open(ctx context.Context, pool *pgxpool.Pool, c Config) (*Inbox, error) {
 	work, err := c.Work.WithDefaults()
 	if err != nil {
 		return nil, err
 	}
 	if need := work.Workers + 3; pool != nil && int(pool.Config().MaxConns) < need {
-		return nil, &api.ArgumentError{Field: "pool", Reason: fmt.Sprintf("has %d connections at most, and Open needs %d", pool.Config().MaxConns, need)}
+		return nil, &api.ArgumentError{Field: "pool", Reason: fmt.Sprintf("allows %d connections, but Open needs %d", pool.Config().MaxConns, need)}
 	}
 	if err := Migrate(ctx, pool, c.Schema); err != nil {
 		return nil, err
@@ -76,14 +76,14 @@ func New(ctx context.Context, pool *pgxpool.Pool, c Config) (*Inbox, error) {
 		return nil, err
 	}
 	c.TakeOver = cmp.Or(c.TakeOver, 30*time.Second)
-	c.sweepEvery = cmp.Or(c.sweepEvery, min(sweepEvery, c.TakeOver/5)) // others.dead needs five looks
+	c.sweepEvery = cmp.Or(c.sweepEvery, min(sweepEvery, c.TakeOver/5)) // others.dead needs five checks
 	switch {
 	case c.Seal == nil:
-		return nil, &api.ArgumentError{Field: "riverinbox.Config.Seal", Reason: "is missing: bodies hold patient data"}
+		return nil, &api.ArgumentError{Field: "riverinbox.Config.Seal", Reason: "is required, because bodies contain patient data"}
 	case c.TakeOver < time.Second:
-		return nil, &api.ArgumentError{Field: "riverinbox.Config.TakeOver", Reason: "is shorter than a second"}
+		return nil, &api.ArgumentError{Field: "riverinbox.Config.TakeOver", Reason: "must be at least 1s"}
 	case worker.Work().Retry.MaxAttempts >= math.MaxInt16:
-		return nil, &api.ArgumentError{Field: "riverinbox.Config.Work.Retry.MaxAttempts", Reason: "is too large for River, which counts to 32,767"}
+		return nil, &api.ArgumentError{Field: "riverinbox.Config.Work.Retry.MaxAttempts", Reason: "is too large for River, whose limit is 32,767"}
 	}
 	if c.Schema, err = schemaOf(ctx, pool, c.Schema); err != nil {
 		return nil, err
@@ -119,7 +119,7 @@ func (i *Inbox) rejectStrangers(ctx context.Context) error {
 		OR EXISTS (SELECT FROM {s}.river_queue WHERE name <> '{queue}')
 		OR EXISTS (SELECT FROM {s}.river_leader WHERE NOT starts_with(leader_id, '`+clientPrefix+`') AND expires_at > now())`)
 	if err == nil && strange {
-		err = &api.ArgumentError{Field: "riverinbox.Config.Schema", Reason: "has another client of River, and an inbox needs a schema of its own"}
+		err = &api.ArgumentError{Field: "riverinbox.Config.Schema", Reason: "has another client of River: use a separate schema for the inbox"}
 	}
 	return err
 }
@@ -149,7 +149,7 @@ func (i *Inbox) start(ctx context.Context) (err error) {
 	i.every(i.config.TakeOver/6, cannotBeat, i.beat)
 	i.every(i.config.sweepEvery, "webhook inbox cannot release abandoned events", i.sweep)
 	if err := client.Start(context.Background()); err != nil {
-		return fmt.Errorf("riverinbox: starting River: %w", err)
+		return fmt.Errorf("riverinbox: start River: %w", err)
 	}
 	i.client = client
 	return nil

@@ -100,7 +100,7 @@ func (i *Inbox) recordAll(batch []*inboxkit.Write[*outcome]) {
 	}
 }
 
-// record records outcomes in one transaction. If it fails, it does not answer the writes.
+// record records outcomes in one transaction. If it fails, it does not complete the writes.
 func (i *Inbox) record(batch []*inboxkit.Write[*outcome]) error {
 	ctx, cancel := context.WithTimeout(context.Background(), transactionTimeout)
 	defer cancel()
@@ -124,13 +124,13 @@ func (i *Inbox) record(batch []*inboxkit.Write[*outcome]) error {
 	return err
 }
 
-// InTransaction writes the program's rows and stores the event as handled in one transaction, so the
-// rows are written exactly once. ctx is the handler's. write can also insert jobs, with a client of
-// River in another schema.
+// InTransaction writes your program's rows and stores the event as handled in one transaction,
+// so the rows are written exactly once. ctx must be the context of the handler. write can also
+// insert jobs, with a client of River in another schema.
 //
 // Call it last in a handler and return its error. If write fails or panics, the transaction is
-// rolled back and the attempt has failed. A later error of the handler has no effect. InTransaction
-// fails if ctx is not a handler's, and on a second call.
+// rolled back and the attempt has failed. A later error of the handler has no effect.
+// InTransaction fails if ctx is not from a handler, and on a second call.
 func InTransaction(ctx context.Context, write func(context.Context, pgx.Tx) error) error {
 	return inboxkit.InTransaction(ctx, write)
 }
@@ -138,7 +138,7 @@ func InTransaction(ctx context.Context, write func(context.Context, pgx.Tx) erro
 // inTransaction stores the outcome of an attempt and the program's rows.
 func (i *Inbox) inTransaction(job *river.Job[event], a about) func(context.Context, webhook.Attempt, func(context.Context, pgx.Tx) error) error {
 	return func(ctx context.Context, made webhook.Attempt, write func(context.Context, pgx.Tx) error) error {
-		// Without the handler's context, because its end would leave the outcome unknown.
+		// The handler's context is not used, because its end would leave the outcome unknown.
 		bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), i.worker.Work().HandlerTimeout+inboxkit.LeaseMargin)
 		defer cancel()
 		defer i.wake()

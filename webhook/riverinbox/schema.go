@@ -59,7 +59,7 @@ func validateSchema(name string) error {
 	if schemaForm.MatchString(name) {
 		return nil
 	}
-	return &api.ArgumentError{Field: "riverinbox.Config.Schema", Reason: "must be letters, digits and underscores, 1 to 46 of them, and not begin with a digit"}
+	return &api.ArgumentError{Field: "riverinbox.Config.Schema", Reason: "must consist of 1 to 46 letters, digits and underscores, and not begin with a digit"}
 }
 
 // Migrate creates the schema and the missing tables, and migrates River's tables with package
@@ -73,7 +73,7 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool, schema string) error {
 		return err
 	}
 	if err := migrateRiver(ctx, pool, schema); err != nil {
-		return fmt.Errorf("riverinbox: migrating River: %w", err)
+		return fmt.Errorf("riverinbox: migrate River: %w", err)
 	}
 	db := stdlib.OpenDBFromPool(pool)
 	if err := errors.Join(scriptOf(schema).Create(ctx, db), db.Close()); err != nil {

@@ -44,7 +44,7 @@ CREATE TABLE IF NOT EXISTS {s}.inbox_order (
 ) WITH ({vacuum});
 CREATE UNIQUE INDEX IF NOT EXISTS inbox_order_head ON {s}.inbox_order (ordering_key) WHERE head;
 
--- Signs of life of processes. Other processes watch the counter, so clocks do not matter.
+-- Heartbeats of processes. Other processes watch the counter, so clocks do not matter.
 CREATE TABLE IF NOT EXISTS {s}.inbox_worker (
 	client text COLLATE "C" PRIMARY KEY,
 	beats  bigint NOT NULL
@@ -85,7 +85,7 @@ BEGIN
 		WHERE (d.ordering_key, d.order_at, d.job) = (u.ordering_key, l.order_at, l.job) AND (j.id IS NULL OR j.finalized_at IS NOT NULL);
 		EXIT WHEN NOT FOUND;
 	END LOOP;
-	-- If an older event has come, the head becomes pending, unless River is fetching it.
+	-- If an older event has arrived, the head becomes pending, unless River is fetching it.
 	WITH waiting AS (
 		UPDATE {s}.river_job SET state = 'pending' WHERE id IN (
 			SELECT j.id FROM unnest(ordering_keys) AS u (ordering_key) JOIN {s}.inbox_order l ON l.ordering_key = u.ordering_key AND l.head JOIN {s}.river_job j ON j.id = l.job
@@ -114,7 +114,7 @@ CREATE OR REPLACE FUNCTION {s}.inbox_accept(
 	digests uuid[], days date[], ordering_keys uuid[], orders timestamptz[], arrivals timestamptz[], args jsonb[], metadata jsonb[], attempts integer
 ) RETURNS SETOF uuid LANGUAGE plpgsql {index} AS $$
 BEGIN
-	-- An event without an ordering key has a lock of its own, because another process may not know its day.
+	-- An event without an ordering key has its own lock, because another process may not know its day.
 	PERFORM {s}.inbox_lock(ARRAY(SELECT coalesce(e.ordering_key, e.digest) FROM unnest(ordering_keys, digests) AS e (ordering_key, digest)));
 	IF array_position(days, NULL) IS NOT NULL THEN -- search the whole ledger
 		digests := ARRAY(SELECT CASE WHEN e.day IS NOT NULL OR NOT EXISTS (SELECT FROM {s}.inbox_ledger l WHERE l.digest = e.digest) THEN e.digest END
@@ -219,7 +219,7 @@ CREATE OR REPLACE FUNCTION {s}.inbox_key_digest(key text) RETURNS uuid LANGUAGE 
 	SELECT encode(substr(sha256(convert_to(split_part(key, '/', 3), 'UTF8')), 1, 8) || substr(sha256(convert_to(key, 'UTF8')), 1, 8), 'hex')::uuid
 $$;
 
--- inbox_note keeps inbox_dead and inbox_discarded, also if another client of River changes or deletes a job.
+-- inbox_note updates inbox_dead and inbox_discarded, even if another client of River changes or deletes a job.
 CREATE OR REPLACE FUNCTION {s}.inbox_note() RETURNS trigger LANGUAGE plpgsql {index} AS $$
 BEGIN
 	DELETE FROM {s}.inbox_dead d WHERE d.job = OLD.id;

@@ -97,7 +97,7 @@ const maxIndexed = 2600
 // attempt was overtaken.
 type recorded struct{}
 
-func (recorded) Error() string               { return "riverinbox: the outcome is recorded" }
+func (recorded) Error() string               { return "riverinbox: outcome is already recorded" }
 func (recorded) Jobs() []*rivertype.JobRow   { return nil }
 func (recorded) ErrorsByID() map[int64]error { return nil }
 
@@ -107,7 +107,7 @@ type eventWorker struct {
 	inbox *Inbox
 }
 
-// Work makes one attempt. If the lease has ended, it stores a sign of life first.
+// Work makes one attempt. If the lease has ended, it stores a heartbeat first.
 func (w *eventWorker) Work(ctx context.Context, job *river.Job[event]) error {
 	if w.inbox.alive.current().Err() != nil {
 		w.inbox.warn(cannotBeat, w.inbox.live(ctx))
@@ -122,7 +122,7 @@ func (w *eventWorker) Work(ctx context.Context, job *river.Job[event]) error {
 func (i *Inbox) attempt(ctx context.Context, job *river.Job[event]) error {
 	var a about
 	if err := json.Unmarshal(job.Metadata, &a); err != nil {
-		return river.JobCancel(errors.New("metadata of the job is not of an event"))
+		return river.JobCancel(errors.New("job has no metadata of an event"))
 	}
 	if i.life.Stopped() {
 		return i.putBack(job, a)
