@@ -26,8 +26,9 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/riverinbox"
 )
 
-// BenchmarkAcceptHTTP measures durable accepts through HTTP, signature and all, with 64 deliveries
-// under way: beside a transaction for each event, as by hand with River, and HTTP without storage.
+// BenchmarkAcceptHTTP measures durable accepts through HTTP, including the signature, with 64
+// concurrent deliveries. It compares them with one hand-written River transaction per event,
+// and with HTTP without storage.
 func BenchmarkAcceptHTTP(b *testing.B) {
 	b.Run("nothing stored", func(b *testing.B) { receivertest.BenchmarkHTTP(b, receivertest.Nothing{}) })
 	b.Run("InsertTx each", func(b *testing.B) { receivertest.BenchmarkHTTP(b, newByHand(b)) })
@@ -41,10 +42,11 @@ func benchmarkAccept(b *testing.B, order func(webhook.Delivery, events.Event) we
 	receivertest.BenchmarkHTTP(b, inbox)
 }
 
-// conns is a pool's number of connections. Above 16 it accepts more slowly on two cores.
+// conns sets the number of connections of a pool. On two cores, accepts are slower with more
+// than 16.
 func conns(n int) func(*pgxpool.Config) { return func(c *pgxpool.Config) { c.MaxConns = int32(n) } }
 
-// byHand is an inbox by hand: a table, a job, and a transaction for each event.
+// byHand is a simple hand-written inbox: a table, a job, and one transaction per event.
 type byHand struct {
 	pool   *pgxpool.Pool
 	client *river.Client[pgx.Tx]
@@ -80,7 +82,7 @@ func (h *byHand) Accept(_ context.Context, d webhook.Delivery) (receipt webhook.
 	})
 }
 
-// newBenchInbox makes an inbox that only accepts.
+// newBenchInbox creates an inbox that only accepts.
 func newBenchInbox(b *testing.B, order func(webhook.Delivery, events.Event) webhook.OrderingKey) (database, *riverinbox.Inbox) {
 	b.Helper()
 	d := newDatabase(b)
@@ -89,12 +91,13 @@ func newBenchInbox(b *testing.B, order func(webhook.Delivery, events.Event) webh
 	return d, d.idle(b, config, conns(16))
 }
 
-// BenchmarkLedger measures accepts of new and of known events with a ledger of a month, in turns with
-// an empty one, and how long the retention of one day takes and how many dead rows it leaves.
+// BenchmarkLedger measures accepts of new and of known events, alternating between a ledger of
+// a month and an empty one. It also measures the duration and the dead rows of the retention
+// of one day.
 func BenchmarkLedger(b *testing.B) {
 	keys := testsize.Of(10_000, 1_000_000)
 	empty, full := newMonth(b, 0), newMonth(b, keys)
-	full.d.exec(b, "CHECKPOINT") // or it is written meanwhile
+	full.d.exec(b, "CHECKPOINT") // otherwise a checkpoint may run during the measurement
 	for _, kind := range []string{"new", "known"} {
 		b.Run(kind, func(b *testing.B) {
 			var took [2][]time.Duration
@@ -130,7 +133,8 @@ func BenchmarkLedger(b *testing.B) {
 	})
 }
 
-// month is an inbox with keys in its ledger for each of 31 days, and events that are among them.
+// month is an inbox whose ledger contains keys for each of 31 days, and some events with these
+// keys.
 type month struct {
 	d     database
 	inbox *riverinbox.Inbox
@@ -163,13 +167,13 @@ func (m month) fill(b *testing.B, day time.Time, keys int) {
 }
 
 var (
-	loadRate    = flag.Int("load.rate", 800, "events a second of BenchmarkLoad")
-	loadFor     = flag.Duration("load.for", testsize.Of(10*time.Second, 30*time.Minute), "how long BenchmarkLoad sends events")
-	loadWorkers = flag.Int("load.workers", 64, "how many events BenchmarkLoad handles at a time")
-	loadHeld    = flag.Duration("load.held", testsize.Of(3*time.Second, 10*time.Minute), "how long BenchmarkLoad holds a transaction open")
+	loadRate    = flag.Int("load.rate", 800, "events per second of BenchmarkLoad")
+	loadFor     = flag.Duration("load.for", testsize.Of(10*time.Second, 30*time.Minute), "time for which BenchmarkLoad sends events")
+	loadWorkers = flag.Int("load.workers", 64, "concurrent handlers of BenchmarkLoad")
+	loadHeld    = flag.Duration("load.held", testsize.Of(3*time.Second, 10*time.Minute), "time for which BenchmarkLoad keeps a transaction open")
 )
 
-// load sends events at a steady rate, whether the inbox keeps up or not.
+// load sends events at a steady rate, even if the inbox is slower.
 type load struct {
 	b       *testing.B
 	pool    *pgxpool.Pool
@@ -177,16 +181,16 @@ type load struct {
 	handled atomic.Int64
 
 	mu    sync.Mutex
-	took  []time.Duration    // since an event was due
-	sizes map[string]float64 // the largest there was
+	took  []time.Duration    // from the due time of an event
+	sizes map[string]float64 // largest sizes
 }
 
-// BenchmarkLoad measures a process that accepts and handles, on a machine that does nothing else and a
-// database whose vacuum is on:
+// BenchmarkLoad measures a process that accepts and handles, on an otherwise idle machine and
+// a database with vacuum:
 //
 //	DISPENSARY_TEST_FULL=1 go test -run '^$' -bench Load -benchtime 1x -timeout 1h ./webhook/riverinbox
 //
-// It reports the time from when an event was due until it was accepted, the largest backlog and tables,
+// It reports the time from an event's due time to its accept, the largest backlog and tables,
 // and the time to handle the rest at the end.
 func BenchmarkLoad(b *testing.B) {
 	l := &load{b: b, pool: newDatabase(b).pool(b, conns(*loadWorkers+8)), sizes: map[string]float64{}}
@@ -229,7 +233,7 @@ func BenchmarkLoad(b *testing.B) {
 	l.report()
 }
 
-// accept accepts an event that is due at a time.
+// accept accepts an event with a due time.
 func (l *load) accept(at time.Time) {
 	_, err := l.inbox.Accept(context.Background(), receivertest.NewDeliveryAmong(100_000))
 	assert.NoError(l.b, err)
@@ -239,7 +243,7 @@ func (l *load) accept(at time.Time) {
 	l.took = append(l.took, took)
 }
 
-// hold holds a transaction open after a while, so that nothing can be vacuumed.
+// hold keeps a transaction open, starting at after, to block vacuum.
 func (l *load) hold(after time.Duration) {
 	time.Sleep(after)
 	assert.NoError(l.b, pgx.BeginTxFunc(context.Background(), l.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead}, func(tx pgx.Tx) error {
@@ -255,7 +259,7 @@ func (l *load) backlog() int {
 	return len(l.took) - int(l.handled.Load())
 }
 
-// watch looks for the largest sizes and the largest backlog.
+// watch records the largest table sizes and the largest backlog.
 func (l *load) watch(stop chan struct{}) {
 	for ticker := time.Tick(time.Second); ; {
 		l.sizes["backlog-max"] = max(l.sizes["backlog-max"], float64(l.backlog()))

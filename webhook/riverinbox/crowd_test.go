@@ -20,7 +20,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/riverinbox"
 )
 
-// crowd is three replicas with events of a few ordering keys, and what their handlers did.
+// crowd is three replicas with events of a few ordering keys, and a record of their handlers.
 type crowd struct {
 	database
 	replicas []*riverinbox.Inbox
@@ -28,11 +28,11 @@ type crowd struct {
 	mu      sync.Mutex
 	running map[string]int
 	overlap []string
-	handled map[string]int // calls that returned nil, by key
+	handled map[string]int // successful calls by key
 }
 
-// newCrowd opens three replicas. Their connections have the name of the schema. A handler may end
-// its work before it returns.
+// newCrowd opens three replicas. The application name of their connections is the schema. A
+// handler may call end before it returns.
 func newCrowd(t *testing.T, handle func(_ context.Context, end func()) error, change func(*riverinbox.Config)) *crowd {
 	t.Helper()
 	r := &crowd{database: newDatabase(t), running: map[string]int{}, handled: map[string]int{}}
@@ -43,7 +43,7 @@ func newCrowd(t *testing.T, handle func(_ context.Context, end func()) error, ch
 			key := webhook.HandlingFrom(ctx).Key
 			end := sync.OnceFunc(r.begin(key))
 			defer end()
-			for range rand.IntN(300) { // others get the chance to be wrong
+			for range rand.IntN(300) { // gives other events a chance to start too early
 				runtime.Gosched()
 			}
 			err := handle(ctx, end)
@@ -62,8 +62,8 @@ func newCrowd(t *testing.T, handle func(_ context.Context, end func()) error, ch
 	return r
 }
 
-// begin notes that a handler begins, and returns a function for its end. Events without order
-// overlap only with themselves.
+// begin records the start of a handler, and returns a function for its end. An event without
+// an ordering key may only overlap with itself.
 func (r *crowd) begin(key webhook.Key) (end func()) {
 	orderingKey := key.IntegrationID
 	if orderingKey == free {
@@ -81,8 +81,8 @@ func (r *crowd) begin(key webhook.Key) (end func()) {
 	}
 }
 
-// send has six senders give n events of 12 ordering keys, one of which has no order, to the replicas, and
-// repeats what is not accepted. It calls after before each accept.
+// send sends n events of 12 ordering keys, one of them for unordered events, from six senders
+// to the replicas. It retries failed accepts, and calls before once for each event.
 func (r *crowd) send(t *testing.T, n int, before func()) (keys []string) {
 	t.Helper()
 	var mu sync.Mutex
@@ -111,21 +111,21 @@ func (r *crowd) send(t *testing.T, n int, before func()) (keys []string) {
 	return keys
 }
 
-// drained waits until every event has ended, and holds that handlers kept to the order.
+// drained waits until every event has ended, and requires that handlers ran in order.
 func (r *crowd) drained(t *testing.T) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		return count(t, r.database, "SELECT count(*) FROM river_job WHERE finalized_at IS NULL") == 0
-	}, testsize.Of(time.Minute, 4*time.Minute), 20*time.Millisecond, "events wait")
+	}, testsize.Of(time.Minute, 4*time.Minute), 20*time.Millisecond, "events still wait")
 	r.allEnd(t)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	assert.Empty(t, r.overlap, "two handlers of an ordering key ran at once")
+	assert.Empty(t, r.overlap, "two handlers of an ordering key overlapped")
 }
 
-// TestNoOrderingKeyStops accepts at three replicas while handlers end. No process looks for ordering keys that stand
-// still.
-func TestNoOrderingKeyStops(t *testing.T) {
+// TestNoOrderingKeyStalls accepts at three replicas while handlers end. No process sweeps, so
+// no stalled ordering key is repaired.
+func TestNoOrderingKeyStalls(t *testing.T) {
 	t.Parallel()
 	r := newCrowd(t, func(context.Context, func()) error { return nil }, func(c *riverinbox.Config) { *c = c.Still() })
 	keys := r.send(t, testsize.Of(300, 6000), func() {})
@@ -135,9 +135,9 @@ func TestNoOrderingKeyStops(t *testing.T) {
 	}
 }
 
-// TestPersonInRiver has a person retry, cancel and delete events at random while three replicas
-// handle them, and some fail.
-func TestPersonInRiver(t *testing.T) {
+// TestRiverActionsKeepOrder retries, cancels and deletes events at random in River while three
+// replicas handle them and some attempts fail.
+func TestRiverActionsKeepOrder(t *testing.T) {
 	t.Parallel()
 	r := newCrowd(t, func(context.Context, func()) error {
 		switch rand.IntN(60) {
@@ -151,19 +151,19 @@ func TestPersonInRiver(t *testing.T) {
 	keys := r.send(t, testsize.Of(300, 6000), func() { r.act(t) })
 	r.drained(t)
 	for _, key := range texts(t, r.database, "SELECT args->>'key' FROM river_job WHERE state = 'completed'") {
-		assert.Positive(t, r.handled[key], "completed and never handled: %s", key)
+		assert.Positive(t, r.handled[key], "completed but never handled: %s", key)
 	}
 	assert.Len(t, known(t, r.database, keys...), len(keys))
 }
 
-// act does something to an event that River's UI offers.
+// act makes a random change that River's UI offers.
 func (r *crowd) act(t *testing.T) {
 	var job int64
 	if r.reader(t).QueryRow(t.Context(), "SELECT id FROM river_job ORDER BY random() LIMIT 1").Scan(&job) != nil {
-		return // nothing is there
+		return // no job exists
 	}
 	client := r.replicas[rand.IntN(3)].River()
-	switch n := rand.IntN(10); { // an error says that the job has gone or runs
+	switch n := rand.IntN(10); { // an error means that the job is gone or running
 	case n < 7:
 		_, _ = client.JobRetry(t.Context(), job)
 	case n < 9:
@@ -173,15 +173,15 @@ func (r *crowd) act(t *testing.T) {
 	}
 }
 
-// TestCut ends connections of the replicas at random while events are accepted, and handled with
-// rows of the program.
-func TestCut(t *testing.T) {
+// TestClosedConnectionsLoseNoEvent closes connections of the replicas at random while events
+// are accepted and handled with rows of the program.
+func TestClosedConnectionsLoseNoEvent(t *testing.T) {
 	t.Parallel()
 	const every = 6
 	events := testsize.Of(120, 900)
 	r := newCrowd(t, func(ctx context.Context, end func()) error {
 		return riverinbox.InTransaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
-			defer end() // the next event may begin with the commit
+			defer end() // the next event may start right after the commit
 			return write(ctx, tx)
 		})
 	}, func(c *riverinbox.Config) { c.TakeOver = 6 * time.Second })

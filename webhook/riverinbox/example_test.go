@@ -17,8 +17,8 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/riverinbox"
 )
 
-// An inbox that handles the events of each patient in order, however many replicas there are. It is
-// given to a webhook.Handler.
+// The inbox handles the events of each patient in order with any number of replicas. Pass it
+// to a webhook.Handler.
 func ExampleOpen() {
 	const workers = 8
 	config, err := pgxpool.ParseConfig(os.Getenv("DATABASE_URL"))
@@ -55,7 +55,7 @@ func ExampleOpen() {
 	}()
 }
 
-// A handler whose row is there exactly if the event counts as handled.
+// The handler's row exists exactly if the event counts as handled.
 func ExampleInTransaction() {
 	var router webhook.Router
 	router.OnOrderPlaced(func(ctx context.Context, order events.OrderEvent) error {

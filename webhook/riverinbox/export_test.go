@@ -11,30 +11,30 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// Quick has an inbox look often for what stands still.
+// Quick shortens the interval of sweeps to 50 ms.
 func (c Config) Quick() Config {
 	c.sweepEvery = 50 * time.Millisecond
 	return c
 }
 
-// Name is how River's client is called.
+// Name is the name of River's client.
 func (i *Inbox) Name() string { return i.name }
 
-// River is the client of the inbox, as River's UI has one.
+// River is River's client of the inbox, like the client of River's UI.
 func (i *Inbox) River() *river.Client[pgx.Tx] { return i.client }
 
-// Sweep looks once for what stands still.
+// Sweep runs one sweep.
 func (i *Inbox) Sweep(ctx context.Context) error { return i.sweep(ctx) }
 
-// Beat gives a sign of life.
+// Beat stores a heartbeat.
 func (i *Inbox) Beat(ctx context.Context) error { return i.beat(ctx) }
 
-// KeepDays makes days of the ledger and drops old ones, also right after another process.
+// KeepDays creates days of the ledger and drops old ones, even right after another process.
 func (i *Inbox) KeepDays(ctx context.Context) error {
 	return errors.Join(i.makeDays(ctx), i.dropDays(ctx))
 }
 
-// AcceptIn accepts in a transaction that is still open, as another replica does.
+// AcceptIn accepts in a transaction that is still open, like another replica.
 func (i *Inbox) AcceptIn(ctx context.Context, tx pgx.Tx, d webhook.Delivery) (webhook.Receipt, error) {
 	a, err := i.newAccept(d)
 	if err != nil {
@@ -44,7 +44,7 @@ func (i *Inbox) AcceptIn(ctx context.Context, tx pgx.Tx, d webhook.Delivery) (we
 	return webhook.Receipt{Duplicate: !a.fresh}, err
 }
 
-// Still has an inbox never look for what stands still.
+// Still disables sweeps during a test.
 func (c Config) Still() Config {
 	c.sweepEvery = time.Hour
 	return c

@@ -18,14 +18,14 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/riverinbox"
 )
 
-// alone has an inbox handle one event at a time.
+// alone limits an inbox to one event at a time.
 func alone(c *riverinbox.Config) {
 	ordered(c)
 	c.Work.Workers = 1
 }
 
-// TestOvertakenAttemptChangesNothing releases an attempt that still runs. It ends while another
-// process makes the next one.
+// TestOvertakenAttemptChangesNothing releases a running attempt. It ends while another process
+// makes the next one.
 func TestOvertakenAttemptChangesNothing(t *testing.T) {
 	t.Parallel()
 	for name, outcome := range map[string]error{
@@ -47,7 +47,7 @@ func TestOvertakenAttemptChangesNothing(t *testing.T) {
 				before := d.of(t, event, "j")
 				one.end <- outcome
 				require.ErrorIs(t, next(t, made).Err, inboxkit.ErrClaimLost)
-				require.NoError(t, first.Close(t.Context())) // with all that River has to record
+				require.NoError(t, first.Close(t.Context())) // waits for everything that River records
 				assert.Equal(t, before, d.of(t, event, "j"))
 				const effects = "SELECT count(*) FROM effects WHERE key = $1"
 				assert.Zero(t, count(t, d, effects, event.Key.String()))
@@ -61,9 +61,9 @@ func TestOvertakenAttemptChangesNothing(t *testing.T) {
 	}
 }
 
-// TestOvertakenAttemptOfOneProcess has one process make two attempts with one number at an event.
-// The end of the first must not end the second, or make it look abandoned.
-func TestOvertakenAttemptOfOneProcess(t *testing.T) {
+// TestOvertakenAttemptKeepsNextAttempt lets one process make two attempts of an event with the
+// same number. The end of the first must not end the second, or make it look abandoned.
+func TestOvertakenAttemptKeepsNextAttempt(t *testing.T) {
 	t.Parallel()
 	d, inbox, begun, made := newInbox(t, func(c *riverinbox.Config) { c.TakeOver = 3 * time.Second })
 	event := in(free, 1)
@@ -82,7 +82,7 @@ func TestOvertakenAttemptOfOneProcess(t *testing.T) {
 	assert.Empty(t, begun)
 }
 
-// deaf is a connection that loses the answer to a completion once it is armed.
+// deaf is a connection that loses the response to a completion once it is armed.
 type deaf struct {
 	net.Conn
 	armed *atomic.Bool
@@ -97,7 +97,7 @@ func (c *deaf) Write(p []byte) (int, error) {
 }
 
 func (c *deaf) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p) // comes after the commit
+	n, err := c.Conn.Read(p) // the response follows the commit
 	if c.lose.Load() {
 		_ = c.Conn.Close()
 		return 0, net.ErrClosed
@@ -105,8 +105,8 @@ func (c *deaf) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestOutcomeWithoutAnswerIsRecorded loses the database's answer to an outcome that it stored.
-func TestOutcomeWithoutAnswerIsRecorded(t *testing.T) {
+// TestOutcomeWithLostResponseIsRecorded loses the database's response to a stored outcome.
+func TestOutcomeWithLostResponseIsRecorded(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
 	config := d.pool(t).Config()
@@ -130,12 +130,12 @@ func TestOutcomeWithoutAnswerIsRecorded(t *testing.T) {
 		call.end <- nil
 		a := next(t, made)
 		assert.Equal(t, webhook.ResultHandled, a.Result)
-		assert.False(t, armed.Load(), "no answer was lost")
+		assert.False(t, armed.Load(), "the response was not lost")
 		d.becomes(t, "completed", event)
 	}
 }
 
-// TestJobWithoutHandlerIsReleased has River count jobs as this process's that no handler is at.
+// TestJobWithoutHandlerIsReleased assigns jobs without a handler to this process.
 func TestJobWithoutHandlerIsReleased(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
@@ -155,9 +155,9 @@ func TestJobWithoutHandlerIsReleased(t *testing.T) {
 	assert.Equal(t, "1 "+webhook.ErrAbandoned.Error(), d.of(t, lost, "attempt || ' ' || (errors[1]->>'error')"))
 }
 
-// TestCutOffProcessEndsHandlersFirst has a handler run for much longer than TakeOver, and cuts its
-// process off. The handler's context ends before another process handles the event, and not
-// earlier. Its late outcome changes nothing.
+// TestCutOffProcessEndsHandlersFirst cuts off a process whose handler runs for much longer
+// than TakeOver. The handler's context must end before another process handles the event, and
+// not before the cut. Its late outcome must change nothing.
 func TestCutOffProcessEndsHandlersFirst(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
@@ -172,12 +172,12 @@ func TestCutOffProcessEndsHandlersFirst(t *testing.T) {
 	acceptNew(t, first, event)
 	one := next(t, begun)
 	second, madeBySecond := d.start(t, handle, short)
-	d.beats(t, second, 15) // 3.7 s at least
+	d.beats(t, second, 15) // at least 3.7 s
 	require.NoError(t, one.ctx.Err())
-	require.Empty(t, begun, "a live process is overtaken")
+	require.Empty(t, begun, "another process overtakes a live one")
 	network.cut()
 	two := next(t, begun)
-	require.Error(t, one.ctx.Err(), "both handlers may work")
+	require.Error(t, one.ctx.Err(), "both handlers may run")
 	assert.Equal(t, event.Key, two.Key)
 	assert.Equal(t, 2, two.Attempt)
 	network.resume()
@@ -190,9 +190,9 @@ func TestCutOffProcessEndsHandlersFirst(t *testing.T) {
 	assert.Empty(t, begun)
 }
 
-// TestAbandonedEventIsDeadLetter loses every attempt at an event. Its ordering key goes on, and a person
-// who retries the dead letter gets one attempt more.
-func TestAbandonedEventIsDeadLetter(t *testing.T) {
+// TestAbandonedEventBecomesDeadLetter loses every attempt of an event. The next event of its
+// ordering key must run, and a retry of the dead letter in River must add one attempt.
+func TestAbandonedEventBecomesDeadLetter(t *testing.T) {
 	t.Parallel()
 	d, inbox, begun, made := newInbox(t, func(c *riverinbox.Config) { ordered(c); c.Work.Retry.MaxAttempts = 2 })
 	event, later := in("a", 1), in("a", 2)

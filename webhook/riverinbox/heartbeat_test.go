@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A process that gave no sign of life for too long, and gives one again, does not know what
-// others did meanwhile. Its timer may be later than that.
-func TestRenewedLeaseIsNotTheOldOne(t *testing.T) {
+// A process that resumes after too long without a heartbeat does not know what others have
+// done since. Its timer may fire late.
+func TestRenewAfterExpiryStartsNewLease(t *testing.T) {
 	t.Parallel()
 	for _, stopped := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

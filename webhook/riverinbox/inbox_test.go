@@ -24,8 +24,9 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/riverinbox"
 )
 
-// TestKeysThatCannotBeIndexed rejects keys that are too long. Ordering keys have no limit.
-func TestKeysThatCannotBeIndexed(t *testing.T) {
+// TestAcceptRejectsTooLongKey rejects keys of more than 2,600 bytes. Ordering keys have no
+// limit.
+func TestAcceptRejectsTooLongKey(t *testing.T) {
 	t.Parallel()
 	inbox, made := newDatabase(t).start(t, receivertest.Succeed, func(c *riverinbox.Config) {
 		c.Work.Stale = webhook.StalePolicyReport
@@ -47,7 +48,7 @@ func TestKeysThatCannotBeIndexed(t *testing.T) {
 	acceptAgain(t, inbox, event)
 }
 
-// incompressible is a text that PostgreSQL cannot make shorter.
+// incompressible returns a text that PostgreSQL cannot compress.
 func incompressible(length int) (text string) {
 	for len(text) < length {
 		text += rand.Text()
@@ -55,8 +56,8 @@ func incompressible(length int) (text string) {
 	return text[:length]
 }
 
-// TestPollOnly does without LISTEN and without prepared statements, as behind PgBouncer.
-func TestPollOnly(t *testing.T) {
+// TestPollOnlyNeedsNoListen uses neither LISTEN nor prepared statements, as behind PgBouncer.
+func TestPollOnlyNeedsNoListen(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
 	pool := d.pool(t, func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec })
@@ -92,8 +93,8 @@ func TestPollOnly(t *testing.T) {
 	assert.Zero(t, count(t, d, "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' || $1 || '%'", d.schema))
 }
 
-// TestResealBesideHandlers reseals events while a handler keeps one of them locked.
-func TestResealBesideHandlers(t *testing.T) {
+// TestResealWaitsForHandlers re-encrypts events while a handler keeps one of them locked.
+func TestResealWaitsForHandlers(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
 	d.exec(t, "CREATE TABLE effects (key text NOT NULL)")
@@ -120,15 +121,15 @@ func TestResealBesideHandlers(t *testing.T) {
 	eventually(t, func() bool {
 		return count(t, d, `SELECT count(*) FROM pg_stat_activity
 			WHERE wait_event_type = 'Lock' AND query LIKE '%' || $1 || '%jsonb_set%'`, d.schema) > 0
-	}, "it does not wait for the handler")
+	}, "Reseal does not wait for the handler")
 	close(gate)
 	for range 3 {
 		assert.Equal(t, webhook.ResultHandled, (<-made).Result)
 	}
-	assert.LessOrEqual(t, <-resealed, 2, "the first has been handled")
+	assert.LessOrEqual(t, <-resealed, 2, "the first event has been handled")
 }
 
-// PostgreSQL ends a statement that waits for a transaction which waits for the statement.
+// In a deadlock, PostgreSQL cancels one of the statements.
 func TestHandleNowSurvivesDeadlock(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
@@ -152,13 +153,14 @@ func TestHandleNowSurvivesDeadlock(t *testing.T) {
 	eventually(t, func() bool {
 		return count(t, d, `SELECT count(*) FROM pg_stat_activity
 			WHERE wait_event_type = 'Lock' AND query LIKE '%' || $1 || '%scheduled_at%'`, d.schema) > 0
-	}, "it does not wait for the other transaction")
-	_, _ = other.Exec(t.Context(), "SELECT FROM river_job ORDER BY id LIMIT 1 FOR UPDATE") // either of both may be ended
+	}, "HandleNow does not wait for the other transaction")
+	_, _ = other.Exec(t.Context(), "SELECT FROM river_job ORDER BY id LIMIT 1 FOR UPDATE") // either statement may be canceled
 	require.NoError(t, other.Rollback(t.Context()))
 	assert.Equal(t, 2, <-changed)
 }
 
-// openHandler returns a handler that keeps its transaction open until the gate opens, for new patients.
+// openHandler returns a handler that keeps its transaction open until the gate opens, but only
+// for new patients.
 func openHandler() (handle webhook.HandlerFunc, begun, gate chan struct{}) {
 	begun, gate = make(chan struct{}, 10), make(chan struct{})
 	return func(ctx context.Context, e events.Event) error {
@@ -172,7 +174,7 @@ func openHandler() (handle webhook.HandlerFunc, begun, gate chan struct{}) {
 	}, begun, gate
 }
 
-// ofPatientOne returns an event of always the same patient.
+// ofPatientOne returns an event, always of the same patient.
 func ofPatientOne(kind events.Type) webhook.Delivery {
 	event := receivertest.NewDelivery()
 	event.Body = bytes.Replace(event.Body, []byte(event.Type), []byte(kind), 1)
@@ -181,9 +183,10 @@ func ofPatientOne(kind events.Type) webhook.Delivery {
 	return event
 }
 
-// TestLongTransactionDelaysNoOther keeps a handler's transaction open while everything else goes on:
-// repetitions, other events of its ordering key and of its object, and all that looks after the inbox.
-func TestLongTransactionDelaysNoOther(t *testing.T) {
+// TestLongTransactionBlocksNoOtherWork keeps a handler's transaction open during repeated
+// accepts, other events of its ordering key and of its object, and all maintenance of the
+// inbox.
+func TestLongTransactionBlocksNoOtherWork(t *testing.T) {
 	t.Parallel()
 	byEvent := func(d webhook.Delivery, _ events.Event) webhook.OrderingKey {
 		return webhook.OrderingKey(d.Key.EventID)
@@ -219,13 +222,13 @@ func TestLongTransactionDelaysNoOther(t *testing.T) {
 				assert.Equal(t, behind.Key, (<-made).Key)
 			}
 			assert.Equal(t, []string{event.Key.String()}, texts(t, d, "SELECT key FROM effects"))
-			assert.Equal(t, 2, count(t, d, "SELECT count(*) FROM inbox_newest"), "of two objects")
+			assert.Equal(t, 2, count(t, d, "SELECT count(*) FROM inbox_newest"), "times of two objects")
 		})
 	}
 }
 
-// TestReadOnlyConnectionsAreReplaced demotes connections. After a failover those to the former primary
-// answer everything but writes.
+// TestReadOnlyConnectionsAreReplaced makes connections read-only. After a failover,
+// connections to the former primary respond to everything except writes.
 func TestReadOnlyConnectionsAreReplaced(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
@@ -235,13 +238,13 @@ func TestReadOnlyConnectionsAreReplaced(t *testing.T) {
 	receivertest.Accept(t, inbox)
 	require.NoError(t, next(t, made).Err)
 	db := stdlib.OpenDBFromPool(pool)
-	sqltest.Demote(t, "pgx", db, int(pool.Config().MaxConns)-1) // one listens
+	sqltest.Demote(t, "pgx", db, int(pool.Config().MaxConns)-1) // one connection listens
 	require.NoError(t, db.Close())
 	eventually(t, func() bool {
 		_, err := inbox.Accept(t.Context(), receivertest.NewDelivery())
 		return err == nil
-	}, "it cannot write")
-	require.NoError(t, next(t, made).Err, "River fetches it, and the outcome is recorded")
+	}, "Accept cannot write")
+	require.NoError(t, next(t, made).Err, "River must fetch the event, and its outcome must be recorded")
 	d.beats(t, inbox, 1)
 	for _, conn := range pool.AcquireAllIdle(t.Context()) {
 		var readOnly bool

@@ -19,7 +19,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/riverinbox"
 )
 
-// TestMain is also the receivers that the kill test kills.
+// TestMain also runs the receivers of TestKill.
 func TestMain(m *testing.M) {
 	if folder := os.Getenv("RIVERINBOX_TEST_RECEIVER"); folder != "" {
 		log.Fatal(receivertest.Receiver{
@@ -37,9 +37,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestKill sends events of two integrations, repeated and out of order, to three receivers. One is
-// killed again and again, some kill themselves between accept and answer, and the database ends all
-// connections twice.
+// TestKill sends events of two integrations, with duplicates and out of order, to three
+// receivers. One is killed repeatedly, some kill themselves between the accept and the
+// response, and the database closes all connections twice.
 func TestKill(t *testing.T) {
 	testsize.SkipUnderRace(t)
 	k := receivertest.NewKillTest(t, testsize.Of(100, 10_000), "in_1", "in_2")
@@ -51,7 +51,7 @@ func TestKill(t *testing.T) {
 	k.Environ = []string{"RIVERINBOX_TEST_RECEIVER=" + k.Folder, "RIVERINBOX_TEST_ADDRESS=" + address}
 	k.Ended = func() {
 		if acked := k.Acked(); len(acked) > 0 {
-			require.Len(t, known(t, d, acked...), len(acked), "events were acknowledged and are not there")
+			require.Len(t, known(t, d, acked...), len(acked), "events were acknowledged but are not stored")
 		}
 	}
 	k.Cut = func() {
@@ -63,12 +63,12 @@ func TestKill(t *testing.T) {
 	k.Run(t)
 	k.Ended()
 	k.Check(t)
-	stored := known(t, d, k.Keys...) // and handled, as nothing waits
+	stored := known(t, d, k.Keys...) // also the handled keys, because no event waits
 	k.CheckTables(t, stored, stored, countTexts(t, d, "SELECT key FROM effects"))
 	assert.NotContains(t, string(dump(t, d)), receivertest.Canary)
 }
 
-// countTexts counts the texts that a query returns.
+// countTexts counts the texts in the result of a query.
 func countTexts(t testing.TB, d database, query string, args ...any) map[string]int {
 	t.Helper()
 	counts := map[string]int{}
@@ -78,7 +78,7 @@ func countTexts(t testing.TB, d database, query string, args ...any) map[string]
 	return counts
 }
 
-// texts returns the texts that a query returns.
+// texts returns the texts in the result of a query.
 func texts(t testing.TB, d database, query string, args ...any) []string {
 	t.Helper()
 	rows, err := d.reader(t).Query(t.Context(), query, args...)
@@ -88,7 +88,7 @@ func texts(t testing.TB, d database, query string, args ...any) []string {
 	return texts
 }
 
-// count returns the number that a query returns.
+// count returns the number in the result of a query.
 func count(t testing.TB, d database, query string, args ...any) (n int) {
 	t.Helper()
 	require.NoError(t, d.reader(t).QueryRow(t.Context(), query, args...).Scan(&n))

@@ -21,15 +21,15 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/riverinbox"
 )
 
-// allDays is how many days the ledger has: 31 back, today, and 3 ahead.
+// allDays is the number of days in the ledger: 31 past days, today and 3 future days.
 const allDays = 35
 
 func today() time.Time { return time.Now().UTC().Truncate(24 * time.Hour) }
 
-// noon is not close to another day.
+// noon is far from any other day.
 func noon() time.Time { return today().Add(12 * time.Hour) }
 
-// acceptOn accepts a new event that was created at a time.
+// acceptOn accepts a new event with a creation time.
 func acceptOn(t *testing.T, inbox webhook.Inbox, at time.Time) webhook.Delivery {
 	t.Helper()
 	event := receivertest.NewDelivery()
@@ -48,7 +48,7 @@ func acceptNew(t *testing.T, inbox webhook.Inbox, events ...webhook.Delivery) {
 	}
 }
 
-// acceptAgain requires that an event is known.
+// acceptAgain requires a known event.
 func acceptAgain(t *testing.T, inbox *riverinbox.Inbox, event webhook.Delivery) {
 	t.Helper()
 	receipt, err := inbox.Accept(t.Context(), event)
@@ -83,8 +83,9 @@ func (d database) days(t testing.TB) []string {
 		WHERE inhparent = 'inbox_ledger'::regclass AND NOT inhdetachpending ORDER BY 1`)
 }
 
-// TestDaysAreDropped interrupts the drop of days that a transaction has read, and repeats it.
-func TestDaysAreDropped(t *testing.T) {
+// TestKeepDaysDropsOldDays interrupts the drop of days in use by a transaction, and repeats
+// it.
+func TestKeepDaysDropsOldDays(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
 	inbox := d.idle(t, d.config(t, receivertest.Succeed))
@@ -95,7 +96,7 @@ func TestDaysAreDropped(t *testing.T) {
 	d.addDay(t, today().AddDate(0, 0, -50))
 	d.exec(t, "INSERT INTO inbox_ledger VALUES (gen_random_uuid(), $1)", today().AddDate(0, 0, -31))
 	require.NoError(t, inbox.KeepDays(t.Context()))
-	assert.Len(t, d.days(t), allDays+2, "no event is so new that they are over")
+	assert.Len(t, d.days(t), allDays+2, "without a new event, no day is over")
 	acceptOn(t, inbox, noon())
 
 	reader, err := d.reader(t).Begin(t.Context())
@@ -105,7 +106,7 @@ func TestDaysAreDropped(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	result := make(chan error, 1)
 	go func() { result <- inbox.KeepDays(ctx) }()
-	eventually(t, func() bool { return len(d.days(t)) == allDays+1 }, "it does not detach a day")
+	eventually(t, func() bool { return len(d.days(t)) == allDays+1 }, "KeepDays does not detach a day")
 	acceptOn(t, inbox, noon())
 	interrupt()
 	require.ErrorIs(t, <-result, context.Canceled)
@@ -114,7 +115,7 @@ func TestDaysAreDropped(t *testing.T) {
 
 	ended := today().AddDate(0, 0, -60)
 	d.addDay(t, ended)
-	d.exec(t, "ALTER TABLE inbox_ledger DETACH PARTITION "+partitionOf(ended)) // by a process that ended before it dropped the table
+	d.exec(t, "ALTER TABLE inbox_ledger DETACH PARTITION "+partitionOf(ended)) // like a process that ended before the drop
 	require.NoError(t, inbox.KeepDays(t.Context()))
 	assert.Equal(t, days, d.days(t))
 	assert.Equal(t, 4, count(t, d, "SELECT count(*) FROM inbox_ledger"))
@@ -123,8 +124,8 @@ func TestDaysAreDropped(t *testing.T) {
 	acceptAgain(t, inbox, event)
 }
 
-// TestDaysComeAndGo makes and drops 30 days while two replicas accept.
-func TestDaysComeAndGo(t *testing.T) {
+// TestKeepDaysBlocksNoAccept creates and drops 30 days while two replicas accept.
+func TestKeepDaysBlocksNoAccept(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
 	inboxes := []*riverinbox.Inbox{d.idle(t, d.config(t, receivertest.Succeed)), d.idle(t, d.config(t, receivertest.Succeed))}
@@ -149,15 +150,15 @@ func TestDaysComeAndGo(t *testing.T) {
 		before := accepted.Load()
 		require.NoError(t, inboxes[n%2].KeepDays(t.Context()))
 		require.Equal(t, days, d.days(t), n)
-		eventually(t, func() bool { return accepted.Load() > before }, "nothing is accepted")
+		eventually(t, func() bool { return accepted.Load() > before }, "accepts are blocked")
 	}
 	stop.Store(true)
 	senders.Wait()
 	assert.Equal(t, int(accepted.Load())+1, count(t, d, "SELECT count(*) FROM inbox_ledger WHERE day = $1", today()))
 }
 
-// TestReplicasKnowSameDays starts replicas at once. If one did not know a day, an event that comes
-// to two of them would be new for both.
+// TestReplicasKnowSameDays starts replicas concurrently. If one replica did not know a day,
+// two replicas could accept the same event as new.
 func TestReplicasKnowSameDays(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
@@ -178,9 +179,9 @@ func TestReplicasKnowSameDays(t *testing.T) {
 	assert.Equal(t, 6, count(t, d, "SELECT count(*) FROM inbox_ledger"))
 }
 
-// TestEventsWithoutDay accepts events of times for which the ledger has no partition, and repeats
-// them once it has more partitions, and with another time.
-func TestEventsWithoutDay(t *testing.T) {
+// TestEventsOutsideLedgerAreKnown accepts events with creation times outside of the ledger. It
+// repeats them after the ledger has more partitions, and with another time.
+func TestEventsOutsideLedgerAreKnown(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
 	inbox := d.idle(t, d.config(t, receivertest.Succeed))
@@ -204,15 +205,15 @@ func TestEventsWithoutDay(t *testing.T) {
 	}
 	assert.Equal(t, 5, count(t, d, "SELECT count(*) FROM inbox_undated"))
 
-	// A day that another process has removed.
+	// Another process has removed the day.
 	d.removeDay(t, today().AddDate(0, 0, 2))
 	event := acceptOn(t, inbox, now.AddDate(0, 0, 2))
 	require.NoError(t, inbox.KeepDays(t.Context()))
 	acceptAgain(t, inbox, event)
 }
 
-// TestRoundedDay repeats events from around midnight with a rounded time.
-func TestRoundedDay(t *testing.T) {
+// TestRoundedMidnightIsKnown repeats events from around midnight with a rounded time.
+func TestRoundedMidnightIsKnown(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
 	inbox := d.idle(t, d.config(t, receivertest.Succeed))
@@ -227,15 +228,15 @@ func TestRoundedDay(t *testing.T) {
 	}
 }
 
-// TestOneEventTwiceAtOnce accepts an event while a replica, which puts it elsewhere in the ledger, has
-// accepted it in an open transaction. Other events do not wait.
-func TestOneEventTwiceAtOnce(t *testing.T) {
+// TestConcurrentAcceptsStoreEventOnce accepts an event while a replica that stores it
+// elsewhere in the ledger has accepted it in an open transaction. Other events must not wait.
+func TestConcurrentAcceptsStoreEventOnce(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
 	dayless, inbox := d.idle(t, d.config(t, receivertest.Succeed)), d.idle(t, d.config(t, receivertest.Succeed))
 	later := today().AddDate(0, 0, 10)
 	d.addDay(t, later)
-	require.NoError(t, inbox.KeepDays(t.Context())) // only this one knows the day
+	require.NoError(t, inbox.KeepDays(t.Context())) // only this replica knows the day
 	commit := func(tx pgx.Tx) error { return tx.Commit(t.Context()) }
 	for _, c := range []struct {
 		one, other *riverinbox.Inbox
@@ -270,8 +271,8 @@ func TestOneEventTwiceAtOnce(t *testing.T) {
 	assert.Equal(t, 1, count(t, d, "SELECT count(*) FROM inbox_undated"))
 }
 
-// TestKeysAreKeptForRetention ages digests that have no day, and the times of objects.
-func TestKeysAreKeptForRetention(t *testing.T) {
+// TestKeepDaysKeepsKeysForRetention ages undated digests and the times of objects.
+func TestKeepDaysKeepsKeysForRetention(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
 	inbox := d.idle(t, d.config(t, receivertest.Succeed))
@@ -293,7 +294,7 @@ func TestKeysAreKeptForRetention(t *testing.T) {
 	assert.Zero(t, count(t, d, "SELECT (SELECT count(*) FROM inbox_newest) + (SELECT count(*) FROM inbox_discarded) + count(*) FROM inbox_undated"))
 }
 
-// byWrongClock has all SQL call functions of the schema, and none of PostgreSQL's own.
+// byWrongClock makes all SQL call the schema's clock functions instead of PostgreSQL's.
 func (d database) byWrongClock(c *pgxpool.Config) {
 	c.ConnConfig.RuntimeParams["search_path"] = d.schema + ",pg_catalog"
 }
@@ -309,7 +310,7 @@ func (d database) wrongClock(t *testing.T) (pool *pgxpool.Pool, ahead func(strin
 	return d.pool(t, d.byWrongClock), func(by string) { d.exec(t, "UPDATE clock SET ahead = $1::interval", by) }
 }
 
-// failOnce fails at the first attempt at an event.
+// failOnce fails the first attempt of each event.
 func failOnce(ctx context.Context, _ events.Event) error {
 	if webhook.HandlingFrom(ctx).Attempt == 1 {
 		return errDown
@@ -317,9 +318,9 @@ func failOnce(ctx context.Context, _ events.Event) error {
 	return nil
 }
 
-// TestDatabaseClockIsWrong moves the clock of the database. At each time some events are accepted and
-// fail, for an hour, and have to be handled soon after the next move.
-func TestDatabaseClockIsWrong(t *testing.T) {
+// TestWrongDatabaseClockDelaysNoEvent moves the clock of the database. At each time it accepts
+// events that fail and back off for an hour. They must be handled soon after the next move.
+func TestWrongDatabaseClockDelaysNoEvent(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
 	pool, ahead := d.wrongClock(t)
@@ -330,7 +331,7 @@ func TestDatabaseClockIsWrong(t *testing.T) {
 	failed := []webhook.Delivery{acceptOn(t, idle, time.Time{})}
 	ahead("33 days")
 	failed = append(failed, acceptOn(t, idle, time.Time{}))
-	require.NoError(t, idle.KeepDays(t.Context()), "no event shows that the clock is wrong")
+	require.NoError(t, idle.KeepDays(t.Context()), "no event reveals the wrong clock")
 	ahead("0")
 	failed = append(failed, acceptOn(t, idle, noon()), acceptOn(t, idle, time.Time{}))
 	inbox := open(t, pool, config)
@@ -360,8 +361,8 @@ func TestDatabaseClockIsWrong(t *testing.T) {
 	assert.Contains(t, d.days(t), partitionOf(today().AddDate(0, 0, -31)))
 }
 
-// TestClockLeavesLeases finds leases from a time when the clock was ahead.
-func TestClockLeavesLeases(t *testing.T) {
+// TestClockSetBackFreesLeases claims leases stored while the clock was ahead.
+func TestClockSetBackFreesLeases(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
 	inbox := d.idle(t, d.config(t, receivertest.Succeed))
@@ -377,7 +378,7 @@ func TestClockLeavesLeases(t *testing.T) {
 	for expires, kept := range map[string]int{"15 seconds": 1, "33 days": 0} {
 		d.exec(t, `TRUNCATE river_leader; INSERT INTO river_leader (elected_at, expires_at, leader_id)
 			VALUES (now(), now() + interval '`+expires+`', 'dispensary_other')`)
-		d.exec(t, "UPDATE inbox_checkpoints SET until = now() + interval '33 days'") // also that of the sweep
+		d.exec(t, "UPDATE inbox_checkpoints SET until = now() + interval '33 days'") // including the checkpoint of the sweep
 		require.NoError(t, inbox.Sweep(ctx))
 		assert.Equal(t, kept, count(t, d, "SELECT count(*) FROM river_leader"))
 	}

@@ -83,7 +83,7 @@ func New(ctx context.Context, pool *pgxpool.Pool, c Config) (*Inbox, error) {
 	case c.TakeOver < time.Second:
 		return nil, &api.ArgumentError{Field: "riverinbox.Config.TakeOver", Reason: "must be at least 1s"}
 	case worker.Work().Retry.MaxAttempts >= math.MaxInt16:
-		return nil, &api.ArgumentError{Field: "riverinbox.Config.Work.Retry.MaxAttempts", Reason: "is too large for River, whose limit is 32,767"}
+		return nil, &api.ArgumentError{Field: "riverinbox.Config.Work.Retry.MaxAttempts", Reason: "is too large for River: it must be below 32,767"}
 	}
 	if c.Schema, err = schemaOf(ctx, pool, c.Schema); err != nil {
 		return nil, err

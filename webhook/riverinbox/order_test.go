@@ -17,23 +17,23 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/riverinbox"
 )
 
-// soon is the longest wait of a test for something that must happen.
+// soon is the longest wait of a test for an expected event.
 const soon = 30 * time.Second
 
 var errDown = errors.New("down")
 
-// errWrite has the handler of a call return through a transaction.
+// errWrite makes the handler of a call return through a transaction.
 var errWrite = errors.New("write")
 
-// call is an attempt whose handler waits for the test.
+// call is a running attempt whose handler waits for the test.
 type call struct {
 	webhook.Handling
 	ctx context.Context
 	end chan<- error
 }
 
-// calls returns a handler that waits for the test, whatever becomes of its context, and a channel
-// with its calls.
+// calls returns a handler that waits for the test and ignores its context, and a channel with
+// its calls.
 func calls(t testing.TB) (webhook.HandlerFunc, <-chan call) {
 	begun := make(chan call, 1000)
 	return func(ctx context.Context, _ events.Event) error {
@@ -57,12 +57,12 @@ func next[T any](t testing.TB, c <-chan T) (v T) {
 	select {
 	case v = <-c:
 	case <-time.After(soon):
-		require.FailNow(t, "nothing came")
+		require.FailNow(t, "received no value in time")
 	}
 	return v
 }
 
-// handleAll lets handlers return nil, and holds that they are called for these events in order.
+// handleAll makes handlers succeed, and requires calls for these events in order.
 func handleAll(t testing.TB, begun <-chan call, events ...webhook.Delivery) {
 	t.Helper()
 	for n, event := range events {
@@ -80,7 +80,7 @@ func eventually(t testing.TB, condition func() bool, message string) {
 // free is the ordering key of events without order.
 const free = "free"
 
-// byIntegration orders the events of each integration but free.
+// byIntegration orders the events of each integration except free.
 func byIntegration(d webhook.Delivery, _ events.Event) webhook.OrderingKey {
 	if d.Key.IntegrationID == free {
 		return ""
@@ -88,7 +88,8 @@ func byIntegration(d webhook.Delivery, _ events.Event) webhook.OrderingKey {
 	return webhook.OrderingKey(d.Key.IntegrationID)
 }
 
-// ordered has an inbox order its events by ordering key, and retry after an hour. All replicas have one key.
+// ordered enables ordering keys and a retry after an hour. All replicas use the same
+// encryption key.
 func ordered(c *riverinbox.Config) {
 	c.Seal, _ = receivertest.FixedKeyRing()
 	c.Work.Order, c.Work.Retry.BackOff, c.Work.Retry.MaxBackOff = byIntegration, time.Hour, time.Hour
@@ -103,7 +104,7 @@ func newInbox(t *testing.T, change func(*riverinbox.Config)) (database, *riverin
 	return d, inbox, begun, made
 }
 
-// in returns an event of an ordering key that was created in a second of the last hour.
+// in returns an event with an ordering key, created in a given second of the last hour.
 func in(orderingKey string, second int) webhook.Delivery {
 	d := receivertest.NewDelivery()
 	d.Key.IntegrationID = orderingKey
@@ -111,7 +112,8 @@ func in(orderingKey string, second int) webhook.Delivery {
 	return d
 }
 
-// of returns an expression of the job j of an event as text, which is empty without one.
+// of evaluates an expression about the job j of an event and returns it as text. The text is
+// empty if there is no job.
 func (d database) of(t *testing.T, event webhook.Delivery, expression string) string {
 	t.Helper()
 	query := "SELECT (" + expression + ")::text FROM river_job j WHERE j.args->>'key' = $1"
@@ -126,7 +128,7 @@ func (d database) job(t *testing.T, event webhook.Delivery) int64 {
 	return id
 }
 
-// becomes waits for the state of jobs.
+// becomes waits until the jobs of events have a state.
 func (d database) becomes(t *testing.T, state string, events ...webhook.Delivery) {
 	t.Helper()
 	for _, event := range events {
@@ -134,18 +136,18 @@ func (d database) becomes(t *testing.T, state string, events ...webhook.Delivery
 	}
 }
 
-// beats waits until a process has given n more signs of life.
+// beats waits for n more heartbeats of a process.
 func (d database) beats(t *testing.T, inbox *riverinbox.Inbox, n int) {
 	t.Helper()
 	const beats = "SELECT coalesce(max(beats), 0) FROM inbox_worker WHERE client = $1"
 	now := count(t, d, beats, inbox.Name())
-	eventually(t, func() bool { return count(t, d, beats, inbox.Name()) >= now+n }, "the process gives no sign of life")
+	eventually(t, func() bool { return count(t, d, beats, inbox.Name()) >= now+n }, "the process stores no heartbeat")
 }
 
 // allEnd waits until no ordering key has a job, and compares the dead letters with their jobs.
 func (d database) allEnd(t *testing.T) {
 	t.Helper()
-	eventually(t, func() bool { return count(t, d, "SELECT count(*) FROM inbox_order") == 0 }, "an ordering key stands still")
+	eventually(t, func() bool { return count(t, d, "SELECT count(*) FROM inbox_order") == 0 }, "an ordering key is stalled")
 	assert.Zero(t, count(t, d, `SELECT count(*) FROM inbox_dead d FULL JOIN (SELECT * FROM river_job WHERE state IN ('cancelled', 'discarded')) j
 		ON j.id = d.job AND j.finalized_at = d.at AND j.args->>'key' = d.key WHERE j.id IS NULL OR d.job IS NULL`))
 }
@@ -154,19 +156,19 @@ func (d database) allEnd(t *testing.T) {
 func (d database) waits(t *testing.T, function string) {
 	t.Helper()
 	const waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'advisory' AND query LIKE $1"
-	eventually(t, func() bool { return count(t, d, waiting, "%"+d.schema+"%"+function+"%") > 0 }, function+" waits for no ordering key")
+	eventually(t, func() bool { return count(t, d, waiting, "%"+d.schema+"%"+function+"%") > 0 }, function+" does not wait for an ordering key")
 }
 
-// handled is inbox_end's argument for the first attempt of an event, which succeeded.
+// handled returns the argument of inbox_end for a successful first attempt of an event.
 func (d database) handled(t *testing.T, event webhook.Delivery) string {
 	t.Helper()
 	return d.of(t, event, `jsonb_build_array(jsonb_build_object('n', 0, 'job', id, 'at', attempted_at,
 		'ordering_key', inbox_digest(metadata->>'ordering_key'), 'state', 'completed', 'attempt', 1))`)
 }
 
-// TestOlderEventGoesFirst accepts older events than the head of an ordering key while it runs, and while it
-// waits for its next attempt.
-func TestOlderEventGoesFirst(t *testing.T) {
+// TestOlderEventRunsFirst accepts events older than the head of an ordering key while the head
+// runs, and while it waits for a retry.
+func TestOlderEventRunsFirst(t *testing.T) {
 	t.Parallel()
 	d, inbox, begun, _ := newInbox(t, ordered)
 	e1, e2, e3, e5, e7 := in("a", 1), in("a", 2), in("a", 3), in("a", 5), in("a", 7)
@@ -176,20 +178,21 @@ func TestOlderEventGoesFirst(t *testing.T) {
 	head.end <- errDown
 	handleAll(t, begun, e2, e3)
 	const backsOff = "state = 'available' AND scheduled_at > now() + interval '20 minutes'"
-	eventually(t, func() bool { return d.of(t, e5, backsOff) == "true" }, "the backoff is gone")
+	eventually(t, func() bool { return d.of(t, e5, backsOff) == "true" }, "the event lost its backoff")
 	acceptNew(t, inbox, e1)
 	older := next(t, begun)
 	assert.Equal(t, e1.Key, older.Key)
 	assert.Equal(t, "pending", d.of(t, e5, "state"))
 	older.end <- nil
-	eventually(t, func() bool { return d.of(t, e5, backsOff) == "true" }, "the backoff is gone")
+	eventually(t, func() bool { return d.of(t, e5, backsOff) == "true" }, "the event lost its backoff")
 	d.inRiver(t, inbox.River().JobRetry, e5)
 	handleAll(t, begun, e5, e7)
 	d.allEnd(t)
 }
 
-// TestFetchedHeadKeepsItsTurn accepts an older event while River fetches the head of its ordering key.
-func TestFetchedHeadKeepsItsTurn(t *testing.T) {
+// TestFetchedHeadStaysHead accepts an older event while River fetches the head of its ordering
+// key.
+func TestFetchedHeadStaysHead(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
 	c := d.config(t, receivertest.Succeed)
@@ -204,17 +207,17 @@ func TestFetchedHeadKeepsItsTurn(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), soon)
 	defer cancel()
 	_, err = inbox.Accept(ctx, e2)
-	require.NoError(t, err, "the accept waits for the fetch")
+	require.NoError(t, err, "the accept must not wait for the fetch")
 	require.NoError(t, tx.Commit(t.Context()))
 	assert.Equal(t, "running", d.of(t, e5, "state"))
 	assert.Equal(t, "pending", d.of(t, e2, "state"))
 	assert.EqualValues(t, d.job(t, e5), count(t, d, "SELECT job FROM inbox_order WHERE head"))
 }
 
-// TestAcceptAndCompletionWaitForEachOther ends the head of an ordering key before the accept of the next
-// event is committed, and accepts one before the completion of the head is. Without a sweep only
-// the later of the two lets the next event begin.
-func TestAcceptAndCompletionWaitForEachOther(t *testing.T) {
+// TestAcceptAndCompletionAreSerialized ends the head of an ordering key before the accept of
+// the next event commits, and accepts an event before the completion of the head commits.
+// Sweeps are off, so only the later of the two can start the next event.
+func TestAcceptAndCompletionAreSerialized(t *testing.T) {
 	t.Parallel()
 	d, inbox, begun, made := newInbox(t, func(c *riverinbox.Config) { ordered(c); *c = c.Still() })
 	e1, e2, e3 := in("a", 1), in("a", 2), in("a", 3)
@@ -244,9 +247,9 @@ func TestAcceptAndCompletionWaitForEachOther(t *testing.T) {
 	d.allEnd(t)
 }
 
-// TestHeadEndsBesideInbox ends the head of an ordering key, which waits for its next attempt, without the
-// inbox.
-func TestHeadEndsBesideInbox(t *testing.T) {
+// TestSweepReplacesLostHead ends the head of an ordering key outside of the inbox while it
+// waits for a retry.
+func TestSweepReplacesLostHead(t *testing.T) {
 	t.Parallel()
 	d, inbox, begun, _ := newInbox(t, ordered)
 	for orderingKey, end := range map[string]string{
@@ -272,7 +275,7 @@ func TestHeadEndsBesideInbox(t *testing.T) {
 	d.allEnd(t)
 }
 
-func TestLinePassesOverEndedEvents(t *testing.T) {
+func TestOrderingKeySkipsEndedEvents(t *testing.T) {
 	t.Parallel()
 	d, inbox, begun, _ := newInbox(t, func(c *riverinbox.Config) { ordered(c); *c = c.Still() })
 	e1, e2, e3, e4 := in("a", 1), in("a", 2), in("a", 3), in("a", 4)

@@ -17,9 +17,9 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/riverinbox"
 )
 
-// TestInboxKeepsTheContract gives each engine connections of its own, like a process. A crash is
-// their end: nothing that the process does from then on has any effect.
-func TestInboxKeepsTheContract(t *testing.T) {
+// TestInboxPassesConformanceSuite gives each engine its own connections, like a process. A
+// crash closes them, so the process has no further effect.
+func TestInboxPassesConformanceSuite(t *testing.T) {
 	t.Parallel()
 	enginetest.Run(t, func(t *testing.T) enginetest.Storage {
 		d := newDatabase(t)
@@ -60,14 +60,14 @@ func TestInboxKeepsTheContract(t *testing.T) {
 	})
 }
 
-// known counts how often each of these keys is in the ledger.
+// known counts the given keys in the ledger.
 func known(t *testing.T, d database, keys ...string) map[string]int {
 	t.Helper()
 	return countTexts(t, d, `SELECT key FROM unnest($1::text[]) key JOIN (SELECT digest FROM inbox_ledger
 		UNION ALL SELECT digest FROM inbox_undated) l ON digest = inbox_key_digest(key)`, keys)
 }
 
-// dump returns every row of every table, those of River too.
+// dump returns all rows of all tables, including River's.
 func dump(t *testing.T, d database) []byte {
 	t.Helper()
 	tables := texts(t, d, "SELECT tablename FROM pg_tables WHERE schemaname = $1", d.schema)

@@ -18,8 +18,8 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/riverinbox"
 )
 
-// TestMigrate tests the tables beside those of River, which come first.
-func TestMigrate(t *testing.T) {
+// TestMigrateCreatesTables tests the inbox's own tables. River's tables are created first.
+func TestMigrateCreatesTables(t *testing.T) {
 	t.Parallel()
 	steps, err := riverinbox.Schema("anywhere")
 	require.NoError(t, err)
@@ -46,8 +46,9 @@ func TestMigrate(t *testing.T) {
 	})
 }
 
-// TestOpenWithoutRightToCreate applies the SQL by hand, and opens as a role that must not create tables.
-func TestOpenWithoutRightToCreate(t *testing.T) {
+// TestOpenNeedsNoCreatePrivilege applies the SQL by hand, and opens the inbox with a role that
+// must not create tables.
+func TestOpenNeedsNoCreatePrivilege(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
 	steps, err := riverinbox.Schema(d.schema)
@@ -74,8 +75,9 @@ func TestOpenWithoutRightToCreate(t *testing.T) {
 	assert.Zero(t, count(t, d, "SELECT count(*) FROM inbox_undated"))
 }
 
-// TestSchemas creates a schema, and finds that of the search path.
-func TestSchemas(t *testing.T) {
+// TestOpenSelectsSchema creates the configured schema, and finds the schema of the search
+// path.
+func TestOpenSelectsSchema(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
 	own := d.schema + "_Own"
@@ -101,7 +103,7 @@ func TestSchemas(t *testing.T) {
 	assert.Equal(t, "riverinbox.Config.Schema", fieldOf(t, err))
 }
 
-// fieldOf returns the field that an error is about.
+// fieldOf returns the field in an argument error.
 func fieldOf(t *testing.T, err error) string {
 	t.Helper()
 	var refused *api.ArgumentError
@@ -109,7 +111,7 @@ func fieldOf(t *testing.T, err error) string {
 	return refused.Field
 }
 
-func TestNewNeedsTables(t *testing.T) {
+func TestNewRequiresTables(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
 	pool, config := d.pool(t), d.config(t, receivertest.Succeed)
@@ -124,7 +126,7 @@ func TestNewNeedsTables(t *testing.T) {
 	assert.Equal(t, "head", wrong.Column)
 }
 
-func TestOpenRefuses(t *testing.T) {
+func TestOpenRejectsInvalidArguments(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
 	pool := d.pool(t)

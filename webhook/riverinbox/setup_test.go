@@ -19,15 +19,15 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/riverinbox"
 )
 
-// database is a schema that ends with its test.
+// database is a schema for one test.
 type database struct {
-	address, schema string // the address has the schema as search path
+	address, schema string // the address sets the schema as search path
 	looking         *pgxpool.Pool
 	ended           context.Context
 }
 
-// slots bound how many tests are in the database at a time, however many cores there are: each
-// takes up to thirty of its hundred connections.
+// slots limits the number of concurrent tests on any number of cores. Each test uses up to 30
+// of the 100 connections of the database.
 var slots = make(chan struct{}, 3)
 
 // newDatabase creates an empty schema. A parallel test must not create a second one.
@@ -45,25 +45,25 @@ func newDatabase(t testing.TB) database {
 	return d
 }
 
-// reader returns a pool for looking into the database, always the same.
+// reader returns the shared pool for reading the database.
 func (d database) reader(testing.TB) *pgxpool.Pool { return d.looking }
 
-// exec executes a statement, also after the end of the test's context.
+// exec executes a statement, even after the end of the test's context.
 func (d database) exec(t testing.TB, statement string, args ...any) {
 	t.Helper()
 	_, err := d.looking.Exec(context.Background(), statement, args...)
 	require.NoError(t, err)
 }
 
-// network is between a process of a test and the database.
+// network is the network between a process of a test and the database.
 type network struct {
 	mu    sync.Mutex
 	down  bool
 	conns []net.Conn
 }
 
-// dial fails while the network is down. It does not bother the server then, which starts a process
-// for each of many connections a second.
+// dial fails while the network is down. It then opens no connection, because the server starts
+// a process for each one and a pool tries many a second.
 func (n *network) dial(ctx context.Context, kind, address string) (net.Conn, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -77,14 +77,14 @@ func (n *network) dial(ctx context.Context, kind, address string) (net.Conn, err
 	return conn, err
 }
 
-// resume lets connections through again.
+// resume allows connections again.
 func (n *network) resume() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.down = false
 }
 
-// cut ends every connection, and lets none through.
+// cut closes all connections, and allows no new ones.
 func (n *network) cut() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -94,7 +94,7 @@ func (n *network) cut() {
 	}
 }
 
-// connect creates the pool of a process. It is closed after everything that uses it.
+// connect creates the pool of a process. It is closed after all its users.
 func (d database) connect(t testing.TB, change ...func(*pgxpool.Config)) (*pgxpool.Pool, *network) {
 	t.Helper()
 	config, err := pgxpool.ParseConfig(d.address)
@@ -107,23 +107,24 @@ func (d database) connect(t testing.TB, change ...func(*pgxpool.Config)) (*pgxpo
 	pool, err := pgxpool.NewWithConfig(context.Background(), config)
 	require.NoError(t, err)
 	context.AfterFunc(d.ended, func() {
-		n.cut() // Close waits for connections that a crashed process holds
+		n.cut() // Close waits for the connections of a crashed process
 		pool.Close()
 	})
 	return pool, n
 }
 
-// pool is connect for tests that leave the network alone.
+// pool is connect for tests without network failures.
 func (d database) pool(t testing.TB, change ...func(*pgxpool.Config)) *pgxpool.Pool {
 	t.Helper()
 	pool, _ := d.connect(t, change...)
 	return pool
 }
 
-// testTakeOver is longer than any stall of a busy machine. No test waits for its end: see crash.
+// testTakeOver is longer than any stall of a busy machine. Crash in
+// TestInboxPassesConformanceSuite ends it early, so no test waits for it.
 const testTakeOver = 12 * time.Second
 
-// config is what most tests open an inbox with.
+// config returns the configuration of most tests.
 func (d database) config(t testing.TB, handle webhook.HandlerFunc) riverinbox.Config {
 	t.Helper()
 	return riverinbox.Config{
@@ -131,7 +132,7 @@ func (d database) config(t testing.TB, handle webhook.HandlerFunc) riverinbox.Co
 	}.Quick()
 }
 
-// start opens an inbox, and returns every attempt that it makes; change may be nil.
+// start opens an inbox and returns all its attempts. change may be nil.
 func (d database) start(t testing.TB, handle webhook.HandlerFunc, change func(*riverinbox.Config)) (
 	*riverinbox.Inbox, <-chan webhook.Attempt,
 ) {
@@ -144,7 +145,7 @@ func (d database) start(t testing.TB, handle webhook.HandlerFunc, change func(*r
 	return open(t, d.pool(t), config), made
 }
 
-// idle makes an inbox that accepts, and is closed with the test.
+// idle creates an inbox that only accepts events. It is closed with the test.
 func (d database) idle(t testing.TB, c riverinbox.Config, change ...func(*pgxpool.Config)) *riverinbox.Inbox {
 	t.Helper()
 	pool := d.pool(t, change...)
@@ -155,7 +156,7 @@ func (d database) idle(t testing.TB, c riverinbox.Config, change ...func(*pgxpoo
 	return inbox
 }
 
-// open opens an inbox that is closed with the test.
+// open opens an inbox until the end of the test.
 func open(t testing.TB, pool *pgxpool.Pool, c riverinbox.Config) *riverinbox.Inbox {
 	t.Helper()
 	inbox, err := riverinbox.Open(t.Context(), pool, c)

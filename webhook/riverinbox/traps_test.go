@@ -22,9 +22,9 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/riverinbox"
 )
 
-// TestSchemaOfAnotherClientIsRejected holds that no other client of River, whose settings would
-// hold for events too, works in the schema.
-func TestSchemaOfAnotherClientIsRejected(t *testing.T) {
+// TestOpenRejectsSchemaOfOtherClient rejects a schema with another client of River, because
+// its settings would apply to events too.
+func TestOpenRejectsSchemaOfOtherClient(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
 	pool := d.pool(t)
@@ -45,8 +45,8 @@ func TestSchemaOfAnotherClientIsRejected(t *testing.T) {
 	open(t, pool, d.config(t, receivertest.Succeed))
 }
 
-// TestTextsWithoutPlaceInJSON accepts an event with texts that jsonb cannot store.
-func TestTextsWithoutPlaceInJSON(t *testing.T) {
+// TestAcceptReplacesTextsInvalidInJSON accepts an event with texts that jsonb cannot store.
+func TestAcceptReplacesTextsInvalidInJSON(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
 	odd, stored := "o\x00d\xffd", "o\uFFFDd\uFFFDd"
@@ -65,8 +65,8 @@ func TestTextsWithoutPlaceInJSON(t *testing.T) {
 	}
 }
 
-// TestRetriesGoByDatabaseClock has a database whose clock is an hour behind that of the process.
-func TestRetriesGoByDatabaseClock(t *testing.T) {
+// TestRetriesUseDatabaseClock sets the clock of the database one hour behind the process.
+func TestRetriesUseDatabaseClock(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
 	pool, ahead := d.wrongClock(t)
@@ -80,12 +80,12 @@ func TestRetriesGoByDatabaseClock(t *testing.T) {
 	handleAll(t, begun, event)
 }
 
-// anyEvent are the arguments of a job, for a plain client of River.
+// anyEvent contains the arguments of a job, for a plain client of River.
 type anyEvent struct{}
 
 func (anyEvent) Kind() string { return "dispensary_webhook" }
 
-// TestEventsWakeRiver has a client of River that polls every hour work what an inbox accepts.
+// TestEventsWakeRiver works accepted events with a client of River that polls every hour.
 func TestEventsWakeRiver(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
@@ -102,7 +102,7 @@ func TestEventsWakeRiver(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, client.Start(context.WithoutCancel(t.Context())))
 	t.Cleanup(func() { assert.NoError(t, client.Stop(context.Background())) })
-	for n := range 5 { // the client looks once when it starts
+	for n := range 5 { // the client polls once at its start
 		event := in(free, n)
 		acceptNew(t, inbox, event)
 		require.Equal(t, d.job(t, event), next(t, worked))
@@ -110,9 +110,9 @@ func TestEventsWakeRiver(t *testing.T) {
 	}
 }
 
-// TestTransactionsAnnounceNothing holds that no accept, outcome or replay waits for the lock that
-// PostgreSQL takes to commit a notification.
-func TestTransactionsAnnounceNothing(t *testing.T) {
+// TestTransactionsSendNoNotification requires that accepts, outcomes and replays do not wait
+// for the lock that PostgreSQL takes to commit a notification.
+func TestTransactionsSendNoNotification(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
 	inbox := d.idle(t, d.config(t, receivertest.Succeed))
@@ -140,7 +140,7 @@ func TestTransactionsAnnounceNothing(t *testing.T) {
 	assert.Equal(t, "end", said.Payload)
 }
 
-func TestIndexesOfRiver(t *testing.T) {
+func TestMigrateKeepsRiverIndexes(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
 	inbox, _ := d.start(t, receivertest.Succeed, nil)
@@ -155,8 +155,8 @@ func TestIndexesOfRiver(t *testing.T) {
 	assert.Empty(t, texts(t, d, indexes, d.schema, true))
 }
 
-// TestBadEventFailsAlone accepts, together with others, an event that the database refuses, and one
-// whose ordering key another replica has in a transaction.
+// TestBadEventFailsAlone accepts many events concurrently. The database rejects one of them,
+// and another replica has locked the ordering key of another one in a transaction.
 func TestBadEventFailsAlone(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)

@@ -16,7 +16,7 @@ import (
 
 var errBad = webhook.Permanent(errDown)
 
-// inRiver does to the jobs of events what River's UI does.
+// inRiver changes the jobs of events like River's UI.
 func (d database) inRiver(t *testing.T, do func(context.Context, int64) (*rivertype.JobRow, error), events ...webhook.Delivery) {
 	t.Helper()
 	for _, event := range events {
@@ -25,7 +25,7 @@ func (d database) inRiver(t *testing.T, do func(context.Context, int64) (*rivert
 	}
 }
 
-// replayAll replays every dead letter.
+// replayAll replays all dead letters.
 func replayAll(t *testing.T, inbox *riverinbox.Inbox, want int) {
 	t.Helper()
 	n, err := inbox.Replay(t.Context(), engine.Filter{Until: engine.Position{At: time.Now().Add(time.Hour)}})
@@ -33,9 +33,9 @@ func replayAll(t *testing.T, inbox *riverinbox.Inbox, want int) {
 	require.Equal(t, want, n)
 }
 
-// TestRetryInRiverWaitsItsTurn retries a waiting event and a dead letter while the head of their
+// TestRetryInRiverKeepsOrder retries a waiting event and a dead letter while the head of their
 // ordering key runs.
-func TestRetryInRiverWaitsItsTurn(t *testing.T) {
+func TestRetryInRiverKeepsOrder(t *testing.T) {
 	t.Parallel()
 	d, inbox, begun, _ := newInbox(t, ordered)
 	e1, e2, e3, e4 := in("a", 1), in("a", 2), in("a", 3), in("a", 4)
@@ -44,7 +44,7 @@ func TestRetryInRiverWaitsItsTurn(t *testing.T) {
 	d.becomes(t, "cancelled", e1)
 	acceptNew(t, inbox, e2, e3, e4)
 	head := next(t, begun)
-	d.inRiver(t, inbox.River().JobRetry, e4, e1, e2) // a running job stays as it is
+	d.inRiver(t, inbox.River().JobRetry, e4, e1, e2) // does not change the running job
 	d.becomes(t, "pending", e4, e1)
 	assert.Equal(t, 3, count(t, d, "SELECT count(*) FROM inbox_order WHERE NOT head"))
 	assert.Equal(t, "0", d.of(t, e4, "attempt"))
@@ -54,9 +54,9 @@ func TestRetryInRiverWaitsItsTurn(t *testing.T) {
 	d.allEnd(t)
 }
 
-// TestRetryInRiverGivesOneAttempt retries an event whose attempts are used up, and compares that
-// with Replay.
-func TestRetryInRiverGivesOneAttempt(t *testing.T) {
+// TestRetryInRiverAddsOneAttempt retries an event without remaining attempts, and compares the
+// result with Replay.
+func TestRetryInRiverAddsOneAttempt(t *testing.T) {
 	t.Parallel()
 	d, inbox, begun, made := newInbox(t, func(c *riverinbox.Config) {
 		ordered(c)
@@ -89,7 +89,7 @@ func TestRetryInRiverGivesOneAttempt(t *testing.T) {
 	}
 }
 
-// TestCancelInRiverMakesDeadLetter cancels events that wait and retry.
+// TestCancelInRiverMakesDeadLetter cancels waiting and retryable events.
 func TestCancelInRiverMakesDeadLetter(t *testing.T) {
 	t.Parallel()
 	d, inbox, begun, made := newInbox(t, ordered)
@@ -126,7 +126,7 @@ func TestCancelInRiverMakesDeadLetter(t *testing.T) {
 	}
 }
 
-// TestCancelInRiverEndsOneAttempt cancels events that run, and replays them at once.
+// TestCancelInRiverEndsOneAttempt cancels running events, and replays them at once.
 func TestCancelInRiverEndsOneAttempt(t *testing.T) {
 	t.Parallel()
 	d, inbox, begun, made := newInbox(t, ordered)
@@ -143,14 +143,14 @@ func TestCancelInRiverEndsOneAttempt(t *testing.T) {
 		replayAll(t, inbox, 1)
 		again = append(again, next(t, begun))
 	}
-	d.beats(t, inbox, 1) // River is not later than that
+	d.beats(t, inbox, 1) // River acts before that
 	for _, c := range again {
 		c.end <- nil
 		assert.Equal(t, webhook.ResultHandled, next(t, made).Result)
 	}
 }
 
-// TestCancelInRiverKeepsOutcome cancels an event whose handler ignores the end of its context.
+// TestCancelInRiverKeepsOutcome cancels an event with a handler that ignores its context.
 func TestCancelInRiverKeepsOutcome(t *testing.T) {
 	t.Parallel()
 	d, inbox, begun, made := newInbox(t, ordered)
@@ -170,8 +170,8 @@ func TestCancelInRiverKeepsOutcome(t *testing.T) {
 	d.allEnd(t)
 }
 
-// TestDeleteInRiverDiscards deletes events in every state.
-func TestDeleteInRiverDiscards(t *testing.T) {
+// TestDeleteInRiverDiscardsEvent deletes events in every state.
+func TestDeleteInRiverDiscardsEvent(t *testing.T) {
 	t.Parallel()
 	d, inbox, begun, _ := newInbox(t, ordered)
 	for _, orderingKey := range []string{free, "a"} {
