@@ -10,12 +10,12 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/accounts"
 )
 
-// accountsView is how users stand with the platform.
+// accountsView is the page of accounts.
 type accountsView struct {
-	Looked      int                // at how many
-	Partial     bool               // there are more
+	Looked      int                // accounts read
+	Partial     bool               // not all accounts were read
 	By          map[string]int     // by status
-	Reauthorize []accounts.Account // a page of those who must
+	Reauthorize []accounts.Account // one page of accounts
 	Previous    template.URL       // empty on the first page
 	Next        template.URL       // empty on the last page
 	Pending     int
@@ -26,8 +26,8 @@ type accountsView struct {
 // accountsTime is the longest time to read accounts.
 const accountsTime = 5 * time.Second
 
-// accounts shows who must authorize again. A token that has just lost a scope is not
-// marked in the store, so that all are looked at, as far as time allows.
+// accounts shows the users who must authorize again. It reads all accounts in the available
+// time, because the store does not mark a token that has just lost a scope.
 func (h *Handler) accounts(w http.ResponseWriter, r *http.Request) {
 	v := accountsView{By: map[string]int{}, Pending: h.config.Accounts.PendingCommits()}
 	v.PausedUntil, v.Paused = h.config.Accounts.Paused()

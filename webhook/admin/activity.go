@@ -9,17 +9,17 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// Activity counts the attempts of this process to handle events, by minute, for a day. It keeps
-// them in memory, about 60 kB. The zero value is ready to use. It is safe for concurrent use.
+// Activity counts the attempts of this process to handle events, by minute, for a day. It uses
+// about 60 kB of memory. The zero value is ready to use. It is safe for concurrent use.
 type Activity struct {
-	// Now is the clock. Nil means [time.Now].
+	// Now returns the current time. Nil means [time.Now].
 	Now func() time.Time
 
 	mu      sync.Mutex
 	minutes [minutes]minute // the minute n since 1970 at n % minutes
 }
 
-const minutes = 25 * 60 // the chart begins up to an hour before the last day
+const minutes = 25 * 60 // the chart starts up to an hour before the last day
 
 type minute struct {
 	n         int64 // since 1970
@@ -34,7 +34,7 @@ const (
 	outcomeDead
 )
 
-// steps are the durations of attempts: below a limit, and not below the one before.
+// steps are ranges of durations of attempts, each from the limit before to its own limit.
 var steps = [...]struct {
 	Name  string
 	limit time.Duration
@@ -46,8 +46,8 @@ var steps = [...]struct {
 	{"longer", 1<<63 - 1},
 }
 
-// AttemptEnd counts an attempt. It is the AttemptEnd of a [webhook.Observer]. It takes less than a
-// microsecond and does not allocate.
+// AttemptEnd counts an attempt. Use it as AttemptEnd of a [webhook.Observer]. It runs for less
+// than a microsecond and does not allocate.
 func (a *Activity) AttemptEnd(_ context.Context, attempt webhook.Attempt) {
 	outcome := outcomeHandled
 	switch attempt.Result {

@@ -11,8 +11,8 @@ import (
 	"github.com/dispensary-go/dispensary/internal/webpage"
 )
 
-// New returns a page. Mount it with [http.StripPrefix], at an address that ends with a
-// slash. An error is an [*api.ArgumentError].
+// New creates a page. Mount it with [http.StripPrefix] under a path that ends with a slash. An
+// error is an [*api.ArgumentError].
 func New(c Config) (*Handler, error) {
 	c, err := c.withDefaults()
 	if err != nil {
@@ -21,7 +21,7 @@ func New(c Config) (*Handler, error) {
 	h := &Handler{config: c, mux: http.NewServeMux(), origins: http.NewCrossOriginProtection()}
 	for _, origin := range c.TrustedOrigins {
 		if err := h.origins.AddTrustedOrigin(origin); err != nil {
-			return nil, &api.ArgumentError{Field: "admin.Config.TrustedOrigins", Reason: fmt.Sprintf("contains %q, which is no origin such as https://ops.example", origin), Err: err}
+			return nil, &api.ArgumentError{Field: "admin.Config.TrustedOrigins", Reason: fmt.Sprintf("contains %q: use an origin such as https://ops.example", origin), Err: err}
 		}
 	}
 	h.mux.HandleFunc("GET /{$}", h.overview)
@@ -36,7 +36,7 @@ func New(c Config) (*Handler, error) {
 		h.mux.HandleFunc("GET /accounts", h.accounts)
 	}
 	h.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		h.refuse(w, http.StatusNotFound, "There is no such page.", strings.Count(r.URL.Path, "/"))
+		h.refuse(w, http.StatusNotFound, "Page not found.", strings.Count(r.URL.Path, "/"))
 	})
 	webpage.HandleAssets(h.mux)
 	return h, nil
@@ -46,7 +46,7 @@ func New(c Config) (*Handler, error) {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	webpage.Protect(w.Header())
 	if len(h.config.Hosts) > 0 && !slices.ContainsFunc(h.config.Hosts, func(host string) bool { return strings.EqualFold(host, r.Host) }) {
-		h.refuse(w, http.StatusMisdirectedRequest, "These pages have another host, or the program does not name it in Hosts.", 1)
+		h.refuse(w, http.StatusMisdirectedRequest, "This host is not allowed. Open the page under its own host, or add this one to Hosts in the program.", 1)
 		return
 	}
 	if err := h.origins.Check(r); err != nil {
@@ -57,17 +57,17 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 		kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 		if kind != "application/x-www-form-urlencoded" || r.ParseForm() != nil {
-			h.refuse(w, http.StatusUnsupportedMediaType, "This is not a form of these pages. Nothing was done.", 1)
+			h.refuse(w, http.StatusUnsupportedMediaType, "This is not a form of this page. Nothing was done.", 1)
 			return
 		}
 	}
 	h.mux.ServeHTTP(w, r)
 }
 
-// otherSite is the reason to reject a form whose origin is not the Host of the request.
-const otherSite = "This request came from a page of another site. Nothing was done. " +
-	"If it came from this page, a proxy changes the Host header: let the proxy pass on the Host of the request, " +
-	"or let the program add the origin of this page to TrustedOrigins."
+// otherSite is the message if the origin of a form is not the Host of the request.
+const otherSite = "This request came from another site. Nothing was done. " +
+	"If you sent it from this page, a proxy changes the Host header: configure the proxy to forward the original Host, " +
+	"or add the origin of this page to TrustedOrigins in the program."
 
-// maxForm is how many bytes a form may have.
+// maxForm is the largest size of a form in bytes.
 const maxForm = 1 << 20

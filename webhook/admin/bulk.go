@@ -17,16 +17,17 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// changeTime is how long a request changes events. The next request continues.
+// changeTime is the longest time for which one request changes events. The next request
+// continues.
 const changeTime = 5 * time.Second
 
-// action changes events.
+// action is a change of events.
 type action struct {
 	Name   Action // in links
 	Verb   string
-	Events string // the name of the events that it changes, without an s
+	Events string // singular name of its events
 	Done   string
-	Gone   string // the message if a named event cannot be changed
+	Gone   string // message if a single event cannot be changed
 	Text   string
 	states []engine.State
 	change func(engine.Engine, context.Context, engine.Filter) (int, error)
@@ -37,16 +38,16 @@ func (a action) Destroys() bool { return a.Name == ActionDiscard }
 
 var actions = []action{
 	{
-		ActionReplay, "Replay", "dead letter", "replayed", "The event is not a dead letter anymore.",
-		"Each is handled again, with as many attempts as a new event.", states["dead"], engine.Engine.Replay,
+		ActionReplay, "Replay", "dead letter", "replayed", "The event is no longer a dead letter.",
+		"Each is handled again, with the full number of attempts.", states["dead"], engine.Engine.Replay,
 	},
 	{
 		ActionHandleNow, "Handle now", "waiting event", "made due", "The event does not wait for a retry.",
-		"Each is due at once if it waits for a retry. Attempts stay counted.", []engine.State{engine.StateWaiting}, engine.Engine.HandleNow,
+		"Each becomes due at once if it waits for a retry. It keeps its number of attempts.", []engine.State{engine.StateWaiting}, engine.Engine.HandleNow,
 	},
 	{
-		ActionDiscard, "Discard", "dead letter", "discarded", "The event is not a dead letter anymore.",
-		"Each is deleted for good, with its body. It will be ignored if the platform sends it again.", states["dead"], engine.Engine.Discard,
+		ActionDiscard, "Discard", "dead letter", "discarded", "The event is no longer a dead letter.",
+		"Each is permanently deleted with its body, and ignored if the platform sends it again.", states["dead"], engine.Engine.Discard,
 	},
 }
 
@@ -58,7 +59,7 @@ func actionOf(name string) (a action, ok bool) {
 	return actions[at], true
 }
 
-// message reports a number of changes.
+// message returns a message with the number of changes.
 func (a action) message(n int) string {
 	if n == 1 {
 		return "1 event was " + a.Done + "."
@@ -66,8 +67,8 @@ func (a action) message(n int) string {
 	return number(n) + " events were " + a.Done + "."
 }
 
-// didOf returns the message about the last change of a named event, from the query of the page
-// that shows it.
+// didOf returns the message about the last change of a single event, from the query of the
+// current page.
 func didOf(query url.Values) string {
 	name, n, _ := strings.Cut(query.Get("did"), ".")
 	a, ok := actionOf(name)
@@ -80,17 +81,18 @@ func didOf(query url.Values) string {
 	return a.message(1)
 }
 
-// bulk is a change that a link or a form of this page asks for.
+// bulk is a change requested by a link or a form of this page.
 type bulk struct {
 	action
 	filter engine.Filter
 	most   int
-	from   string // the list that it began on
-	done   int    // by earlier requests
-	begun  bool   // there were some
+	from   string // query of the list that it started from
+	done   int    // events changed by earlier requests
+	begun  bool   // there were earlier requests
 }
 
-// bulkOf reads it, or shows why it cannot be read.
+// bulkOf reads a change from a query. If the query is invalid, it shows an error and returns
+// false.
 func (h *Handler) bulkOf(w http.ResponseWriter, query url.Values) (b bulk, ok bool) {
 	for _, a := range actions { // the button of an event
 		if key := query.Get(string(a.Name)); key != "" {
@@ -129,20 +131,20 @@ func (b bulk) query() url.Values {
 	return query
 }
 
-// bulkView is the page of a dry run and of the progress.
+// bulkView is the page of a dry run and of its progress.
 type bulkView struct {
 	action
 	Begun     bool
-	Count     int // of changed events
-	Total     int // of events to change
+	Count     int // changed events
+	Total     int // events to change
 	Capped    bool
-	More      int  // events that match too, and are not among Total
-	Again     bool // Total are not those of the dry run: they match now
+	More      int  // more matching events, beyond Total
+	Again     bool // Total counts the events that match now, not those of the dry run
 	Most      int
-	ByKey     bool // it names events
+	ByKey     bool // the filter has Keys
 	By        []breakdown
 	Form      []formField // filter, action and number
-	Limit     []formField // the filter without its end, to count again
+	Limit     []formField // filter without its end, for a new count
 	Shortcuts []shortcut
 	Back      template.URL
 }
@@ -158,7 +160,7 @@ func fieldsOf(query url.Values) (fields []formField) {
 	return fields
 }
 
-// dryRun shows the events that would be changed, or the rest of them.
+// dryRun shows the events to change, or the remaining ones.
 func (h *Handler) dryRun(w http.ResponseWriter, r *http.Request) {
 	b, ok := h.bulkOf(w, r.URL.Query())
 	if !ok {
@@ -183,16 +185,16 @@ func (h *Handler) dryRun(w http.ResponseWriter, r *http.Request) {
 	h.show(w, http.StatusOK, "bulk", frame{Title: b.Verb + ": " + b.Events + "s", Path: pathOf(b.states[0]), View: v})
 }
 
-// count counts the events to change and finds the last of them. After all events of a dry run are
-// changed, it counts the events that match by now, so that one click continues with these. It does not
-// after [ActionHandleNow]: until a worker is free, its events match as before.
+// count counts the events to change and finds the last of them. Once all events of a dry run
+// are changed, it counts the events that match now, so that one click continues with them. It
+// skips this after [ActionHandleNow], because its events match until a worker is free.
 func (h *Handler) count(ctx context.Context, b *bulk, v *bulkView) error {
 	if v.Again = b.begun && b.filter.Until.IsZero(); v.Again && b.Name == ActionHandleNow {
 		v.Again = false
 		return nil
 	}
 	counts, err := h.config.Engine.Count(ctx, b.filter, b.most)
-	if err == nil && counts.Total == 0 && b.begun && !v.Again { // the last request changed all in all of its time
+	if err == nil && counts.Total == 0 && b.begun && !v.Again { // the last request changed all events, but used up its time
 		v.Again, b.filter.Until = true, engine.Position{}
 		counts, err = h.config.Engine.Count(ctx, b.filter, b.most)
 	}
@@ -211,8 +213,8 @@ func (h *Handler) count(ctx context.Context, b *bulk, v *bulkView) error {
 	return err
 }
 
-// change changes events for as long as a request may take. Then it leads to the list from which a
-// named event was changed, and otherwise to the page that shows the progress.
+// change changes events for at most changeTime. Then it redirects to the list if a single
+// event was changed from there, otherwise to the page of the event or of the progress.
 func (h *Handler) change(w http.ResponseWriter, r *http.Request) {
 	b, ok := h.bulkOf(w, r.PostForm)
 	if !ok {
@@ -248,14 +250,14 @@ func (h *Handler) change(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// breakdown is the number of events of each type, clinic or reason, the most first.
+// breakdown is the number of events by type, clinic or reason, largest groups first.
 type breakdown struct {
 	Title  string
 	Groups []option
-	More   int // groups that are not shown
+	More   int // hidden groups
 }
 
-// mostGroups is how many groups are shown.
+// mostGroups is the number of groups shown.
 const mostGroups = 6
 
 func breakdowns(c engine.Counts) []breakdown {

@@ -16,7 +16,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// changes are what the observer saw.
+// changes records the calls of the observer.
 type changes struct {
 	all []admin.Change
 	by  []any
@@ -36,7 +36,8 @@ func (f *fixture) dead() int {
 	return stats.Dead
 }
 
-// One dead letter is replayed by a button of its row, and discarded after a dry run. Both lead back.
+// A button replays the dead letter of its row, and a dry run discards one. Both return to the
+// list.
 func TestRowsChangeEvents(t *testing.T) {
 	t.Parallel()
 	var seen changes
@@ -45,13 +46,13 @@ func TestRowsChangeEvents(t *testing.T) {
 	f.repaired = true
 	page := f.get("events?state=dead&clinic=" + all[0].ClinicID)
 	assert.Contains(t, page, `<tr id="row-3">`)
-	assert.Contains(t, page, `formaction="bulk#row-3"`, "the browser returns to this row")
+	assert.Contains(t, page, `formaction="bulk#row-3"`, "the browser must return to this row")
 	page = f.press(page, "bulk")
 	assert.Contains(t, page, "1 event was replayed.")
 	assert.Contains(t, page, `<option value="`+all[0].ClinicID+`" selected>`, "the filter stays")
 	assert.Contains(t, page, `<option value="dead" selected>`)
 	again := <-f.made
-	assert.Equal(t, all[0].Key, again.Key, "the oldest is the first on the page")
+	assert.Equal(t, all[0].Key, again.Key, "the oldest event must be first on the page")
 	assert.Equal(t, webhook.ResultHandled, again.Result)
 
 	page = f.get("bulk?action=discard&key=" + url.QueryEscape(all[1].Key.String()))
@@ -63,7 +64,7 @@ func TestRowsChangeEvents(t *testing.T) {
 	assert.Equal(t, 2, f.dead())
 
 	page = f.post(http.StatusOK, "bulk", url.Values{"action": {"replay"}, "key": {all[1].Key.String()}})
-	assert.Contains(t, page, "The event is not a dead letter anymore.")
+	assert.Contains(t, page, "The event is no longer a dead letter.")
 	require.Len(t, seen.all, 3)
 	assert.Equal(t, []webhook.Key{all[0].Key}, seen.all[0].Filter.Keys)
 	for n, want := range []admin.Change{{Action: admin.ActionReplay, Count: 1}, {Action: admin.ActionDiscard, Count: 1}, {Action: admin.ActionReplay}} {
@@ -72,8 +73,8 @@ func TestRowsChangeEvents(t *testing.T) {
 	assert.Equal(t, []any{"jo", "jo", "jo"}, seen.by)
 }
 
-// A link to the list leads to no other page, whatever a form names.
-func TestBackStaysHere(t *testing.T) {
+// A link to the list leads to no other page, even if a form contains another URL.
+func TestBackLinkStaysOnList(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
@@ -92,7 +93,7 @@ func TestBackStaysHere(t *testing.T) {
 }
 
 // A waiting event is made due, alone or with all others.
-func TestHandleNow(t *testing.T) {
+func TestHandleNowMakesEventsDue(t *testing.T) {
 	t.Parallel()
 	var seen changes
 	f := newFixture(t, func(_ *fixture, c *admin.Config) { c.Observer = seen.observer() })
@@ -106,15 +107,16 @@ func TestHandleNow(t *testing.T) {
 	page = f.get(f.link(f.get("events"), "Handle now: all waiting events…"))
 	assert.Contains(t, page, "<b>2 waiting events</b> will be made due.")
 	page = f.press(page, "bulk")
-	assert.Contains(t, page, "<b>2 events were made due.</b></p>", "it does not count the events that no worker has begun yet")
+	assert.Contains(t, page, "<b>2 events were made due.</b></p>", "it must not count the events still waiting for a worker")
 	for range 2 {
 		assert.Equal(t, webhook.ResultHandled, (<-f.made).Result)
 	}
 	assert.Equal(t, admin.ActionHandleNow, seen.all[1].Action)
 }
 
-// A dry run counts up to a number. Its button changes these events and no others. The next click continues.
-func TestBulk(t *testing.T) {
+// A dry run counts up to a limit. Its button changes exactly these events, and the next click
+// continues.
+func TestBulkChangesCountedEvents(t *testing.T) {
 	t.Parallel()
 	var seen changes
 	f := newFixture(t, func(_ *fixture, c *admin.Config) { c.Observer = seen.observer() })
@@ -152,11 +154,11 @@ func TestBulk(t *testing.T) {
 	f.accept(func(d *webhook.Delivery) { d.ClinicID = "cl_1" })
 	page = f.press(f.get("bulk?action=discard&clinic=cl_1"), "bulk")
 	assert.Contains(t, page, "<b>1 event was discarded.</b> No others match.")
-	assert.Equal(t, 10, f.dead(), "those of the other clinic")
+	assert.Equal(t, 10, f.dead(), "events of the other clinic")
 	assert.Contains(t, f.get("bulk?action=replay&clinic=cl_1"), "No events match.")
 	f.post(http.StatusBadRequest, "bulk", url.Values{"action": {"discard"}})
 	f.post(http.StatusBadRequest, "bulk", url.Values{"action": {"discard"}, "clinic": {"cl_2"}})
-	assert.Equal(t, 10, f.dead(), "without a dry run nothing is changed")
+	assert.Equal(t, 10, f.dead(), "no change without a dry run")
 }
 
 // many is an engine with total dead letters, all later than any position.
@@ -177,7 +179,7 @@ func (m many) Count(_ context.Context, f engine.Filter, most int) (engine.Counts
 
 func (m many) Stats(context.Context) (engine.Stats, error) { return engine.Stats{Dead: m.total}, nil }
 
-func TestCountsHaveLimit(t *testing.T) {
+func TestPagesLimitCounts(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(f *fixture, c *admin.Config) { c.Engine = many{f.inbox, 60_000} })
 	page := f.get("bulk?action=replay&done=7")
@@ -187,7 +189,7 @@ func TestCountsHaveLimit(t *testing.T) {
 	assert.Contains(t, f.get("events"), "<b>20,000 or more</b> events")
 }
 
-// slow is an engine that replays a few, and then has run out of time, or fails.
+// slow is an engine that replays up to few events, and then runs out of time or fails.
 type slow struct {
 	engine.Engine
 	few int
@@ -206,8 +208,8 @@ func (s *slow) Replay(ctx context.Context, f engine.Filter) (int, error) {
 	return n, errors.Join(err, s.err)
 }
 
-// What a request has no time for is continued by the next, from the same address.
-func TestBulkContinues(t *testing.T) {
+// If a request runs out of time, the next one continues from the same URL.
+func TestBulkContinuesAfterTimeout(t *testing.T) {
 	t.Parallel()
 	var seen changes
 	held := &slow{few: 10, err: context.DeadlineExceeded}
@@ -215,7 +217,7 @@ func TestBulkContinues(t *testing.T) {
 		held.Engine, c.Engine, c.Observer = f.inbox, held, seen.observer()
 	})
 	f.die(25)
-	page := f.press(f.get("bulk?action=replay"), "bulk") // they die again
+	page := f.press(f.get("bulk?action=replay"), "bulk") // they become dead letters again
 	assert.Contains(t, page, "<b>10 events were replayed.</b>")
 	assert.Contains(t, page, "<b>15 dead letters</b> are left.")
 	for range 10 {
@@ -226,11 +228,11 @@ func TestBulkContinues(t *testing.T) {
 	assert.Contains(t, page, "<b>20 events were replayed.</b>")
 	page = f.press(page, "bulk")
 	assert.Contains(t, page, "<b>25 events were replayed.</b>")
-	assert.Contains(t, page, "<b>10 dead letters</b> match now.", "they have died again")
+	assert.Contains(t, page, "<b>10 dead letters</b> match now.", "dead again")
 	for range 15 {
 		assert.Equal(t, webhook.ResultHandled, (<-f.made).Result)
 	}
-	assert.Equal(t, 10, f.dead(), "an event that has died again is not replayed again")
+	assert.Equal(t, 10, f.dead(), "a new dead letter must not be replayed again")
 	require.Len(t, seen.all, 3)
 	require.ErrorIs(t, seen.all[0].Err, context.DeadlineExceeded)
 

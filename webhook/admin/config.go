@@ -15,70 +15,73 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
-// Config is what a [Handler] is made of. Engine is required; the pages of what is left
-// out are not there.
+// Config configures a [Handler]. Engine is required. The handler leaves out the pages of unset
+// fields.
 type Config struct {
-	// Engine holds the events: the inbox of the webhook handler.
+	// Engine is the inbox of the webhook handler. It stores the events.
 	Engine engine.Engine
 
 	// Name is the name of the system or tenant, such as "us/sandbox". Every page and its title
-	// show it.
+	// show it. Empty shows no name.
 	Name string
 
-	// Production marks every page as one of a production system.
+	// Production marks every page as a page of a production system.
 	Production bool
 
-	// Location is the time zone of midnight, of times in fields, and of the times that a pointer
-	// over a time shows. Nil means UTC.
+	// Location is the time zone of midnight, of times in fields, and of the local times in
+	// tooltips. Nil means UTC.
 	Location *time.Location
 
-	// Activity is the activity that the overview shows. Its AttemptEnd must be called for the
-	// attempts of Engine. Nil shows none.
+	// Activity counts the attempts for the overview. Its AttemptEnd must be called for the
+	// attempts of Engine. Nil shows no activity.
 	Activity *Activity
 
-	// Alarms are those of the webhook handlers, one or one for each environment, by the
-	// names that the page has for them: see [webhook.Alarm]. The page shows what they
-	// know, which is what this process has seen.
+	// Alarms are the alarms of the webhook handlers, by the names to show: one alarm, or one
+	// per environment (see [webhook.Alarm]). The page shows their state, which covers this
+	// process only.
 	Alarms map[string]*webhook.Alarm
 
-	// Reconcilers are the Stats of [reconcile.Clinics] of the environments, by the names that
-	// the page shows. The page shows their state as far as this process knows it, and their
-	// last runs: see [Handler.RunEnd].
+	// Reconcilers are the Stats of [reconcile.Clinics] by the names of their environments to
+	// show. The page shows their state as known to this process, and their last runs (see
+	// [Handler.RunEnd]).
 	Reconcilers map[string]func() reconcile.ClinicsStats
 
-	// Accounts are the accounts of the program's users: an [*accounts.Accounts].
+	// Accounts are the accounts of the program's users: an [*accounts.Accounts]. Nil shows no
+	// accounts.
 	Accounts interface {
 		List(ctx context.Context, options accounts.ListOptions) iter.Seq2[accounts.Account, error]
 		PendingCommits() int
 		Paused() (until time.Time, paused bool)
 	}
 
-	// Observer is called with what people do.
+	// Observer is called for actions of operators.
 	Observer Observer
 
-	// TrustedOrigins are the origins of this page if a proxy changes the Host header, such
-	// as "https://ops.example". A form from a trusted origin is accepted. Without a proxy
-	// none is needed, and it is better to let the proxy pass the Host on.
+	// TrustedOrigins are the origins of this page if a proxy changes the Host header, such as
+	// "https://ops.example". The page accepts a form from a trusted origin. Without a proxy,
+	// leave it empty. If you have one, prefer to configure it to forward the original Host.
 	TrustedOrigins []string
 
-	// Hosts are the Host headers that the page accepts, such as "ops.example" or
-	// "10.0.0.5:8443", without the port if it is the default of the scheme. Other requests get
-	// 421. Without a login, it keeps out a page of another site whose name was made to resolve
-	// to this server (DNS rebinding). Empty accepts every host.
+	// Hosts are the Host headers to accept, such as "ops.example" or "10.0.0.5:8443", without
+	// the port if it is the default of the scheme. Other requests get status 421. If the page
+	// has no login, this protects it from DNS rebinding, in which the host name of another
+	// site resolves to this server. Empty accepts every host.
 	Hosts []string
 
-	// Now is the clock; nil means [time.Now].
+	// Now returns the current time. Nil means [time.Now].
 	Now func() time.Time
 }
 
-// Observer is called with what people do on the pages. The request is theirs, so that
-// the program knows who it was: its context has what the login has put there.
+// Observer is called for actions of operators. It gets the operator's request, so your program
+// can identify the user by the values that the login has stored in its context.
 type Observer struct {
-	// BodyOpened is called before the body of an event is shown, with the error it died
-	// with. An error keeps it closed. If BodyOpened is nil, no body can be opened.
+	// BodyOpened is called before the body of an event and the error of its last attempt are
+	// shown. If it returns an error, they stay hidden. If BodyOpened is nil, no body can be
+	// opened.
 	BodyOpened func(r *http.Request, key webhook.Key) error
 
-	// Changed is called after a request has changed events, also if it failed. Nil means no call.
+	// Changed is called after a request has changed events, even if the change failed. Nil
+	// means no call.
 	Changed func(r *http.Request, change Change)
 }
 
@@ -96,25 +99,25 @@ const (
 type Change struct {
 	Action Action
 
-	// Filter is what was asked for. Many events are changed by several requests with
+	// Filter selects the events to change. A change of many events takes several requests with
 	// the same filter.
 	Filter engine.Filter
 
-	// Count is how many were changed.
+	// Count is the number of events changed by this request.
 	Count int
 
-	// Err is why there were no more, [context.DeadlineExceeded] if more are left; nil
-	// if it is done.
+	// Err is the error that ended the request. It is [context.DeadlineExceeded] if events are
+	// left to change, and nil if all were changed.
 	Err error
 }
 
 func (c Config) withDefaults() (Config, error) {
 	if c.Engine == nil {
-		return c, &api.ArgumentError{Field: "admin.Config.Engine", Reason: "is missing"}
+		return c, &api.ArgumentError{Field: "admin.Config.Engine", Reason: "is required"}
 	}
 	for _, host := range c.Hosts {
 		if u, err := url.Parse("//" + host); err != nil || host == "" || u.Host != host {
-			return c, &api.ArgumentError{Field: "admin.Config.Hosts", Reason: fmt.Sprintf("contains %q, which is no host such as ops.example", host)}
+			return c, &api.ArgumentError{Field: "admin.Config.Hosts", Reason: fmt.Sprintf("contains %q: use a host such as ops.example", host)}
 		}
 	}
 	if c.Now == nil {

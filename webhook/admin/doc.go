@@ -1,7 +1,8 @@
-// Package admin implements a web page for operators of a webhook receiver. It shows how handling
-// goes, why events became dead letters, and where webhooks are missing. Operators find an event by
-// its ID, and replay, discard or hasten events one by one or in bulk. A [Handler] is an
-// [http.Handler] to mount behind your own login. It works on every [engine.Engine].
+// Package admin implements a web page for operators of a webhook receiver. It shows how event
+// handling performs, why events became dead letters, and where webhooks are missing. Operators
+// find an event by its ID, and replay, discard or hasten events one by one or in bulk. A
+// [Handler] is an [http.Handler] to mount behind your own login. It works on every
+// [engine.Engine].
 //
 //	var activity admin.Activity // its AttemptEnd is in the Work.Observer of the inbox
 //	…
@@ -22,37 +23,39 @@
 //	…
 //	clinics, err := reconcile.New(reconcile.Config{Observer: reconcile.Observer{RunEnd: page.RunEnd}, …})
 //
-// The page has no login and no cookies: every visitor may do everything. A program with several
-// engines mounts one page for each. Package integration wires all of it.
+// The page has no login and no cookies: every visitor may do everything. If your program has
+// several engines, mount one page for each. Package integration connects all of this.
 //
-// # A bad night
+// # Recovering from failures
 //
-// The overview compares the last hour with the hour before, draws the last 24 hours, and lists dead
-// letters by cause. Deploy the fix, and use "Replay" in the row of its cause. A dry run follows: it
-// counts the events by type, clinic and reason, and limits them to those since midnight, to the
-// last hour, or to a number. Only its button changes events.
+// The overview compares the last hour with the hour before, draws the last 24 hours, and lists
+// dead letters by cause. Deploy the fix, and use "Replay" in the row of its cause. This starts
+// a dry run: it counts the events by type, clinic and reason, and can limit them to those
+// since midnight, to the last hour, or to a number. Only the button of the dry run changes
+// events.
 //
-// The field in the frame finds an event by a part of its ID or of a request ID of the platform, and
-// all events of a clinic by the clinic's ID. For the whole ID of an event that is not stored, it
-// reports whether the event was handled, discarded or never received. The page of an event lists
-// its last failed attempts with the request IDs that the platform's support asks for.
+// The search field at the top finds an event by a part of its ID or of a request ID of the
+// platform, and all events of a clinic by the clinic's ID. For the whole ID of an event that
+// is not stored, it reports whether the event was handled, discarded or never received. The
+// page of an event lists its last failed attempts with the request IDs for the platform's
+// support.
 //
-// A bulk change runs for up to 5 seconds per request. Then the page shows how many events are left,
-// with a button to continue, and at the end a button for the events that match by then. It can be
-// interrupted at any time, even by a restart, and continued from the same URL: each event that the
-// dry run counted is changed once, even if it becomes a dead letter again. See
-// [engine.Engine.Replay].
+// A bulk change runs for up to 5 seconds per request. Then the page shows the number of
+// remaining events, with a button to continue, and at the end a button for the events that
+// match by then. You can interrupt it at any time, even by a restart, and continue from the
+// same URL: each event of the dry run is changed once, even if it becomes a dead letter again.
+// See [engine.Engine.Replay].
 //
 // # Patient data
 //
-// Pages show keys, types, clinic IDs, times, reasons and request IDs. The body of an event and the
-// text of its error may contain patient data. A button opens them for one response, after
-// [Observer].BodyOpened has recorded who asked. Without BodyOpened, no body can be opened. Browsers
-// do not store the pages.
+// Pages show keys, types, clinic IDs, times, reasons and request IDs. The body of an event and
+// the text of its error may contain patient data. A button shows them for one response, after
+// [Observer].BodyOpened has recorded the access. Without BodyOpened, no body can be opened.
+// Browsers do not store the pages.
 //
 // # Browser security
 //
 // Pages use no scripts and load nothing from other hosts. A form from another site's page is
-// rejected ([http.CrossOriginProtection]), so no token is needed. If only the network guards the
-// pages, set [Config].Hosts too.
+// rejected ([http.CrossOriginProtection]), so no token is needed. If only the network guards
+// the pages, set [Config].Hosts too.
 package admin

@@ -17,7 +17,7 @@ import (
 type eventView struct {
 	*engine.Event
 	Link template.URL
-	From string // the query of its list, for forms
+	From string // query of its list, for forms
 	now  time.Time
 }
 
@@ -29,7 +29,7 @@ func viewOf(e *engine.Event, from string, now time.Time) *eventView {
 	return &eventView{e, address("event", query), from, now}
 }
 
-// Dead reports whether it is a dead letter.
+// Dead reports whether the event is a dead letter.
 func (e *eventView) Dead() bool { return e.State == engine.StateDead }
 
 // Stand returns the state and its time.
@@ -43,13 +43,13 @@ func (e *eventView) Stand() template.HTML {
 	return `<span class="state due">due</span> ` + webpage.AgoTime(e.Position.At, e.now)
 }
 
-// Tail returns the end of the event ID, which differs most between events.
+// Tail returns the end of the event ID, where IDs differ most.
 func (e *eventView) Tail() string { return e.Key.EventID[max(0, len(e.Key.EventID)-8):] }
 
-// Cause returns the reason in short.
+// Cause returns the short form of the reason.
 func (e *eventView) Cause() string { return cmp.Or(shortReason(e.Reason), "–") }
 
-// Change returns the action of the event's button. It is nil if there is none.
+// Change returns the action of the event's button, or nil.
 func (e *eventView) Change() *action {
 	switch {
 	case e.Dead():
@@ -74,14 +74,15 @@ type detailView struct {
 	Discard template.URL
 }
 
-// event shows an event with its body closed.
+// event shows an event without its body.
 func (h *Handler) event(w http.ResponseWriter, r *http.Request) {
 	if v, ok := h.load(w, r); ok {
 		h.showEvent(w, r, v)
 	}
 }
 
-// load returns the event that a link names, or shows why there is none.
+// load returns the event of a link. If the event is not available, it shows the reason and
+// returns false.
 func (h *Handler) load(w http.ResponseWriter, r *http.Request) (v detailView, ok bool) {
 	query, now := r.URL.Query(), h.now()
 	f, err := filterOf(query, now)
@@ -108,7 +109,7 @@ func (h *Handler) load(w http.ResponseWriter, r *http.Request) (v detailView, ok
 	return v, true
 }
 
-// notStored shows the end of an event that is not stored.
+// notStored shows whether an event that is not stored was handled or discarded.
 func (h *Handler) notStored(w http.ResponseWriter, r *http.Request, key webhook.Key) {
 	finished, err := h.config.Engine.Finished(r.Context(), key.EventID)
 	if err != nil {
@@ -130,7 +131,8 @@ type finishedView struct {
 	List     template.URL
 }
 
-// find leads to the event that has a part of an ID, to the list of several, or of a clinic.
+// find redirects to the page of an event with a part of an ID, to the list of several events,
+// or to the list of a clinic.
 func (h *Handler) find(w http.ResponseWriter, r *http.Request) {
 	id := trimmed(r.URL.Query(), "id")
 	if id == "" {
@@ -160,8 +162,8 @@ func (h *Handler) showEvent(w http.ResponseWriter, r *http.Request, v detailView
 	h.show(w, http.StatusOK, "event", frame{Title: string(v.Type), Path: pathOf(v.State), Did: didOf(r.URL.Query()), View: v})
 }
 
-// openBody shows an event with its body, once that was recorded. It has the URL of the page
-// of the event, where a reload or a shared link finds the body closed.
+// openBody shows an event with its body after the access was recorded. Its URL is the URL of
+// the event's page, so a reload or a shared link hides the body.
 func (h *Handler) openBody(w http.ResponseWriter, r *http.Request) {
 	v, ok := h.load(w, r)
 	if !ok {
@@ -169,7 +171,7 @@ func (h *Handler) openBody(w http.ResponseWriter, r *http.Request) {
 	}
 	key := v.Event.Key
 	if h.config.Observer.BodyOpened == nil || h.config.Observer.BodyOpened(r, key) != nil {
-		h.refuse(w, http.StatusForbidden, "The body stays closed, because it could not be recorded who opens it.", 1)
+		h.refuse(w, http.StatusForbidden, "The body stays closed, because the access could not be recorded.", 1)
 		return
 	}
 	opened, err := h.config.Engine.Open(r.Context(), key)

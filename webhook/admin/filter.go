@@ -14,23 +14,24 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// states are the choices of a list. Every other event is in a list without a state.
+// states are the choices of a list. A list without a state contains all events.
 var states = map[string][]engine.State{
 	"":        nil,
 	"dead":    {engine.StateDead},
 	"waiting": {engine.StateWaiting, engine.StateRunning},
 }
 
-// localTime is the form in which a browser sends a field for a time.
+// localTime is the format of a datetime-local field.
 const localTime = "2006-01-02T15:04:05"
 
-// The times of a link that depend on the time at which it is opened.
+// These times in a link are relative to the time of the request.
 const (
 	sinceMidnight = "midnight" // in the location of the pages
 	sinceHour     = "1h"
 )
 
-// filterOf reads a filter from a link or a form. Times without a zone are in the location of now.
+// filterOf reads a filter from a link or a form. If a time has no zone, it is in the location
+// of now.
 func filterOf(query url.Values, now time.Time) (f engine.Filter, err error) {
 	f.Type, f.ClinicID, f.Reason = events.Type(trimmed(query, "type")), trimmed(query, "clinic"), trimmed(query, "reason")
 	f.ID = trimmed(query, "id")
@@ -54,7 +55,7 @@ func filterOf(query url.Values, now time.Time) (f engine.Filter, err error) {
 	return f, nil
 }
 
-// timeOf reads a time from a link, or from a field in one of the forms that browsers send.
+// timeOf reads a time from a link, or from a field in one of the formats of browsers.
 func timeOf(text string, now time.Time) (t time.Time, err error) {
 	switch text {
 	case "":
@@ -72,11 +73,11 @@ func timeOf(text string, now time.Time) (t time.Time, err error) {
 	return t, err
 }
 
-var errLink = errors.New("admin: link without a valid filter") // its text could be anything
+var errLink = errors.New("admin: link without a valid filter") // without the link, which may contain any text
 
 func trimmed(query url.Values, name string) string { return strings.TrimSpace(query.Get(name)) }
 
-// queryOf returns a query that [filterOf] reads.
+// queryOf returns a query for [filterOf].
 func queryOf(f engine.Filter) url.Values {
 	query := url.Values{}
 	set := func(name, value string) {
@@ -105,7 +106,7 @@ func queryOf(f engine.Filter) url.Values {
 	return query
 }
 
-// shortReason returns a reason without the words that most reasons have in common.
+// shortReason returns a reason without common prefixes.
 func shortReason(reason string) string {
 	for _, prefix := range []string{"permanent: ", "dispensary: ", "error of type "} {
 		reason = strings.TrimPrefix(reason, prefix)
@@ -113,7 +114,7 @@ func shortReason(reason string) string {
 	return reason
 }
 
-// plural writes a number of things, whose name gets an s unless it is one.
+// plural formats a number of things. It adds an s to the name unless the number is one.
 func plural(n int, name string) string {
 	if n != 1 {
 		name += "s"
@@ -128,7 +129,7 @@ type option struct {
 	Selected    bool
 }
 
-// optionsOf returns the values that events have, in their order, and the selected one.
+// optionsOf returns the values in counts and the selected value, sorted.
 func optionsOf[T ~string, N any](counts map[T]N, selected T, count func(N) int) (all []option) {
 	values := slices.Collect(maps.Keys(counts))
 	if _, found := counts[selected]; !found {

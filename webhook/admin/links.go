@@ -19,7 +19,7 @@ func address(path string, query url.Values) template.URL {
 	return template.URL(path + "?" + query.Encode())
 }
 
-// pathOf returns the place in the navigation of an event in a state.
+// pathOf returns the navigation entry for events in a state.
 func pathOf(state engine.State) string {
 	if state == engine.StateDead {
 		return "events?state=dead"
@@ -34,7 +34,8 @@ type shortcut struct {
 	Current bool
 }
 
-// shortcuts returns links to a page for dead letters since [sinceMidnight], and since [sinceHour].
+// shortcuts returns links to a page for dead letters since [sinceMidnight], since [sinceHour]
+// and of any time.
 func shortcuts(path string, query url.Values, f engine.Filter) (all []shortcut) {
 	f.GivenUpFrom, f.GivenUpBefore, f.Until = time.Time{}, time.Time{}, engine.Position{}
 	for _, choice := range [][2]string{{"Since midnight", sinceMidnight}, {"In the last hour", sinceHour}, {"At any time", ""}} {
@@ -49,7 +50,7 @@ func shortcuts(path string, query url.Values, f engine.Filter) (all []shortcut) 
 	return all
 }
 
-// backOf returns the query of a page of a list, for a link that leads back.
+// backOf returns the query of a list page, for a link back to it.
 func backOf(f engine.Filter, after engine.Position) string {
 	query := queryOf(f)
 	if !after.IsZero() {
@@ -58,7 +59,8 @@ func backOf(f engine.Filter, after engine.Position) string {
 	return query.Encode()
 }
 
-// back returns the link to the list that a query names in its parameter from. It leads to no other path.
+// back returns the link to the list in the query's parameter from. It never leads to another
+// path.
 func back(query url.Values, did string) template.URL {
 	list, _ := url.ParseQuery(query.Get("from"))
 	if did != "" {
@@ -67,7 +69,7 @@ func back(query url.Values, did string) template.URL {
 	return address("events", list)
 }
 
-// redirect leads to a page of this package. [http.Redirect] does not know where it is mounted.
+// redirect redirects to a page of this package. [http.Redirect] does not know the mount path.
 func redirect(w http.ResponseWriter, to template.URL) {
 	w.Header().Set("Location", string(to))
 	w.WriteHeader(http.StatusSeeOther)

@@ -14,12 +14,12 @@ const (
 	// perPage is the number of rows on a page of a list.
 	perPage = 50
 
-	// mostCounted is the largest number of events that a page counts by type, clinic and reason. The
-	// number of all events is that of [engine.Stats].
+	// mostCounted is the largest number of events that a page counts by type, clinic and
+	// reason. [engine.Stats] counts all events.
 	mostCounted = 20_000
 
-	// mostOptions is the largest number of clinics in a select element. More are suggestions of a
-	// text field.
+	// mostOptions is the largest number of clinics in a select element. If there are more, a
+	// text field suggests them.
 	mostOptions = 500
 )
 
@@ -27,26 +27,26 @@ const (
 type listView struct {
 	Filter                 engine.Filter
 	State                  string
-	Since, Before          string // as fields have them
-	Zone                   string // of these
+	Since, Before          string // values of the fields
+	Zone                   string // time zone of the fields
 	Types, Clinics, Causes []option
 	Shortcuts              []shortcut
 	Narrowed               bool
 	Total                  int
-	Capped                 bool // there may be more
+	Capped                 bool // more events may match
 	Oldest                 time.Time
 	Events                 []*eventView
-	From                   string       // the query of this page
-	First                  template.URL // to the first page, empty on it
-	Next                   template.URL // to the next page, empty on the last
+	From                   string       // query of this page
+	First                  template.URL // link to the first page, empty on it
+	Next                   template.URL // link to the next page, empty on the last
 	Bulk                   []bulkLink
 	Finished               []engine.Finished
 }
 
-// Many reports whether there are more clinics than a select element should have.
+// Many reports whether there are too many clinics for a select element.
 func (v listView) Many() bool { return len(v.Clinics) > mostOptions }
 
-// bulkLink leads to the dry run of an action for all events of a list.
+// bulkLink is a link to the dry run of an action for all events of a list.
 type bulkLink struct {
 	action
 	Link template.URL
@@ -91,7 +91,8 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request) {
 	h.show(w, http.StatusOK, "list", frame{Title: title, Path: path, View: v, Did: didOf(query)})
 }
 
-// countList counts the events of the list. The choices of its filter are their types, clinics and reasons.
+// countList counts the events of the list. Their types, clinics and reasons become the choices
+// of the filter.
 func (h *Handler) countList(r *http.Request, v *listView) error {
 	counts, err := h.config.Engine.Count(r.Context(), v.Filter, mostCounted)
 	v.Total, v.Capped, v.Oldest = counts.Total, counts.Total == mostCounted, counts.Oldest
@@ -120,7 +121,7 @@ func (v *listView) setPages(listed []engine.Event, after engine.Position, now ti
 	}
 }
 
-// field writes a time as the field of a form has it.
+// field formats a time for a form field.
 func field(t, now time.Time) string {
 	if t.IsZero() {
 		return ""

@@ -21,16 +21,16 @@ type overviewView struct {
 	Hours    []hourView
 	Causes   []causeView
 	Counted  int                       // dead letters in Causes
-	Capped   bool                      // there may be more
-	Watched  bool                      // there is an alarm
-	Outages  map[string]webhook.Outage // by the names of their alarms
-	Doubts   map[string]webhook.Outage // those that do not count yet
-	Silent   bool                      // a reconciler finds no webhooks
-	Run      *run                      // the latest of a reconciler
+	Capped   bool                      // there may be more dead letters
+	Watched  bool                      // alarms are configured
+	Outages  map[string]webhook.Outage // by name of the alarm
+	Doubts   map[string]webhook.Outage // failures without an alarm yet
+	Silent   bool                      // a reconciler reports missing webhooks
+	Run      *run                      // latest run of a reconciler
 
-	Environments map[string]clinicsView // of the reconcilers
+	Environments map[string]clinicsView // by name of the reconciler
 
-	Pending     int // commits of tokens
+	Pending     int // tokens not stored yet
 	Paused      bool
 	PausedUntil time.Time
 }
@@ -49,7 +49,7 @@ type causeView struct {
 type hourView struct {
 	Start                 time.Time
 	Handled, Failed, Dead int
-	Link                  template.URL // to the dead letters of the hour
+	Link                  template.URL // dead letters of the hour
 }
 
 func (h *Handler) overview(w http.ResponseWriter, r *http.Request) {
@@ -85,7 +85,7 @@ func (h *Handler) overview(w http.ResponseWriter, r *http.Request) {
 	h.show(w, http.StatusOK, "overview", frame{Title: "Overview", View: v})
 }
 
-// countOverview counts events, and dead letters by cause, the most first.
+// countOverview counts events, and dead letters by cause, most frequent first.
 func (h *Handler) countOverview(ctx context.Context, v *overviewView) (err error) {
 	if v.Stats, err = h.config.Engine.Stats(ctx); err != nil || v.Stats.Dead == 0 {
 		return err
@@ -109,7 +109,7 @@ func (h *Handler) countOverview(ctx context.Context, v *overviewView) (err error
 	return err
 }
 
-// hoursOf returns the hours with attempts, the latest first.
+// hoursOf returns the hours with attempts, latest first.
 func hoursOf(v *activityView) (all []hourView) {
 	for hour := 23; hour >= 0; hour-- {
 		one := hourView{Start: v.Chart.Hour(hour), Dead: v.Sum(0, hour), Failed: v.Sum(1, hour), Handled: v.Sum(2, hour)}

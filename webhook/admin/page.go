@@ -18,7 +18,7 @@ import (
 //go:embed *.html
 var assets embed.FS
 
-// templates are the pages; they are parsed once.
+// templates parses the pages once.
 var templates = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{
 		"ago": webpage.AgoTime, "stamp": webpage.StampTime, "count": number, "plural": plural, "short": shortReason,
@@ -26,7 +26,7 @@ var templates = sync.OnceValue(func() *template.Template {
 	}).ParseFS(assets, "*.html"))
 })
 
-// took writes a duration in milliseconds or seconds.
+// took formats a duration in milliseconds or seconds.
 func took(d time.Duration) string {
 	if d < time.Second {
 		return strconv.FormatInt(d.Milliseconds(), 10) + " ms"
@@ -36,7 +36,7 @@ func took(d time.Duration) string {
 
 func number(n int) string { return webpage.Number(n) }
 
-// Handler is the page: see the package comment. It is safe for concurrent use.
+// Handler serves the page (see the package comment). It is safe for concurrent use.
 type Handler struct {
 	config  Config
 	mux     *http.ServeMux
@@ -47,15 +47,15 @@ type Handler struct {
 // Format prints the type only.
 func (h *Handler) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "admin.Handler") }
 
-// frame is what every page has.
+// frame is the common data of all pages.
 type frame struct {
-	Base  string // leads to the handler's address from the page
+	Base  string // relative URL from the page to the handler
 	Title string
-	Path  string // of the page, below the handler's address
-	Did   string // the message about a change that led here
+	Path  string // path of the page below the handler
+	Did   string // message about the preceding change
 	View  any
 
-	// show fills these in.
+	// The method show sets these fields.
 	Name       string
 	Production bool
 	Pages      []place
@@ -65,7 +65,7 @@ type frame struct {
 // noPage is the Path of a page without an entry in the navigation.
 const noPage = "-"
 
-// place is one entry of the navigation.
+// place is an entry of the navigation.
 type place struct{ Path, Title string }
 
 func (h *Handler) places() []place {
@@ -79,8 +79,8 @@ func (h *Handler) places() []place {
 // now returns the time in the location of the pages.
 func (h *Handler) now() time.Time { return h.config.Now().In(h.config.Location) }
 
-// show makes a page whole before it sends it: a mistake in it does not look like half
-// a page.
+// show renders the whole page before it sends it, so that a template error never leaves half a
+// page.
 func (h *Handler) show(w http.ResponseWriter, status int, name string, f frame) {
 	f.Name, f.Production, f.Pages, f.Now = h.config.Name, h.config.Production, h.places(), h.now()
 	if f.Base == "" {
@@ -93,15 +93,16 @@ func (h *Handler) show(w http.ResponseWriter, status int, name string, f frame) 
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = page.WriteTo(w) // fails only when the browser went away
+	_, _ = page.WriteTo(w) // fails only if the browser has disconnected
 }
 
-// refuse shows why there is no page, at an address that is so many levels deep.
+// refuse shows an error page. depth is the number of path segments of the request.
 func (h *Handler) refuse(w http.ResponseWriter, status int, why string, depth int) {
 	h.show(w, status, "problem", frame{Base: strings.Repeat("../", max(0, depth-1)), Title: http.StatusText(status), Path: noPage, View: why})
 }
 
-// fail shows the error of the engine or of the accounts, which hold nothing of an event.
+// fail shows an error of the engine or of the accounts. These errors contain no data of an
+// event.
 func (h *Handler) fail(w http.ResponseWriter, err error) {
 	h.refuse(w, http.StatusInternalServerError, err.Error(), 1)
 }

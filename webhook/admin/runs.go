@@ -9,17 +9,17 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
-// runs are the last runs of reconcilers in this process.
+// runs stores the last runs of reconcilers in this process.
 type runs struct {
 	mu  sync.Mutex
-	all []run // the latest first
+	all []run // latest first
 }
 
-// run is a run of a reconciler. Of what it lists the first are kept.
+// run is a run of a reconciler, with the first entries of its lists.
 type run struct {
 	reconcile.Report
 	Err   error
-	Quiet bool // it found no missed event
+	Quiet bool // no missed event and no error
 
 	Recovered, FailedDeliveries, Gaps int
 }
@@ -29,9 +29,9 @@ const (
 	mostOfARun = 20 // gaps and failed deliveries
 )
 
-// RunEnd records a run. It is the RunEnd of a [reconcile.Observer]. The page shows the last 20
-// runs of this process. It leaves out skipped runs, and of several runs in a row that found no
-// missed event it shows the last one.
+// RunEnd records a run. Use it as RunEnd of a [reconcile.Observer]. The page shows the last 20
+// runs of this process. It ignores skipped runs. Of several consecutive runs without a missed
+// event, it shows the last one.
 func (h *Handler) RunEnd(_ context.Context, report reconcile.Report, err error) {
 	if report.Skipped {
 		return
@@ -56,7 +56,7 @@ func (r *runs) latest() []run {
 	return slices.Clone(r.all)
 }
 
-// isQuiet reports whether a run found no missed event, and nothing was wrong.
+// isQuiet reports whether a run found no missed event and had no error.
 func isQuiet(r reconcile.Report, err error) bool {
 	return err == nil && r.Missed == 0 && r.Retries == 0 && len(r.Gaps)+len(r.FailedDeliveries) == 0 && r.DeliveryLogErr == nil
 }
@@ -70,12 +70,12 @@ type runsView struct {
 // clinicsView is the state of the clinics of an environment.
 type clinicsView struct {
 	reconcile.ClinicsStats
-	Failed       []reconcile.FailingClinic // the first that have a connected user
-	Failures     int                       // how many there are
+	Failed       []reconcile.FailingClinic // first clinics with a connected user
+	Failures     int                       // number of these clinics
 	Disconnected int                       // clinics without a connected user
 }
 
-// mostClinics is the number of failing clinics that the page lists.
+// mostClinics is the number of failing clinics listed on the page.
 const mostClinics = 20
 
 func viewClinics(stats reconcile.ClinicsStats) clinicsView {

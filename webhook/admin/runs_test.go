@@ -25,7 +25,8 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
-// report is that of a run that recovered some, and has text of the platform.
+// report returns the report of a run that recovered events and contains text from the
+// platform.
 func report() reconcile.Report {
 	return reconcile.Report{
 		Name: "clinic 7", Started: time.Now().Add(-time.Minute), Duration: 3 * time.Second, Missed: 12,
@@ -37,12 +38,12 @@ func report() reconcile.Report {
 	}
 }
 
-func TestRuns(t *testing.T) {
+func TestRunsShowReports(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	assert.Contains(t, f.get("runs"), "No run has been reported")
 	f.page.RunEnd(t.Context(), reconcile.Report{Skipped: true}, nil)
-	assert.Contains(t, f.get("runs"), "No run has been reported", "another replica did it")
+	assert.Contains(t, f.get("runs"), "No run has been reported", "another replica ran")
 	f.page.RunEnd(t.Context(), report(), nil)
 	page := f.get("runs")
 	for _, want := range []string{"clinic 7", "11 of 12 missed", "Not recovered: 1", "Later runs retry 3 missed events", "order.placed evt_9", "Failed deliveries: 1", "attempt 3: status 503"} {
@@ -59,8 +60,8 @@ func TestRuns(t *testing.T) {
 	assert.Contains(t, f.get(""), "It failed: orders: 503")
 }
 
-// Runs that found no missed event take the place of one.
-func TestQuietRunsAreOne(t *testing.T) {
+// Consecutive runs without a missed event are shown as one.
+func TestQuietRunsAreMerged(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	f.page.RunEnd(t.Context(), report(), nil)
@@ -73,12 +74,12 @@ func TestQuietRunsAreOne(t *testing.T) {
 	assert.Contains(t, page, "clinic 7")
 }
 
-// clinics is a reconciler with stats of its own.
+// clinics is a reconciler with fixed stats.
 type clinics reconcile.ClinicsStats
 
 func (c clinics) Stats() reconcile.ClinicsStats { return reconcile.ClinicsStats(c) }
 
-func TestClinics(t *testing.T) {
+func TestRunsShowFailingClinics(t *testing.T) {
 	t.Parallel()
 	since := time.Now().Add(-time.Hour)
 	stats := clinics{PassBegan: since, Silent: 2, SilentSince: since, Retries: 7}
@@ -102,7 +103,7 @@ func TestClinics(t *testing.T) {
 	assert.NotContains(t, page, "ca/sandbox")
 }
 
-func TestOutage(t *testing.T) {
+func TestOverviewShowsOutage(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(_ *fixture, c *admin.Config) { c.Alarms = map[string]*webhook.Alarm{"": newAlarm(t, 0)} })
 	assert.Contains(t, f.get(""), "No failures in receiving webhooks")
@@ -112,16 +113,16 @@ func TestOutage(t *testing.T) {
 	page := f.get("")
 	assert.Contains(t, page, "No webhook of us/sandbox has been acknowledged since ")
 	assert.Contains(t, page, "4 failures")
-	assert.Contains(t, page, "No webhook has been acknowledged since ", "an alarm without a name")
+	assert.Contains(t, page, "No webhook has been acknowledged since ", "alarm without a name")
 	assert.NotContains(t, page, "ca/sandbox")
 	assert.Contains(t, page, webhook.ErrInboxTimeout.Error())
 	page = newFixture(t, nil).get("")
-	assert.NotContains(t, page, "acknowledged", "there is no alarm to ask")
-	assert.NotContains(t, page, "No failures", "there is no alarm to ask")
+	assert.NotContains(t, page, "acknowledged", "no alarm is configured")
+	assert.NotContains(t, page, "No failures", "no alarm is configured")
 }
 
-// The overview reports no good state of webhooks while one is in doubt.
-func TestDoubtfulWebhooks(t *testing.T) {
+// The overview must not report success while webhooks are in doubt.
+func TestOverviewShowsDoubtfulWebhooks(t *testing.T) {
 	t.Parallel()
 	mismatch := webhook.Observation{Outcome: webhook.OutcomeRefused, Err: webhook.ErrSignatureMismatch}
 	for name, c := range map[string]struct {
@@ -152,7 +153,7 @@ func TestDoubtfulWebhooks(t *testing.T) {
 	assert.NotContains(t, page, "No failures")
 }
 
-// fakeAccounts are as many as there are statuses.
+// fakeAccounts has one account per status in statuses.
 type fakeAccounts struct {
 	statuses []accounts.Status
 	err      error
@@ -180,7 +181,7 @@ func (a *fakeAccounts) List(context.Context, accounts.ListOptions) iter.Seq2[acc
 func (a *fakeAccounts) PendingCommits() int       { return a.pending }
 func (a *fakeAccounts) Paused() (time.Time, bool) { return a.paused, !a.paused.IsZero() }
 
-// endless accounts take longer than a request.
+// endless accounts need more time than a request has.
 type endless struct{ fakeAccounts }
 
 func (*endless) List(ctx context.Context, _ accounts.ListOptions) iter.Seq2[accounts.Account, error] {
@@ -191,8 +192,8 @@ func (*endless) List(ctx context.Context, _ accounts.ListOptions) iter.Seq2[acco
 	}
 }
 
-// The page of a list that ran out of time makes no claim about the rest.
-func TestPartialAccounts(t *testing.T) {
+// If not all accounts could be read in time, the page makes no claim about the rest.
+func TestAccountsShowPartialList(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		page, err := admin.New(admin.Config{Engine: many{}, Accounts: &endless{}})
@@ -200,16 +201,16 @@ func TestPartialAccounts(t *testing.T) {
 		w := httptest.NewRecorder()
 		page.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/accounts", nil))
 		assert.Contains(t, w.Body.String(), "Only 1 account could be read in time.")
-		assert.Contains(t, w.Body.String(), "None of these has to.")
-		assert.NotContains(t, w.Body.String(), "No user has to.")
+		assert.Contains(t, w.Body.String(), "None of these users must authorize again.")
+		assert.NotContains(t, w.Body.String(), "No user must authorize again.")
 	})
 }
 
-func TestAccounts(t *testing.T) {
+func TestAccountsShowStatuses(t *testing.T) {
 	t.Parallel()
 	users := &fakeAccounts{}
 	f := newFixture(t, func(_ *fixture, c *admin.Config) { c.Accounts = users })
-	assert.Contains(t, f.get("accounts"), "No user has to.")
+	assert.Contains(t, f.get("accounts"), "No user must authorize again.")
 	for range 250 {
 		users.statuses = append(users.statuses, accounts.StatusConnected, accounts.StatusMustReauthorize)
 	}
@@ -222,8 +223,8 @@ func TestAccounts(t *testing.T) {
 	} {
 		assert.Contains(t, page, want)
 	}
-	assert.NotContains(t, page, "dr-0<", "it is connected")
-	assert.NotContains(t, page, "dr-101<", "it is on the next page")
+	assert.NotContains(t, page, "dr-0<", "a connected account")
+	assert.NotContains(t, page, "dr-101<", "on the next page")
 	assert.NotContains(t, page, "Previous page")
 	for n := range 4 {
 		page = f.get(f.link(page, "Next page"))
