@@ -33,15 +33,15 @@ func TestActivityCountsAttempts(t *testing.T) {
 	now = start.Add(time.Hour)
 	attempt(webhook.ResultDead, 0)
 	v = a.view(now)
-	assert.Equal(t, [3]int{0, 0, 1}, v.Hour, "an hour later the first minute is in the hour before")
+	assert.Equal(t, [3]int{0, 0, 1}, v.Hour, "after an hour, the first minute is in the hour before")
 	assert.Equal(t, [3]int{2, 1, 1}, v.Before)
 
 	now = start.Add(minutes * time.Minute)
 	attempt(webhook.ResultHandled, 0)
 	v = a.view(now)
-	assert.Equal(t, []int{0, 0, 1}, []int{v.Total(0), v.Total(1), v.Total(2)}, "the minute of the day before is replaced")
+	assert.Equal(t, []int{0, 0, 1}, []int{v.Total(0), v.Total(1), v.Total(2)}, "replaces the minute of the day before")
 	assert.Equal(t, 1, a.view(now.Add(time.Minute)).Total(2))
-	assert.Zero(t, a.view(start).Total(2), "a clock that was set back shows no future")
+	assert.Zero(t, a.view(start).Total(2), "ignores the future after the clock was set back")
 }
 
 func BenchmarkActivity(b *testing.B) {

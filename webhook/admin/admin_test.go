@@ -20,7 +20,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-func TestNewNamesTheField(t *testing.T) {
+func TestNewNamesInvalidField(t *testing.T) {
 	t.Parallel()
 	engine := newFixture(t, nil).inbox
 	for field, configs := range map[string][]admin.Config{
@@ -42,7 +42,7 @@ func TestNewNamesTheField(t *testing.T) {
 
 var links = regexp.MustCompile(`href="([^"#]+)"`)
 
-// crawl opens every page that can be reached by links, and returns their texts.
+// crawl opens all linked pages, and returns their texts.
 func (f *fixture) crawl() map[string]string {
 	f.Helper()
 	start, err := url.Parse(f.url)
@@ -69,15 +69,15 @@ func (f *fixture) crawl() map[string]string {
 		for _, link := range links.FindAllStringSubmatch(pages[at.String()], -1) {
 			to, err := at.Parse(html.UnescapeString(link[1]))
 			require.NoError(f, err)
-			require.True(f, strings.HasPrefix(to.String(), f.url), "%s leads away, to %s", at, to)
+			require.True(f, strings.HasPrefix(to.String(), f.url), "%s has a link outside, to %s", at, to)
 			left = append(left, to)
 		}
 	}
 	return pages
 }
 
-// Every link leads to a page below the address that it is mounted at, also where there
-// is nothing to show, and no page but that of an opened body shows patient data.
+// Every link leads to a page below the mount path, even without any events. Only the page of
+// an opened body shows patient data.
 func TestPagesShowNoPatientData(t *testing.T) {
 	t.Parallel()
 	opened := 0
@@ -91,7 +91,7 @@ func TestPagesShowNoPatientData(t *testing.T) {
 	waits := f.accept(waiting)
 	f.page.RunEnd(t.Context(), report(), nil)
 	pages := f.crawl()
-	assert.Greater(t, len(pages), 70, "details of all events, pages of lists, dry runs")
+	assert.Greater(t, len(pages), 70, "pages of all events, lists, dry runs")
 	for address, page := range pages {
 		assert.NotContains(t, page, receivertest.Canary, address)
 	}
@@ -100,16 +100,16 @@ func TestPagesShowNoPatientData(t *testing.T) {
 
 	for _, d := range []webhook.Delivery{dead[0], waits} {
 		page := f.press(f.get(eventPath(d)), eventPath(d))
-		assert.Contains(t, page, receivertest.Canary, "opened")
+		assert.Contains(t, page, receivertest.Canary, "open body")
 	}
 	assert.Equal(t, 2, opened)
 	for range 2 {
-		assert.NotContains(t, f.get(eventPath(dead[0])), receivertest.Canary, "and closed again")
+		assert.NotContains(t, f.get(eventPath(dead[0])), receivertest.Canary, "body closed again")
 	}
 }
 
-// A body is shown to those only who can be recorded.
-func TestOpeningABodyIsRecorded(t *testing.T) {
+// A body is shown only if the access was recorded.
+func TestBodyNeedsRecordedAccess(t *testing.T) {
 	t.Parallel()
 	var by []any
 	var keys []webhook.Key
@@ -122,8 +122,8 @@ func TestOpeningABodyIsRecorded(t *testing.T) {
 	})
 	d := f.die(1)[0]
 	page := f.post(http.StatusOK, eventPath(d), nil)
-	assert.Contains(t, page, "no such patient", "the error")
-	assert.Contains(t, html.UnescapeString(page), `"first_name": "`+receivertest.Canary, "the body")
+	assert.Contains(t, page, "no such patient", "error")
+	assert.Contains(t, html.UnescapeString(page), `"first_name": "`+receivertest.Canary, "body")
 	assert.Equal(t, []any{"jo"}, by)
 	assert.Equal(t, []webhook.Key{d.Key}, keys)
 
@@ -135,7 +135,7 @@ func TestOpeningABodyIsRecorded(t *testing.T) {
 	f.post(http.StatusNotFound, eventPath(receivertest.NewDelivery()), nil)
 	f.post(http.StatusBadRequest, "event?key=x", nil)
 	f.post(http.StatusBadRequest, "event", nil)
-	assert.Len(t, keys, 2, "there was nothing to open")
+	assert.Len(t, keys, 2, "an unknown event records no access")
 
 	f = newFixture(t, nil)
 	d = f.die(1)[0]
@@ -144,9 +144,9 @@ func TestOpeningABodyIsRecorded(t *testing.T) {
 	assert.NotContains(t, page, receivertest.Canary)
 }
 
-// A proxy that changes the Host header makes a form of the page look like one of another site,
-// unless the program trusts the origin.
-func TestTrustedOrigins(t *testing.T) {
+// If a proxy changes the Host header, a form of the page looks like a form of another site.
+// The origin must be trusted.
+func TestFormNeedsTrustedOrigin(t *testing.T) {
 	t.Parallel()
 	const origin = "https://ops.example"
 	for name, c := range map[string]struct {
@@ -177,8 +177,8 @@ func TestTrustedOrigins(t *testing.T) {
 	}
 }
 
-// With Hosts a name that was made to resolve to the server finds no page.
-func TestHosts(t *testing.T) {
+// Hosts protects from a host name that was made to resolve to this server.
+func TestHostsRejectOtherNames(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		hosts  []string
@@ -207,7 +207,7 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// What another site's page sends does nothing.
+// Requests from another site have no effect.
 func TestOtherSitesChangeNothing(t *testing.T) {
 	t.Parallel()
 	opened := 0
@@ -220,12 +220,12 @@ func TestOtherSitesChangeNothing(t *testing.T) {
 		header http.Header
 		status int
 	}{
-		"another site":      {http.Header{"Sec-Fetch-Site": {"cross-site"}, "Content-Type": {form}}, 403},
-		"a sibling":         {http.Header{"Sec-Fetch-Site": {"same-site"}, "Content-Type": {form}}, 403},
-		"an older browser":  {http.Header{"Origin": {"https://example.com"}, "Content-Type": {form}}, 403},
-		"JSON":              {http.Header{"Sec-Fetch-Site": {"same-origin"}, "Content-Type": {"application/json"}}, 415},
-		"text":              {http.Header{"Content-Type": {"text/plain"}}, 415},
-		"nothing of a kind": {http.Header{}, 415},
+		"another site":    {http.Header{"Sec-Fetch-Site": {"cross-site"}, "Content-Type": {form}}, 403},
+		"sibling site":    {http.Header{"Sec-Fetch-Site": {"same-site"}, "Content-Type": {form}}, 403},
+		"older browser":   {http.Header{"Origin": {"https://example.com"}, "Content-Type": {form}}, 403},
+		"JSON":            {http.Header{"Sec-Fetch-Site": {"same-origin"}, "Content-Type": {"application/json"}}, 415},
+		"text":            {http.Header{"Content-Type": {"text/plain"}}, 415},
+		"no content type": {http.Header{}, 415},
 	} {
 		for _, path := range []string{eventPath(d), "bulk"} {
 			body := strings.NewReader(url.Values{"key": {d.Key.String()}, "action": {"discard"}}.Encode())
@@ -243,11 +243,11 @@ func TestOtherSitesChangeNothing(t *testing.T) {
 	f.get(eventPath(d))
 	assert.Zero(t, opened)
 	_, err := f.inbox.Open(t.Context(), d.Key)
-	require.NoError(t, err, "it is still there")
+	require.NoError(t, err, "the event must still be stored")
 }
 
-// What the platform sends is shown as text, whatever it is.
-func TestNothingIsTakenForMarkup(t *testing.T) {
+// Texts of the platform are never interpreted as markup.
+func TestPagesEscapeMarkup(t *testing.T) {
 	t.Parallel()
 	const evil = `"><script>alert(1)</script>&amp;`
 	f := newFixture(t, nil)
@@ -264,7 +264,7 @@ func TestNothingIsTakenForMarkup(t *testing.T) {
 	require.ErrorIs(t, err, engine.ErrNotStored)
 }
 
-func TestBadLinks(t *testing.T) {
+func TestBadLinksShowError(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	for path, status := range map[string]int{

@@ -18,7 +18,8 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
 )
 
-// The page stands behind the program's own login, and what people do there is recorded.
+// The page is mounted behind the program's own login, and the actions of operators are
+// recorded.
 func Example() {
 	died := make(chan struct{})
 	inbox, err := memoryinbox.New(memoryinbox.Config{Work: webhook.Work{
@@ -36,7 +37,7 @@ func Example() {
 		Observer: admin.Observer{
 			BodyOpened: func(r *http.Request, key webhook.Key) error {
 				slog.InfoContext(r.Context(), "body opened", "user", userOf(r), "key", key.String())
-				return nil // an error would keep it closed
+				return nil // an error would keep the body hidden
 			},
 			Changed: func(r *http.Request, change admin.Change) {
 				slog.InfoContext(r.Context(), "events changed", "user", userOf(r), "action", change.Action, "count", change.Count)

@@ -13,7 +13,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// A filter in an address means the same when it is read.
+// Reading the query of a filter returns the same filter.
 func FuzzFilter(f *testing.F) {
 	key := webhook.Key{Environment: receivertest.Sandbox, EventID: "a/b?&", IntegrationID: ""}
 	full := queryOf(engine.Filter{

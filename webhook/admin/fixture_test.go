@@ -23,21 +23,21 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
 )
 
-// fixture is a page at an address with a prefix, and the inbox behind it.
+// fixture is a page mounted at a prefix, with its inbox.
 type fixture struct {
 	*testing.T
 	inbox    *memoryinbox.Inbox
 	made     <-chan webhook.Attempt
 	page     *admin.Handler
-	url      string // with a slash at its end
-	repaired bool   // handlers succeed; set it while none runs
+	url      string // ends with a slash
+	repaired bool   // makes handlers succeed; set it only while none runs
 }
 
-// staff is what the login of the program puts into the context of a request.
+// staff is the context key of the user, set by the program's login.
 type staff struct{}
 
-// newFixture makes the page of an inbox whose handlers fail for good, with an error
-// that repeats patient data, until repaired is set; change may be nil.
+// newFixture creates the page of an inbox. Until repaired is set, its handlers fail
+// permanently, with an error that contains patient data. change may be nil.
 func newFixture(t *testing.T, change func(*fixture, *admin.Config)) *fixture {
 	t.Helper()
 	f := &fixture{T: t}
@@ -48,7 +48,7 @@ func newFixture(t *testing.T, change func(*fixture, *admin.Config)) *fixture {
 		}
 		err := fmt.Errorf("no such patient: %s", receivertest.Canary)
 		if e.Type == events.TypeOrderPlaced {
-			return err // again in an hour
+			return err // retried in an hour
 		}
 		return webhook.Permanent(err)
 	}
@@ -59,7 +59,7 @@ func newFixture(t *testing.T, change func(*fixture, *admin.Config)) *fixture {
 	t.Cleanup(func() {
 		ended, cancel := context.WithCancel(context.Background())
 		cancel()
-		_ = f.inbox.Close(ended) // what it holds is given back
+		_ = f.inbox.Close(ended) // returns its events
 	})
 	config := admin.Config{Engine: f.inbox, Name: "production"}
 	if change != nil {
@@ -80,7 +80,7 @@ func newFixture(t *testing.T, change func(*fixture, *admin.Config)) *fixture {
 	return f
 }
 
-// accept gives the inbox an event, and waits for its first attempt.
+// accept passes an event to the inbox, and waits for its first attempt.
 func (f *fixture) accept(change func(*webhook.Delivery)) webhook.Delivery {
 	f.Helper()
 	d := receivertest.NewDelivery()
@@ -93,12 +93,12 @@ func (f *fixture) accept(change func(*webhook.Delivery)) webhook.Delivery {
 	return d
 }
 
-// waiting makes a delivery one whose handler fails, so that it waits for a retry.
+// waiting changes a delivery so that its handler fails and the event waits for a retry.
 func waiting(d *webhook.Delivery) {
 	d.Type, d.Body = events.TypeOrderPlaced, []byte(strings.Replace(string(d.Body), "patient.updated", "order.placed", 1))
 }
 
-// die makes n dead letters.
+// die creates n dead letters.
 func (f *fixture) die(n int) (all []webhook.Delivery) {
 	f.Helper()
 	for range n {
@@ -107,7 +107,7 @@ func (f *fixture) die(n int) (all []webhook.Delivery) {
 	return all
 }
 
-// read returns the text of an answer, and demands its status.
+// read returns the body of a response, and requires its status.
 func (f *fixture) read(status int, answer *http.Response, err error) string {
 	f.Helper()
 	require.NoError(f, err)
@@ -125,7 +125,7 @@ func (f *fixture) get(path string) string {
 	return f.read(http.StatusOK, answer, err)
 }
 
-// post sends a form, follows where it leads, and demands the status that is there.
+// post sends a form, follows redirects, and requires the final status.
 func (f *fixture) post(status int, path string, form url.Values) string {
 	f.Helper()
 	answer, err := http.PostForm(f.url+path, form)
@@ -137,11 +137,11 @@ var (
 	button = regexp.MustCompile(`<button name="([^"]*)" value="([^"]*)"`)
 )
 
-// press sends the form of a page that goes to a path, with its first button.
+// press sends the form of a page with a given path, using its first button.
 func (f *fixture) press(page, path string) string {
 	f.Helper()
 	_, form, found := strings.Cut(page, `method="post" action="`+path+`">`)
-	require.True(f, found, "there is no form to %s", path)
+	require.True(f, found, "no form with path %s", path)
 	form, _, _ = strings.Cut(form, "</form>")
 	values := url.Values{}
 	for _, field := range append(hidden.FindAllStringSubmatch(form, -1), button.FindAllStringSubmatch(form, 1)...) {
@@ -150,11 +150,11 @@ func (f *fixture) press(page, path string) string {
 	return f.post(http.StatusOK, path, values)
 }
 
-// link returns the address of the link whose text ends with words.
+// link returns the URL of the link whose text ends with words.
 func (f *fixture) link(page, words string) string {
 	f.Helper()
 	found := regexp.MustCompile(`href="([^"]*)"[^>]*>[^<]*` + words + `</a>`).FindStringSubmatch(page)
-	require.NotNil(f, found, "there is no link %q", words)
+	require.NotNil(f, found, "no link %q", words)
 	return html.UnescapeString(found[1])
 }
 

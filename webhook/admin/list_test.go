@@ -21,8 +21,8 @@ import (
 
 func rows(page string) int { return strings.Count(page, `class="event"`) }
 
-// Lists are narrowed by state, type, clinic, reason, time and ID, and have pages.
-func TestLists(t *testing.T) {
+// Lists have filters for state, type, clinic, reason, time and ID, and several pages.
+func TestListsFilterEvents(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	for n := range 120 {
@@ -64,8 +64,8 @@ func TestLists(t *testing.T) {
 	assert.Contains(t, f.get("events?clinic=gone"), `<option value="gone" selected>gone (0)</option>`, "a clinic without events")
 }
 
-// Midnight is that of the pages, and fields have their time zone.
-func TestPagesHaveTimeZone(t *testing.T) {
+// Midnight and the fields use the time zone of the pages.
+func TestPagesUseTimeZone(t *testing.T) {
 	t.Parallel()
 	east := time.FixedZone("EAT", 3*3600)
 	f := newFixture(t, func(_ *fixture, c *admin.Config) {
@@ -82,8 +82,8 @@ func TestPagesHaveTimeZone(t *testing.T) {
 	assert.Contains(t, page, `title="in less than a second, 2026-03-03 01:30:00 EAT">2026-03-02 22:30:00 UTC`)
 }
 
-// The field for IDs leads to an event, a list or a clinic, and tells the end of an event.
-func TestFind(t *testing.T) {
+// The search field finds an event, a list or a clinic, and the end of a finished event.
+func TestFindOpensEventOrList(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	all := f.die(3)
@@ -105,8 +105,8 @@ func TestFind(t *testing.T) {
 	assert.Contains(t, f.get("find"), "<h1>Events</h1>")
 }
 
-// Clinics are suggestions of a field if a list of them would be too long.
-func TestManyClinics(t *testing.T) {
+// If there are many clinics, a text field suggests them.
+func TestManyClinicsBecomeSuggestions(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(f *fixture, c *admin.Config) { c.Engine = crowded{f.inbox} })
 	page := f.get("events")
@@ -143,7 +143,7 @@ func TestOverviewShowsCauses(t *testing.T) {
 		activity.AttemptEnd(t.Context(), webhook.Attempt{Result: result, Duration: 3 * time.Millisecond})
 	}
 	page := f.get("")
-	assert.Less(t, strings.Index(page, ">unnamed error: see webhook.WithReason</a>"), strings.Index(page, ">events: "), "the most first")
+	assert.Less(t, strings.Index(page, ">unnamed error: see webhook.WithReason</a>"), strings.Index(page, ">events: "), "most frequent first")
 	assert.Contains(t, page, "1 new in the last hour, 0 in the hour before")
 	assert.Contains(t, page, "1 attempt failed in the last hour, 0 in the hour before")
 	assert.Contains(t, page, `Handled in the last hour</dt><dd><span class="big">2</span>`)
@@ -155,7 +155,7 @@ func TestOverviewShowsCauses(t *testing.T) {
 	assert.Contains(t, f.get(replay), "<b>20 dead letters</b> will be replayed.")
 }
 
-// The page of an event shows its failed attempts outside of the body.
+// The page of an event shows its failed attempts without the body.
 func TestEventShowsAttempts(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
