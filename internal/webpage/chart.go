@@ -8,38 +8,39 @@ import (
 	"time"
 )
 
-// Chart shows numbers of a day as stacked bars, one for each quarter of an hour.
+// Chart shows the numbers of one day as stacked bars, one for each quarter of an hour.
 type Chart struct {
 	// Start is the start of the first bar, at a full hour.
 	Start time.Time
 
-	// Series are the parts of each bar, from the bottom up.
+	// Series are the parts of each bar, from bottom to top.
 	Series []Series
 }
 
 // Series is one part of every bar of a [Chart].
 type Series struct {
 	Name  string
-	Class string // the class of the style sheet that has its color
+	Class string // CSS class with its color
 	Bars  [Bars]int
 }
 
 // Bars is the number of bars of a [Chart].
 const Bars = 24 * 4
 
-// NewChart returns a chart whose last hour is that of now.
+// NewChart returns a chart that ends with the hour of now.
 func NewChart(now time.Time, series ...Series) Chart {
 	return Chart{Start: now.Truncate(time.Hour).Add(-23 * time.Hour), Series: series}
 }
 
-// Add counts n at a time, in the series with an index. It ignores times outside the chart.
+// Add adds n to the series with an index, in the bar of a time. It ignores times outside the
+// chart.
 func (c *Chart) Add(series int, at time.Time, n int) {
 	if bar := int(at.Sub(c.Start) / (15 * time.Minute)); !at.Before(c.Start) && bar < Bars {
 		c.Series[series].Bars[bar] += n
 	}
 }
 
-// Sum returns the number of a series in the hour with an index from 0 to 23.
+// Sum returns the sum of a series in the hour with an index from 0 to 23.
 func (c *Chart) Sum(series, hour int) (n int) {
 	for _, bar := range c.Series[series].Bars[4*hour : 4*hour+4] {
 		n += bar
@@ -50,7 +51,7 @@ func (c *Chart) Sum(series, hour int) (n int) {
 // Hour returns the start of an hour.
 func (c *Chart) Hour(hour int) time.Time { return c.Start.Add(time.Duration(hour) * time.Hour) }
 
-// Total returns the number of a series in the whole chart.
+// Total returns the sum of a series in the whole chart.
 func (c *Chart) Total(series int) (n int) {
 	for hour := range 24 {
 		n += c.Sum(series, hour)
@@ -61,10 +62,11 @@ func (c *Chart) Total(series int) (n int) {
 const (
 	chartHeight = 100
 	barWidth    = 10
-	leastHeight = 1.5 // of a part that is not 0
+	leastHeight = 1.5 // minimum height of a part above 0
 )
 
-// HTML returns the chart with a legend and the hours below. Hours are in the location of Start.
+// HTML returns the chart with a legend above and the hours below. Hours are in the location of
+// Start.
 func (c *Chart) HTML() template.HTML {
 	var b strings.Builder
 	b.WriteString(`<figure class="chart"><figcaption>`)
@@ -89,7 +91,7 @@ func (c *Chart) HTML() template.HTML {
 	return template.HTML(b.String())
 }
 
-// height returns the number of all series.
+// height returns the sum of all series in a bar.
 func (c *Chart) height(bar int) (n int) {
 	for _, series := range c.Series {
 		n += series.Bars[bar]
@@ -97,7 +99,7 @@ func (c *Chart) height(bar int) (n int) {
 	return n
 }
 
-// writeBar writes a bar with a title, in a scale that ends with the number most.
+// writeBar writes a bar with a title. A bar with the sum most has the full height.
 func (c *Chart) writeBar(b *strings.Builder, bar, most int) {
 	b.WriteString("<g><title>" + c.Start.Add(time.Duration(bar)*15*time.Minute).Format("15:04"))
 	for _, series := range c.Series {
@@ -117,7 +119,7 @@ func (c *Chart) writeBar(b *strings.Builder, bar, most int) {
 	b.WriteString("</g>")
 }
 
-// Number writes a number with commas between thousands.
+// Number formats a number with commas between thousands.
 func Number(n int) string {
 	text := strconv.Itoa(n)
 	for at := len(text) - 3; at > 0; at -= 3 {

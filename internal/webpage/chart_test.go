@@ -31,7 +31,7 @@ func TestChartSumsHours(t *testing.T) {
 	assert.Contains(t, text, `<span class="due">&lt;failed&gt; <b>3</b></span>`)
 	assert.Contains(t, text, `<title>09:30, handled 1,200</title><rect class="done" x="941" y="0.0" width="8" height="100.0"/>`)
 	assert.Contains(t, text, `<title>08:45, &lt;failed&gt; 2</title><rect class="due" x="911" y="98.5" width="8" height="1.5"/>`)
-	assert.Equal(t, 4, strings.Count(text, "<rect"), "one for each part that is not 0")
+	assert.Equal(t, 4, strings.Count(text, "<rect"), "one rectangle for each part above 0")
 	for decoder := xml.NewDecoder(strings.NewReader(text)); ; {
 		_, err := decoder.Token()
 		if err == io.EOF {
@@ -41,7 +41,7 @@ func TestChartSumsHours(t *testing.T) {
 	}
 }
 
-func TestNumbers(t *testing.T) {
+func TestNumberSeparatesThousands(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567"} {
 		assert.Equal(t, want, webpage.Number(n))

@@ -10,15 +10,15 @@ import (
 
 // Notice is a page with one message. It contains Base and needs no other file.
 type Notice struct {
-	// Name is the name of the product, at the top of the page and in its title.
+	// Name is the name of the product, shown at the top of the page and in its title.
 	Name string
 
 	Title, Text string
 
-	// Reference is an id for support, or "".
+	// Reference is an ID for support. Empty shows none.
 	Reference string
 
-	// Links lead on. The first one is drawn as a button.
+	// Links are the links below the message. The first one looks like a button.
 	Links []Link
 }
 
@@ -36,7 +36,7 @@ var noticePolicy = func() string {
 	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(digest[:]) + "'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 }()
 
-// Write sends the page with a status, and with headers that keep it out of caches and frames.
+// Write sends the page with a status, and with headers against caching and framing.
 func (n *Notice) Write(w http.ResponseWriter, status int) {
 	header := w.Header()
 	header.Set("Cache-Control", "no-store")
@@ -45,5 +45,5 @@ func (n *Notice) Write(w http.ResponseWriter, status int) {
 	header.Set("Referrer-Policy", "no-referrer")
 	header.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	_ = noticeTemplate.Execute(w, n) // fails only when the browser went away
+	_ = noticeTemplate.Execute(w, n) // fails only if the browser has disconnected
 }

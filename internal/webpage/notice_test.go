@@ -13,7 +13,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/webpage"
 )
 
-func TestNoticePolicyAllowsItsSheet(t *testing.T) {
+func TestNoticePolicyAllowsOwnSheet(t *testing.T) {
 	t.Parallel()
 	w := httptest.NewRecorder()
 	page := webpage.Notice{Name: "Maple <EHR>", Title: "Not connected", Text: "a < b", Links: []webpage.Link{{URL: "/go", Text: "Go"}, {URL: "javascript:alert(1)", Text: "Back"}}}

@@ -1,6 +1,5 @@
-// Package webpage contains the common parts of all pages: the style sheets in light and dark
-// colors for windows of any width, the icon, the headers that isolate a page, and times in
-// words.
+// Package webpage implements the common parts of all pages: style sheets in light and dark
+// colors for windows of any width, the icon, headers that isolate a page, and readable times.
 package webpage
 
 import (
@@ -15,13 +14,13 @@ import (
 	"time"
 )
 
-// Base is the style sheet that all pages share: colors, text, fields and buttons. A page
-// without further sheets contains it in a style element.
+// Base is the style sheet of all pages: colors, text, fields and buttons. A page without
+// further sheets contains it in a style element.
 //
 //go:embed base.css
 var Base template.CSS
 
-// Icon is the mark beside the name of a page, as SVG.
+// Icon is the icon next to the name of a page, as SVG.
 //
 //go:embed icon.svg
 var Icon template.HTML
@@ -29,20 +28,20 @@ var Icon template.HTML
 //go:embed style.css
 var style string
 
-// HandleAssets serves icon.svg and style.css, which is Base with the frame, tables and figures
-// of the console and webhook/admin.
+// HandleAssets serves icon.svg and style.css. The style sheet is Base plus the frame, tables
+// and figures of the console and webhook/admin.
 func HandleAssets(mux *http.ServeMux) {
 	for name, asset := range map[string][2]string{"style.css": {"text/css", string(Base) + style}, "icon.svg": {"image/svg+xml", string(Icon)}} {
 		mux.HandleFunc("GET /"+name, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", asset[0]+"; charset=utf-8")
-			_, _ = io.WriteString(w, asset[1]) // fails only when the browser went away
+			_, _ = io.WriteString(w, asset[1]) // fails only if the browser has disconnected
 		})
 	}
 }
 
-// Protect sets the headers of a page that no cache stores, no other page frames, and
-// that loads what its own handler serves and nothing else. Sources beyond style sheets
-// and images are those that the page says, such as "script-src 'self'".
+// Protect sets the headers that isolate a page: no cache stores it, no other page frames it,
+// and it loads only files from its own handler. Style sheets and images are allowed by
+// default. sources allows more, such as "script-src 'self'".
 func Protect(header http.Header, sources ...string) {
 	policy := append([]string{"default-src 'none'", "style-src 'self'", "img-src 'self'", "form-action 'self'", "base-uri 'none'", "frame-ancestors 'none'"}, sources...)
 	header.Set("Cache-Control", "no-store")
@@ -51,7 +50,7 @@ func Protect(header http.Header, sources ...string) {
 	header.Set("X-Content-Type-Options", "nosniff")
 }
 
-// Stamp writes a time; "–" for none.
+// Stamp formats a time in UTC. It returns "–" for the zero time.
 func Stamp(t time.Time) string {
 	if t.IsZero() {
 		return "–"
@@ -59,8 +58,8 @@ func Stamp(t time.Time) string {
 	return t.UTC().Format("2006-01-02 15:04:05 UTC")
 }
 
-// StampTime returns a time element with [Stamp] as its text. Its title is the distance from now,
-// and the local time if now is in another location than UTC.
+// StampTime returns a time element with [Stamp] as its text. Its title is the distance from
+// now, and also the local time if now is not in UTC.
 func StampTime(t, now time.Time) template.HTML {
 	title := Ago(t, now)
 	if now.Location() != time.UTC {
@@ -69,12 +68,12 @@ func StampTime(t, now time.Time) template.HTML {
 	return element(t, Stamp(t), title)
 }
 
-// AgoTime returns a time element with [Ago] as its text and the time in the location of now as
-// its title.
+// AgoTime returns a time element with [Ago] as its text, and the time in the location of now
+// as its title.
 func AgoTime(t, now time.Time) template.HTML { return element(t, Ago(t, now), local(t, now)) }
 
-// ShortTime returns a time element with a form of the time in UTC as its text, and with the title
-// of [AgoTime].
+// ShortTime returns a time element with t in UTC, formatted with form, as its text, and the
+// title of [AgoTime]. It returns "–" for the zero time.
 func ShortTime(t, now time.Time, form string) template.HTML {
 	if t.IsZero() {
 		return "–"
@@ -86,7 +85,8 @@ func local(t, now time.Time) string {
 	return t.In(now.Location()).Format("2006-01-02 15:04:05 MST")
 }
 
-// element returns a time element. Texts of times have no special characters.
+// element returns a time element. It does not escape text, because times contain no special
+// characters.
 func element(t time.Time, text, title string) template.HTML {
 	if t.IsZero() {
 		return template.HTML(text)
@@ -94,7 +94,8 @@ func element(t time.Time, text, title string) template.HTML {
 	return template.HTML(`<time datetime="` + t.UTC().Format(time.RFC3339) + `" title="` + title + `">` + text + `</time>`)
 }
 
-// Ago says how far a time is from now, in the two largest units; "never" for none.
+// Ago formats the distance of a time from now in its two largest units. It returns "never" for
+// the zero time.
 func Ago(t, now time.Time) string {
 	if t.IsZero() {
 		return "never"
@@ -125,7 +126,7 @@ func span(d time.Duration) string {
 	return strings.Join(text, " ")
 }
 
-// Pretty indents JSON; what is none stays as it is.
+// Pretty indents JSON. It returns any other text unchanged.
 func Pretty(raw []byte) string {
 	var out bytes.Buffer
 	if json.Indent(&out, raw, "", "  ") != nil {

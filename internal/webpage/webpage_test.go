@@ -11,7 +11,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/webpage"
 )
 
-func TestTimesInWords(t *testing.T) {
+func TestTimesAreReadable(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
 	for d, want := range map[time.Duration]string{
@@ -32,7 +32,7 @@ func TestTimesInWords(t *testing.T) {
 	assert.Equal(t, "{\n  \"a\": 1\n}", webpage.Pretty([]byte(`{"a":1}`)))
 }
 
-func TestAssets(t *testing.T) {
+func TestHandleAssetsServesFiles(t *testing.T) {
 	t.Parallel()
 	mux := http.NewServeMux()
 	webpage.HandleAssets(mux)
