@@ -110,7 +110,7 @@ func TestDoctorInProduction(t *testing.T) {
 func TestDoctorRefuses(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.refused("--operation[0] is no operation", "doctor", "--operation", "patients.crate")
+	f.refused("--operation[0] is not an operation", "doctor", "--operation", "patients.crate")
 	f.refused("--user: there is no store of tokens: set DISPENSARY_STORE", "doctor", "--user", "me")
 	f.refused("--webhook: DISPENSARY_…_WEBHOOK_SECRETS is empty", "doctor", "--webhook", "https://ehr.example/webhooks")
 	f.variables["DISPENSARY_STORE"] = "oracle:canary"

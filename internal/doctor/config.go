@@ -15,100 +15,100 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// Config is an integration in one environment. OAuth is required; the rows of what is
-// left out are skipped.
+// Config is an integration in one environment. OAuth is required. If another part is left out,
+// its rows are skipped.
 type Config struct {
 	// OAuth is the application. Its Transport calls the platform.
 	OAuth oauth.Config
 
-	// ClinicKey is sent with calls; empty sends none. The first request with a key
-	// activates the integration.
+	// ClinicKey is sent with every call. If it is empty, calls send none. The first request with
+	// a key activates the integration.
 	ClinicKey api.Secret
 
-	// Store keeps the tokens, as the program uses it: with [tokenstore.Sealed] around it. A
-	// store of your own that encrypts has a method Encrypts() bool.
-	// StoreErr is why there is none: what opening it has returned. [fs.ErrNotExist] and an
-	// [*api.SchemaError] are a missing table.
+	// Store is the token store that the program uses, wrapped in [tokenstore.Sealed]. If your
+	// own store encrypts tokens, it needs a method Encrypts() bool. If the store could not be
+	// opened, Store is nil and StoreErr is the error. [fs.ErrNotExist] and [*api.SchemaError]
+	// mean a missing table or column.
 	Store    tokenstore.Store
 	StoreErr error
 
-	// User is the user whose token is checked. If it is empty, the first active user of the
-	// store is.
+	// User is the user whose token is checked. Empty means the first active user of the store.
 	User string
 
-	// Operations are the names of the operations that the integration calls, as in
-	// "patients.create": the token needs their scopes.
+	// Operations are the names of the operations that the integration calls, such as
+	// "patients.create". The token needs their scopes.
 	Operations []string
 
-	// LeaseTTL is that of the program's [tokens.Config]; 0 means 30 seconds.
+	// LeaseTTL is the value in the program's [tokens.Config]. 0 means 30 seconds.
 	LeaseTTL time.Duration
 
-	// NoRefresh leaves the stored token as it is.
+	// NoRefresh leaves the stored token unchanged.
 	NoRefresh bool
 
-	// Webhook is the endpoint for webhooks.
+	// Webhook is the webhook endpoint.
 	Webhook Webhook
 
-	// Inbox holds the events of webhooks: usually an [engine.Engine], whose events are
-	// opened, too, to see whether they can be. InboxErr is why there is none.
+	// Inbox stores the events of webhooks. If it is an [engine.Engine], doctor also checks that
+	// its events can be decrypted. If the inbox could not be opened, Inbox is nil and InboxErr
+	// is the error.
 	Inbox    Inbox
 	InboxErr error
 
-	// ReconcileEvery is the interval at which the program reconciles. 0 means an
-	// hour, as in package integration.
+	// ReconcileEvery is the program's interval between reconcile passes. 0 means 1 hour, as in
+	// package integration.
 	ReconcileEvery time.Duration
 
-	// SecretFiles are the paths of files with secrets: configuration, keys, SQLite databases.
+	// SecretFiles are the paths of files with secrets: configuration, keys and SQLite databases.
 	SecretFiles []string
 
 	// Databases are the connections to the databases of Store and Inbox.
 	Databases []Database
 
-	// AnyOrder says that events may be handled in any order: [webhook.Work] has Order
-	// and Stale, or handlers read what they need from the API.
+	// AnyOrder states that the program handles events correctly in any order: [webhook.Work] has
+	// Order and Stale, or handlers read the current data from the API.
 	AnyOrder bool
 
-	// Now is the clock; nil means [time.Now].
+	// Now returns the current time. Nil means [time.Now].
 	Now func() time.Time
 }
 
-// Webhook is the endpoint for webhooks, as the developer dashboard has it.
+// Webhook is the webhook endpoint as registered in the developer dashboard.
 type Webhook struct {
-	// URL is the address that is registered, as the platform reaches it; empty is none.
+	// URL is the registered URL. Empty means no endpoint.
 	URL string
 
-	// Secrets and Challenge are those of [webhook.HandlerConfig].
+	// Secrets and Challenge are as in [webhook.HandlerConfig].
 	Secrets   []api.Secret
 	Challenge api.Secret
 
-	// HTTPClient reaches URL; nil means a client of its own. Redirects are not followed.
+	// HTTPClient sends the requests to URL. Nil means a new client. It follows no redirects.
 	HTTPClient *http.Client
 }
 
-// Inbox is what is asked of an inbox. Every [engine.Engine] is one.
+// Inbox is the part of an inbox that doctor needs. Every [engine.Engine] implements it.
 type Inbox interface {
 	Stats(ctx context.Context) (engine.Stats, error)
 }
 
-// check reports what no integration can be.
+// check reports invalid combinations of fields.
 func (c Config) check() error {
 	var problems []error
 	problem := func(field, reason string) {
 		problems = append(problems, &api.ArgumentError{Field: "doctor.Config." + field, Reason: reason})
 	}
 	if err := c.OAuth.Site.Environment.Validate(); err != nil {
-		problem("OAuth.Site.Environment", "is none")
+		problem("OAuth.Site.Environment", "is not a region and a stage, such as us/sandbox")
 	}
 	for i, name := range c.Operations {
 		if operationOf(name) == nil {
-			problem(fmt.Sprintf("Operations[%d]", i), "is no operation: names are as in patients.create")
+			problem(fmt.Sprintf("Operations[%d]", i), "is not an operation: write a name such as patients.create")
 		}
 	}
 	if c.User != "" && c.Store == nil && c.StoreErr == nil {
-		problem("User", "is set, and Store is nil")
+		problem("User", "is set, but Store is nil")
 	}
 	if c.Webhook.URL != "" && len(c.Webhook.Secrets) == 0 {
-		problem("Webhook.Secrets", "is empty: without a secret nothing can be signed")
+		problem("Webhook.Secrets", "is empty, but signs the test requests")
 	}
 	if c.Webhook.URL != "" && c.Webhook.Challenge.IsZero() {
 		problem("Webhook.Challenge", "is empty")
@@ -121,7 +121,7 @@ func (c Config) check() error {
 	return errors.Join(problems...)
 }
 
-// operationOf returns an operation by name, nil if there is none.
+// operationOf returns the operation with a name, or nil.
 func operationOf(name string) *operation.Operation {
 	all := operation.All()
 	if i := slices.IndexFunc(all, func(o *operation.Operation) bool { return o.Name == name }); i >= 0 {
@@ -130,12 +130,12 @@ func operationOf(name string) *operation.Operation {
 	return nil
 }
 
-// Database is the connection of a setting to a database.
+// Database is the connection to the database of a setting.
 type Database struct {
-	// Setting is the name of the setting with the address, such as DISPENSARY_STORE.
+	// Setting is the name of the setting with the URL, such as DISPENSARY_STORE.
 	Setting string
 
-	// Private reports whether the network cannot read the connection: the database is on
-	// this machine, or connections without TLS fail.
+	// Private reports whether the network cannot read the connection, because the database is on
+	// this machine or connections without TLS fail.
 	Private bool
 }

@@ -1,6 +1,6 @@
-// Package doctor looks at a whole integration, from the addresses of the platform to the
-// dead letters of the inbox, and says in one table what is wrong, what that does in
-// production, and how to fix it:
+// Package doctor checks an integration, from the URLs of the platform to the dead letters of
+// the inbox. Its report has one row per check, with the result, its consequence in production
+// and a fix.
 //
 //	report, err := doctor.Run(ctx, doctor.Config{
 //		OAuth: oauth.Config{Site: site, ClientID: id, ClientSecret: secret, RedirectURL: redirect},
@@ -12,60 +12,63 @@
 //
 // # Rows
 //
-// Each [Row] is a check that passed, warns, failed, or was skipped, because what it needs
-// is not configured or has failed itself: one cause is reported once.
+// A [Row] passes, warns, fails or is skipped. A check is skipped if its configuration is missing
+// or if one of its prerequisites fails, so the report shows each cause once.
 //
-//	site address          the API answers at its address
-//	TLS                   its certificate, and for how long
-//	clock                 this machine's against the platform's
+//	site address          the API responds at its URL
+//	TLS                   the API's certificate is valid, and for how long
+//	clock                 the clocks of this machine and the platform agree
 //	client credentials    the token endpoint knows the application
-//	redirect address      the authorization page knows it
+//	redirect address      the authorization page knows the redirect URL
 //	token                 a user's stored token can be used
-//	token owner           whom it acts for
-//	token scopes          what the operations that you call need
-//	token refresh         the platform renews it
-//	webhook address       your endpoint can be reached
-//	webhook certificate   its certificate, and for how long
-//	webhook time          it answers within the platform's two seconds
-//	webhook redirects     it is where it was registered
-//	webhook gone          it does not answer 410
-//	webhook signature     it takes what is signed with the secret
-//	webhook challenge     it answers with the challenge token
-//	webhook forgery       it refuses wrong signatures
-//	webhook replay        it refuses old signatures
-//	webhook body          what is signed reaches it byte for byte
-//	webhook activation    a request has sent the clinic key, so webhooks are sent
-//	delivery log          the platform can be asked for it
-//	delivery failures     what failed, and why
-//	delivery switch-off   how near the platform is to switching the endpoint off
-//	delivery order        what came after something newer
-//	inbox                 it answers
-//	inbox schema          its tables are those of this release
-//	inbox waiting         how long the oldest event waits
-//	inbox dead letters    how many were given up
-//	inbox sealed          what it holds can be opened
-//	store                 it answers and accepts writes
-//	store schema          its tables are those of this release
-//	store sealed          no token is at rest in clear
-//	store users           who has to authorize again
-//	store lease           no refresh hangs
-//	database TLS          connections to databases cannot be read on the network
+//	token owner           the platform account of the token
+//	token scopes          the token has the scopes of your operations
+//	token refresh         the platform refreshes the token
+//	webhook address       your endpoint is reachable
+//	webhook certificate   your endpoint's certificate is valid, and for how long
+//	webhook time          your endpoint responds within the platform's 2 seconds
+//	webhook redirects     your endpoint does not redirect
+//	webhook gone          your endpoint does not respond with 410
+//	webhook signature     your endpoint accepts requests signed with the secret
+//	webhook challenge     your endpoint returns the challenge token
+//	webhook forgery       your endpoint rejects wrong signatures
+//	webhook replay        your endpoint rejects old signatures
+//	webhook body          signed bodies reach your endpoint byte for byte
+//	webhook activation    a request has sent the clinic key, so the platform sends webhooks
+//	delivery log          the platform's delivery log is readable
+//	delivery failures     failed deliveries and their reasons
+//	delivery switch-off   how soon the platform disables the endpoint
+//	delivery order        events that arrived after a newer event of the same object
+//	inbox                 the inbox responds
+//	inbox schema          the inbox has the tables of this release
+//	inbox waiting         the age of the oldest waiting event
+//	inbox dead letters    the number of dead letters
+//	inbox sealed          stored events can be decrypted
+//	reconcile             a replica looks for missed webhooks
+//	store                 the store responds and accepts writes
+//	store schema          the store has the tables of this release
+//	store sealed          tokens are encrypted at rest
+//	store users           the users who must authorize again
+//	store lease           no refresh is stuck
+//	database TLS          the network cannot read connections to databases
 //	secret files          other users of this machine cannot open them
 //
-// # What it changes
+// # Side effects
 //
-// Next to nothing. Of the platform it reads, asks for the authorization page, and asks the
-// token endpoint to refresh a token that does not exist. The stored token is refreshed as
-// a call would do it, under the lease of the store, and the new pair is stored before it
-// is used; Run returns only after that, whatever becomes of ctx. [Config].NoRefresh leaves
-// it alone. A user whose refresh token is refused is marked, as by any call.
+// Doctor reads from the platform, loads the authorization page, and asks the token endpoint to
+// refresh a made-up token. It tests writes to the token store, and takes a lease for a moment.
 //
-// The endpoint for webhooks is sent what stores nothing: empty bodies, and one without
-// an event. The handler of package webhook answers 400 to that, which its log and its
-// [github.com/dispensary-go/dispensary/webhook.Alarm] show.
+// It refreshes the stored token as a call would, under the store's lease, and stores the new
+// pair before it uses it. Run returns only after that, even if ctx ends. [Config].NoRefresh
+// leaves the token unchanged. A rejected refresh token counts as it does in a call, so a second
+// rejection marks the user.
 //
-// # What it shows
+// The webhook endpoint receives requests that store nothing: empty bodies, and one body without
+// an event. The handler of package webhook responds to that body with 400, visible in its log
+// and its [github.com/dispensary-go/dispensary/webhook.Alarm].
 //
-// Rows hold numbers, times, hosts, paths, names of scopes and operations, and the integrator's
-// id of the user; no token, no secret, no query, no body, and no text of a foreign error.
+// # Privacy
+//
+// Rows contain numbers, times, hosts, paths, names of scopes and operations, and your id of the
+// user. They contain no token, secret, query or body, and no text of a foreign error.
 package doctor

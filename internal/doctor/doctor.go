@@ -11,7 +11,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth"
 )
 
-// defaultReconcileEvery is the interval at which package integration reconciles.
+// defaultReconcileEvery is the default interval of package integration.
 const defaultReconcileEvery = time.Hour
 
 // check is one row of the table.
@@ -19,18 +19,17 @@ type check struct {
 	name string
 	run  func(*run, context.Context) Row
 
-	// after are the checks that have to end before; one that fails, or is skipped,
-	// skips this one.
+	// after are the prerequisites. If one of them fails or is skipped, this check is skipped.
 	after []string
 
-	// behind are checks that have to end before, however they come out.
+	// behind are checks to wait for. Their results do not matter.
 	behind []string
 
-	// patient checks end by themselves, and must not be broken off.
+	// patient marks a check without a timeout, because it must not be interrupted.
 	patient bool
 }
 
-// checks are all there are, in the order of the report.
+// checks are all checks, in the order of the report.
 var checks = []check{
 	{name: "site address", run: (*run).site},
 	{name: "TLS", run: (*run).siteCertificate, after: []string{"site address"}},
@@ -71,9 +70,8 @@ var checks = []check{
 	{name: "secret files", run: (*run).secretFiles},
 }
 
-// Run looks at everything, at the same time where it can, and returns one row for each
-// check. Its error is an [*api.ArgumentError] for a configuration that says what cannot
-// be; what is merely wrong is a row.
+// Run runs all checks, concurrently if possible, and returns one row per check. It fails with an
+// [*api.ArgumentError] if config contradicts itself. Any other fault is a row.
 func Run(ctx context.Context, config Config) (Report, error) {
 	if err := config.check(); err != nil {
 		return Report{}, err
@@ -93,7 +91,7 @@ func Run(ctx context.Context, config Config) (Report, error) {
 	}, nil
 }
 
-// all runs the checks, each once those that it needs have ended.
+// all runs each check after its prerequisites.
 func (r *run) all(ctx context.Context) []Row {
 	rows := make([]Row, len(checks))
 	done := map[string]chan struct{}{}
@@ -113,9 +111,9 @@ func (r *run) all(ctx context.Context) []Row {
 				switch row := rows[at[before]]; {
 				case rows[i].Status != "":
 				case row.Status == StatusFail:
-					rows[i] = skip("it needs what %q looks at, which failed", before)
+					rows[i] = skip("depends on %q, which failed", before)
 				case row.Status == StatusSkip:
-					rows[i] = row // for the same reason
+					rows[i] = row // with the same reason
 				}
 			}
 			if rows[i].Status == "" {

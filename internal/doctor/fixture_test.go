@@ -41,8 +41,8 @@ const user = "user-17"
 
 var silent = log.New(io.Discard, "", 0)
 
-// fixture is a healthy integration: platform, store, endpoint and inbox. A test breaks
-// one part of it.
+// fixture is a healthy integration with platform, store, endpoint and inbox. A test breaks one
+// part.
 type fixture struct {
 	t        *testing.T
 	platform *dispensarytest.Server
@@ -50,9 +50,9 @@ type fixture struct {
 	app      model.Application
 	inner    *tokenstore.MemoryStore
 	inbox    *memoryinbox.Inbox
-	accepted atomic.Int64 // how often the inbox was given an event
+	accepted atomic.Int64 // number of calls of Accept
 
-	// endpoint is the integrator's handler, and in front of it what a test puts there.
+	// endpoint is the integrator's handler. A test can serve another handler as front.
 	endpoint http.Handler
 	front    atomic.Pointer[http.Handler]
 }
@@ -85,7 +85,7 @@ func newFixture(t *testing.T, options ...dispensarytest.Option) *fixture {
 			URL: server.URL, HTTPClient: server.Client(),
 			Secrets: []api.Secret{api.NewSecret(f.app.WebhookSecret)}, Challenge: api.NewSecret(f.app.ChallengeToken),
 		},
-		ReconcileEvery: 30 * 24 * time.Hour, // plants move the clock
+		ReconcileEvery: 30 * 24 * time.Hour, // faults move the clock
 		Now:            f.platform.Clock.Now,
 	}
 	f.config.Store = f.sealed(f.keys())
@@ -94,12 +94,12 @@ func newFixture(t *testing.T, options ...dispensarytest.Option) *fixture {
 	f.connect(user)
 	require.NoError(t, f.platform.Webhooks.Register(server.URL))
 	_, err := f.platform.Client(f.platform.Users()[0], dispensary.WithClinicKey(f.config.ClinicKey)).Catalog.Allergens.List().Page(t.Context())
-	require.NoError(t, err) // which activates the integration
+	require.NoError(t, err) // this call activates the integration
 	f.order(2)
 	return f
 }
 
-// dated is the way to a platform whose answers have the time of its clock.
+// dated sets the Date of the platform's responses from its clock.
 type dated struct{ platform *dispensarytest.Server }
 
 func (d dated) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -110,7 +110,7 @@ func (d dated) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// reconciled has a replica look for missed webhooks, of no clinic.
+// reconciled runs one pass of a reconciler without clinics.
 func (f *fixture) reconciled() {
 	f.t.Helper()
 	listed := make(chan struct{}, 1)
@@ -148,7 +148,7 @@ func (f *fixture) sealed(aead seal.AEAD) tokenstore.Store {
 	return store
 }
 
-// receive mounts an endpoint with these credentials.
+// receive serves a webhook handler with these credentials.
 func (f *fixture) receive(with doctor.Webhook) {
 	f.t.Helper()
 	if f.inbox == nil {
@@ -166,7 +166,7 @@ func (f *fixture) receive(with doctor.Webhook) {
 	f.serve(handler)
 }
 
-// counting is an inbox that counts what it is given.
+// counting is an inbox that counts calls of Accept.
 type counting struct {
 	webhook.Inbox
 	accepted *atomic.Int64
@@ -177,10 +177,10 @@ func (c counting) Accept(ctx context.Context, d webhook.Delivery) (webhook.Recei
 	return c.Inbox.Accept(ctx, d)
 }
 
-// serve puts a handler in place of the endpoint.
+// serve replaces the endpoint.
 func (f *fixture) serve(handler http.Handler) { f.front.Store(&handler) }
 
-// answer lets the endpoint answer with a status and a body, whatever comes.
+// answer makes the endpoint respond to every request with a status and a body.
 func (f *fixture) answer(status int, body string) {
 	f.serve(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Location", "/elsewhere")
@@ -196,7 +196,7 @@ func (f *fixture) client() *oauth.Client {
 	return client
 }
 
-// connect lets a user authorize.
+// connect connects a user.
 func (f *fixture) connect(user string) {
 	f.t.Helper()
 	conns, err := tokens.NewConnections(tokens.Config{Client: f.client(), Store: f.config.Store})
@@ -213,7 +213,7 @@ func (f *fixture) key() tokenstore.Key {
 	return tokenstore.Key{Environment: f.platform.Site().Environment, User: user}
 }
 
-// save changes the token that is stored.
+// save changes the stored token.
 func (f *fixture) save(change func(*oauth.Token)) {
 	f.t.Helper()
 	record, err := f.config.Store.Load(f.t.Context(), f.key())
@@ -223,7 +223,7 @@ func (f *fixture) save(change func(*oauth.Token)) {
 	require.NoError(f.t, err)
 }
 
-// mark has a user authorize again.
+// mark marks a user, who must then authorize again.
 func (f *fixture) mark(user string, reason tokenstore.Reason) {
 	f.t.Helper()
 	key := tokenstore.Key{Environment: f.platform.Site().Environment, User: user}
@@ -236,7 +236,7 @@ func (f *fixture) mark(user string, reason tokenstore.Reason) {
 	require.NoError(f.t, err)
 }
 
-// order lets a patient order, and makes the deliveries that are due.
+// order places orders of a patient and makes due deliveries.
 func (f *fixture) order(times int) {
 	f.t.Helper()
 	for range times {
@@ -246,7 +246,7 @@ func (f *fixture) order(times int) {
 	}
 }
 
-// run looks at the integration, once what was delivered is handled.
+// run runs doctor once all delivered events are handled.
 func (f *fixture) run() doctor.Report {
 	f.t.Helper()
 	require.Eventually(f.t, func() bool {
@@ -258,7 +258,7 @@ func (f *fixture) run() doctor.Report {
 	return report
 }
 
-// certificate serves the endpoint with a certificate that its client trusts.
+// certificate serves the endpoint with a certificate for a period. The client trusts it.
 func (f *fixture) certificate(from, until time.Time) (address string, client *http.Client) {
 	f.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -297,12 +297,12 @@ func rewrite(change func([]byte) []byte, next http.Handler) http.Handler {
 	})
 }
 
-// stats is an inbox that holds so much.
+// stats is an inbox with fixed numbers.
 type stats engine.Stats
 
 func (s stats) Stats(context.Context) (engine.Stats, error) { return engine.Stats(s), nil }
 
-// store is a token store of which a test replaces a method.
+// store is a token store whose loaded records a test changes.
 type store struct {
 	tokenstore.Store
 	load func(tokenstore.Record) tokenstore.Record

@@ -8,47 +8,47 @@ import (
 	"unicode/utf8"
 )
 
-// Status is how a check came out.
+// Status is the result of a check.
 type Status string
 
-// The statuses.
+// The results of a check.
 const (
 	StatusPass Status = "pass"
-	StatusWarn Status = "warn" // it works, and will not, or not always
+	StatusWarn Status = "warn" // works now, but not always or not for long
 	StatusFail Status = "fail"
-	StatusSkip Status = "skip" // it could not be looked at; Row.Seen says why
+	StatusSkip Status = "skip" // not checked, for the reason in Row.Seen
 )
 
-// Row is what one check has found.
+// Row is the result of one check.
 type Row struct {
 	Check  string `json:"check"`
 	Status Status `json:"status"`
 
-	// Seen is what was seen, or why nothing was looked at.
+	// Seen describes the result, or the reason for skipping the check.
 	Seen string `json:"seen"`
 
-	// Consequence is what that does in production, and Fix how to fix it; empty for what
+	// Consequence is the effect in production, and Fix the remedy. Both are empty if the check
 	// passed or was skipped.
 	Consequence string `json:"consequence,omitempty"`
 	Fix         string `json:"fix,omitempty"`
 
-	// Commands are what helps to fix it, or to see more. Nothing runs them.
+	// Commands are shell commands that fix the fault or show details. Doctor never runs them.
 	Commands []string `json:"commands,omitempty"`
 }
 
-// Report is what a [Run] has found.
+// Report is the result of [Run].
 type Report struct {
-	// Environment is the one that was looked at, as in "us/sandbox".
+	// Environment is the checked environment, such as "us/sandbox".
 	Environment string `json:"environment"`
 
-	// At is when it was.
+	// At is the time of the run in UTC, in whole seconds.
 	At time.Time `json:"at"`
 
-	// Rows are the checks, in the order of the package comment.
+	// Rows are the results, in the order of the package comment.
 	Rows []Row `json:"rows"`
 }
 
-// Count returns how many rows have a status.
+// Count returns the number of rows with a status.
 func (r Report) Count(status Status) int {
 	n := 0
 	for _, row := range r.Rows {
@@ -59,11 +59,11 @@ func (r Report) Count(status Status) int {
 	return n
 }
 
-// columns is how wide a table is.
+// columns is the width of a table in characters.
 const columns = 100
 
-// Write prints the report as a table of 100 columns, with what to do below each row that
-// needs it. The error is that of w.
+// Write prints the report as a table of 100 columns. Consequence and fix stand below the result
+// of a row. It fails only with an error of w.
 func (r Report) Write(w io.Writer) error {
 	name := 0
 	for _, row := range r.Rows {
@@ -90,8 +90,8 @@ func (r Report) Write(w io.Writer) error {
 	return err
 }
 
-// wrap breaks a text between words into lines of so many characters, those after the first
-// indented. A longer word has a line of its own. There is one line at least.
+// wrap breaks a text between words into lines of up to room characters, and indents all lines
+// after the first. A longer word has its own line. wrap returns at least one line.
 func wrap(text string, room int) (lines []string) {
 	line := ""
 	for _, word := range strings.Fields(text) {
@@ -107,8 +107,8 @@ func wrap(text string, room int) (lines []string) {
 	return append(lines, line)
 }
 
-// WriteCommands prints the commands that help, each below a comment with its check. The
-// error is that of w.
+// WriteCommands prints the commands of all rows, below a comment with the check and its fix. It
+// fails only with an error of w.
 func (r Report) WriteCommands(w io.Writer) error {
 	var text strings.Builder
 	for _, row := range r.Rows {

@@ -18,29 +18,29 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// checkTimeout is the longest duration of one check. Refreshing a token and waiting for the
-// end of a lease have no limit.
+// checkTimeout is the longest duration of one check. Patient checks have no such limit: the
+// token refresh and the wait for a lease.
 const checkTimeout = 15 * time.Second
 
-// run is one run. Each field below config is written by one check and read by those
-// after it.
+// run is one run of the checks. One check writes each field below config, and later checks
+// read it.
 type run struct {
 	config Config
-	client *oauth.Client // nil if the application cannot be used
-	err    error         // why
+	client *oauth.Client // nil if err is not nil
+	err    error         // of the application's configuration
 
-	answer     *answer // of the site
+	answer     *answer // from the site
 	record     tokenstore.Record
-	access     api.AccessToken // to call with
-	endpointAt *answer         // the answer to a signed probe
-	forged     *answer         // the answer to a body that was signed wrongly
+	access     api.AccessToken // authorizes calls
+	endpointAt *answer         // response to a correctly signed probe
+	forged     *answer         // response to a body with a wrong signature
 	deliveries []events.Delivery
 	stats      engine.Stats
 }
 
 func (r *run) environment() api.Environment { return r.config.OAuth.Site.Environment }
 
-// caller is a client that calls with one token, once.
+// caller returns a client that uses one token and makes at most two attempts per call.
 func (r *run) caller(token api.AccessToken) (*dispensary.Client, error) {
 	options := []dispensary.Option{
 		dispensary.WithTransport(r.config.OAuth.Transport), dispensary.WithTokenSource(oneToken(token)),
@@ -52,16 +52,16 @@ func (r *run) caller(token api.AccessToken) (*dispensary.Client, error) {
 	return dispensary.New(r.config.OAuth.Site, options...)
 }
 
-// oneToken is a source of one token.
+// oneToken is a token source that always returns one token.
 type oneToken api.AccessToken
 
 // Token implements [api.TokenSource].
 func (t oneToken) Token(context.Context) (api.AccessToken, error) { return api.AccessToken(t), nil }
 
-// madeUp is a text that no one else uses.
+// madeUp returns a random text, which no other program uses.
 func madeUp() string { return "doctor-" + rand.Text() }
 
-// answer is what a server answered, or why it did not.
+// answer is the response of a server, or the error of the request.
 type answer struct {
 	err    error
 	status int
@@ -90,12 +90,12 @@ func (r *run) do(client *http.Client, request *http.Request) *answer {
 func (r *run) get(ctx context.Context, address string) *answer {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
-		return &answer{err: errors.New("doctor: not an address")} // the error repeats the address
+		return &answer{err: errors.New("doctor: invalid URL")} // err repeats the URL
 	}
 	return r.do(&http.Client{Transport: r.config.OAuth.Transport}, request)
 }
 
-// hostOf returns the host of an address that was checked.
+// hostOf returns the host of a valid URL.
 func hostOf(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {

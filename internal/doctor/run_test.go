@@ -37,8 +37,8 @@ func (h hook) RoundTrip(r *http.Request) (*http.Response, error) {
 	return h.RoundTripper.RoundTrip(r)
 }
 
-// A run that is broken off while a token is refreshed, by a platform that forgets the old
-// pair at once, leaves the new pair in the store.
+// The run is canceled during a token refresh. The platform invalidates the old pair at once, so
+// the store must contain the new pair.
 func TestCanceledRunLosesNoToken(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, dispensarytest.WithBehavior(behavior.RefreshRotationImmediate))
@@ -53,15 +53,15 @@ func TestCanceledRunLosesNoToken(t *testing.T) {
 	}}
 	_, err = doctor.Run(ctx, f.config)
 	require.NoError(t, err)
-	require.Error(t, ctx.Err(), "the token was refreshed")
+	require.Error(t, ctx.Err(), "a refresh canceled the run")
 	record, err = f.config.Store.Load(t.Context(), f.key())
 	require.NoError(t, err)
 	assert.NotEqual(t, old, record.Token.RefreshToken.Reveal())
 	f.requireGood()
 }
 
-// With NoRefresh the record stays as it is, and the delivery log is read all the same.
-func TestNoRefresh(t *testing.T) {
+// NoRefresh leaves the record unchanged, and doctor still reads the delivery log.
+func TestNoRefreshKeepsRecord(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.config.NoRefresh = true
@@ -74,7 +74,7 @@ func TestNoRefresh(t *testing.T) {
 	assert.Equal(t, doctor.StatusPass, row(t, report, "delivery log").Status)
 
 	f.platform.Clock.Advance(3 * time.Hour)
-	assert.Equal(t, doctor.StatusSkip, row(t, f.run(), "token refresh").Status, "it has ended")
+	assert.Equal(t, doctor.StatusSkip, row(t, f.run(), "token refresh").Status, "expired token")
 }
 
 func row(t *testing.T, report doctor.Report, name string) doctor.Row {
@@ -88,21 +88,21 @@ func row(t *testing.T, report doctor.Report, name string) doctor.Row {
 	return doctor.Row{}
 }
 
-// What is not configured is skipped, and what depends on it, with the reason.
-func TestNotConfigured(t *testing.T) {
+// Checks of unconfigured parts are skipped, and dependent checks too, with the same reason.
+func TestUnconfiguredPartsAreSkipped(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.config.Store, f.config.User, f.config.Inbox, f.config.Webhook = nil, "", nil, doctor.Webhook{}
 	f.config.SecretFiles, f.config.Databases = nil, nil
 	report := f.run()
-	assert.Equal(t, 5, report.Count(doctor.StatusPass), "what the application's credentials alone show")
+	assert.Equal(t, 5, report.Count(doctor.StatusPass), "rows that need only the application")
 	assert.Equal(t, len(report.Rows)-5, report.Count(doctor.StatusSkip))
 	assert.Equal(t, "no token store is configured", row(t, report, "store").Seen)
-	assert.Equal(t, "no token store is configured", row(t, report, "store lease").Seen, "the cause is named, and not the row before")
+	assert.Equal(t, "no token store is configured", row(t, report, "store lease").Seen, "the cause, not the name of the previous row")
 }
 
-// Without a name, a user is found who does not have to authorize again.
-func TestUserIsFound(t *testing.T) {
+// If no user is given, doctor selects an active user.
+func TestActiveUserIsSelected(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.config.User, f.config.AnyOrder = "", true
@@ -111,7 +111,7 @@ func TestUserIsFound(t *testing.T) {
 	assert.Equal(t, doctor.StatusSkip, row(t, f.run(), "token").Status)
 }
 
-func TestInvalidConfig(t *testing.T) {
+func TestInvalidConfigFails(t *testing.T) {
 	t.Parallel()
 	site := api.Site{Environment: api.USSandbox}
 	for field, config := range map[string]doctor.Config{
@@ -129,7 +129,7 @@ func TestInvalidConfig(t *testing.T) {
 	}
 }
 
-// failing takes so many bytes.
+// failing accepts the given number of bytes, and then fails.
 type failing int
 
 func (f *failing) Write(p []byte) (int, error) {
@@ -139,11 +139,11 @@ func (f *failing) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestReport(t *testing.T) {
+func TestReportPrintsTableAndCommands(t *testing.T) {
 	t.Parallel()
 	report := doctor.Report{Environment: "us/sandbox", Rows: []doctor.Row{
-		{Check: "site address", Status: doctor.StatusPass, Seen: "it answers"},
-		{Check: "clock", Status: doctor.StatusFail, Seen: "6 min behind", Consequence: "webhooks are refused", Fix: "follow a time server", Commands: []string{"timedatectl"}},
+		{Check: "site address", Status: doctor.StatusPass, Seen: "responds"},
+		{Check: "clock", Status: doctor.StatusFail, Seen: "6 min behind", Consequence: "webhooks are rejected", Fix: "use a time server", Commands: []string{"timedatectl"}},
 		{Check: "store", Status: doctor.StatusSkip, Seen: "no token store is configured"},
 	}}
 	assert.Equal(t, 1, report.Count(doctor.StatusFail))
@@ -151,21 +151,21 @@ func TestReport(t *testing.T) {
 	require.NoError(t, report.Write(&table))
 	assert.Equal(t, `us/sandbox: 1 passed, 0 warn, 1 failed, 1 skipped
 
-pass  site address  it answers
+pass  site address  responds
 fail  clock         6 min behind
-                    consequence: webhooks are refused
-                    fix: follow a time server
+                    consequence: webhooks are rejected
+                    fix: use a time server
 skip  store         no token store is configured
 `, table.String())
 	require.NoError(t, report.WriteCommands(&commands))
-	assert.Equal(t, "# clock: follow a time server\ntimedatectl\n", commands.String())
+	assert.Equal(t, "# clock: use a time server\ntimedatectl\n", commands.String())
 	for _, room := range []failing{0, 60} {
 		require.Error(t, report.Write(&room))
 	}
 }
 
-// Long texts are broken between words, so that the table is 100 columns wide.
-func TestReportIsWrapped(t *testing.T) {
+// Long texts wrap between words at 100 columns.
+func TestReportWrapsLongTexts(t *testing.T) {
 	t.Parallel()
 	words, long := strings.TrimSpace(strings.Repeat("ten lettérs ", 20)), strings.Repeat("x", 120)
 	report := doctor.Report{Rows: []doctor.Row{{Check: "redirect address", Status: doctor.StatusWarn, Seen: words + " " + long + " end", Fix: words}}}
@@ -176,7 +176,7 @@ func TestReportIsWrapped(t *testing.T) {
 		line = strings.TrimSuffix(line, "\n")
 		assert.True(t, utf8.RuneCountInString(line) <= 100 || strings.TrimSpace(line) == long, line)
 	}
-	assert.Equal(t, strings.Fields("warn redirect address "+words+" "+long+" end fix: "+words), strings.Fields(rows), "nothing is lost")
+	assert.Equal(t, strings.Fields("warn redirect address "+words+" "+long+" end fix: "+words), strings.Fields(rows), "all words")
 	assert.Contains(t, rows, "\n"+strings.Repeat(" ", 24)+"fix: ten lettérs ")
 	assert.Contains(t, rows, "\n"+strings.Repeat(" ", 26)+"lettérs ten")
 }

@@ -13,10 +13,10 @@ import (
 // secretFiles warns of files with secrets that other users of this machine can read or change.
 func (r *run) secretFiles(context.Context) Row {
 	if len(r.config.SecretFiles) == 0 {
-		return skip("no file with secrets is known")
+		return skip("no secret file is known")
 	}
 	if runtime.GOOS == "windows" {
-		return skip("permissions of Windows are not checked")
+		return skip("Windows permissions are not checked")
 	}
 	var open, commands []string
 	for _, name := range r.config.SecretFiles {
@@ -26,14 +26,14 @@ func (r *run) secretFiles(context.Context) Row {
 		}
 	}
 	if len(open) > 0 {
-		return warn("open to other users of this machine: "+strings.Join(open, ", "), "they can read or replace the secrets in them",
-			"let only the user of the program read and write these files", commands...)
+		return warn("open to other users of this machine: "+strings.Join(open, ", "), "other users can read or replace the secrets",
+			"restrict these files to the user that runs the program", commands...)
 	}
-	return pass("other users of this machine cannot open them")
+	return pass("closed to other users of this machine")
 }
 
-// exposed reports whether others than the owner can write a file, or others than its group can
-// read it. A file that cannot be examined is not exposed.
+// exposed reports whether other users than the owner can write a file, or users outside its group
+// can read it. It returns false for an unreadable path.
 func exposed(name string) bool {
 	const byOthers fs.FileMode = 0o026 // group writes, others read or write
 	real, err := filepath.Abs(name)
@@ -44,7 +44,7 @@ func exposed(name string) bool {
 		return false
 	}
 	for folder := filepath.Dir(real); ; folder = filepath.Dir(folder) {
-		if !has(folder, 0o011) { // only its owner can enter
+		if !has(folder, 0o011) { // only the owner can enter
 			return false
 		}
 		if folder == filepath.Dir(folder) {
@@ -70,9 +70,9 @@ func (r *run) databaseTLS(context.Context) Row {
 		}
 	}
 	if len(plain) > 0 {
-		return warn(fmt.Sprintf("%s: connections to another machine may be without TLS", strings.Join(plain, ", ")),
-			"others on the network can read and change all rows, except for sealed values",
-			"require TLS in the address: sslmode=verify-full for PostgreSQL, tls=true for MySQL")
+		return warn(fmt.Sprintf("%s: connections to another machine may not use TLS", strings.Join(plain, ", ")),
+			"others on the network can read and change all rows except encrypted values",
+			"require TLS in the URL: sslmode=verify-full for PostgreSQL, tls=true for MySQL")
 	}
 	return pass("connections stay on this machine or use TLS")
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/doctor"
 )
 
-func TestSecretFilesOpenToOthers(t *testing.T) {
+func TestExposedSecretFilesCauseWarning(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows has no such permissions")
