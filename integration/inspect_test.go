@@ -101,7 +101,7 @@ func TestInspectFailures(t *testing.T) {
 	require.NoError(t, err)
 	for _, row := range report.Rows {
 		if row.Check == "store" || row.Check == "inbox" {
-			assert.Equal(t, "the connection is refused", row.Seen)
+			assert.Equal(t, "connection refused", row.Seen)
 		}
 	}
 	require.NoError(t, seen.Close(t.Context()))

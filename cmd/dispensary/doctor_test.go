@@ -52,7 +52,7 @@ func TestDoctor(t *testing.T) {
 	assert.Equal(t, doctor.StatusSkip, rows["webhook address"])
 
 	out, _ := f.ran("doctor")
-	assert.Contains(t, out, "pass\ttoken refresh\ta new pair is stored, and the API takes it\t\t\n")
+	assert.Contains(t, out, "pass\ttoken refresh\tstored a new token pair, and the API accepts it\t\t\n")
 	f.terminal = true
 	out, _ = f.ran("doctor", "--user", "dr-house")
 	assert.Contains(t, out, "0 failed")

@@ -13,55 +13,54 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// mostDeliveries bounds how much of the delivery log is read, the newest first.
+// mostDeliveries is the largest number of deliveries read from the log, newest first.
 const mostDeliveries = 2000
 
-// switchOff is for how long attempts fail until the platform switches an endpoint off.
+// switchOff is the duration of failures after which the platform disables an endpoint.
 // API section: "Webhooks" 8.
 const switchOff = 24 * time.Hour
 
-// nearSwitchOff is when there is hardly time left to fix anything.
+// nearSwitchOff is the duration of failures that leaves too little time for a fix.
 const nearSwitchOff = 12 * time.Hour
 
-// activation checks that the platform sends events at all. API sections: "Clinic",
-// "Webhooks" 6.
+// activation checks that the platform sends events at all. API sections: "Clinic", "Webhooks" 6.
 func (r *run) activation(ctx context.Context) Row {
 	client, err := r.caller(r.access)
 	if err != nil {
-		return fail("no client can be made", "it is unknown if webhooks are sent", "correct the site")
+		return fail("cannot create a client", "it is unknown whether the platform sends webhooks", "correct the URLs of the site")
 	}
 	clinic, err := client.Clinic.Get(ctx)
 	switch {
 	case errors.Is(err, api.ErrForbidden):
 		return skip("the token lacks the scope clinic:read")
 	case err != nil:
-		return fail(reason(err), "it is unknown if webhooks are sent", "wait and run this again")
+		return fail(reason(err), "it is unknown whether the platform sends webhooks", "wait and run this again")
 	case !clinic.IntegrationActivatedAt.IsZero():
-		return pass("since %s", clinic.IntegrationActivatedAt.UTC().Format(time.DateOnly))
+		return pass("active since %s", clinic.IntegrationActivatedAt.UTC().Format(time.DateOnly))
 	}
-	return fail("integration_activated_at is null", "the platform sends no webhook",
-		"configure the clinic key, so that calls send it; the first one activates the integration")
+	return fail("integration_activated_at is null", "the platform sends no webhooks",
+		"configure the clinic key; the first call that sends it activates the integration")
 }
 
 func (r *run) deliveryLog(ctx context.Context) Row {
 	const consequence = "missed webhooks cannot be found"
 	client, err := r.caller(r.access)
 	if err != nil {
-		return fail("no client can be made", consequence, "correct the site")
+		return fail("cannot create a client", consequence, "correct the URLs of the site")
 	}
 	for delivery, err := range client.Events.Deliveries.List(events.DeliveryListOptions{
 		SortBy: events.DeliverySortAttempt, SortOrder: api.SortOrderDescending,
 	}).Limit(mostDeliveries).All(ctx) {
 		switch {
 		case errors.Is(err, api.ErrForbidden):
-			return warn("the token has no scope for it", consequence, "use the token of a user with catalog:read")
+			return warn("the token lacks the scope to read it", consequence, "use the token of a user with catalog:read")
 		case err != nil:
 			return fail(reason(err), consequence, "wait and run this again")
 		}
 		r.deliveries = append(r.deliveries, delivery)
 	}
 	if len(r.deliveries) == mostDeliveries {
-		return pass("the latest %d deliveries are looked at", mostDeliveries)
+		return pass("contains at least %d deliveries; checks use the latest", mostDeliveries)
 	}
 	return pass("%d deliveries in 30 days", len(r.deliveries))
 }
@@ -87,32 +86,32 @@ func (r *run) deliveryFailures(context.Context) Row {
 		texts = append(texts, fmt.Sprintf("%d %s", n, text))
 	}
 	slices.Sort(texts)
-	consequence := "they are tried again, up to six times in all"
+	consequence := "the platform retries them, up to six attempts each"
 	if given > 0 {
-		consequence = fmt.Sprintf("%d events are not sent any more and stay in the event lists for 30 days, the others are tried again", given)
+		consequence = fmt.Sprintf("the platform does not retry %d of the events, which stay in the event lists for 30 days; it retries the others", given)
 	}
 	return warn(fmt.Sprintf("%d of %d: %s", total, len(r.deliveries), strings.Join(texts, ", ")), consequence,
-		"find the reason in the rows above and in the log of the endpoint; run package reconcile, which fetches what was missed")
+		"find the reason in the rows above and in the log of the endpoint; run package reconcile to fetch missed events")
 }
 
-// failureOf says in fixed words why a delivery failed. The body and the text of errors
-// may hold anything.
+// failureOf returns a fixed text for the reason of a failed delivery. Bodies and error texts may
+// contain secrets.
 func failureOf(d events.Delivery) string {
 	switch {
 	case d.ResponseStatus == 0:
-		return "without an answer"
+		return "without a response"
 	case d.ResponseStatus == 200 || d.ResponseStatus == 201:
 		return "without the challenge token"
 	case d.ResponseStatus == 401 || d.ResponseStatus == 403:
-		return fmt.Sprintf("refused with %d, as wrong signatures are", d.ResponseStatus)
+		return fmt.Sprintf("rejected with %d, like a wrong signature", d.ResponseStatus)
 	}
-	return fmt.Sprintf("answered %d", d.ResponseStatus)
+	return fmt.Sprintf("with status %d", d.ResponseStatus)
 }
 
-// deliverySwitchOff looks at the attempts since the last success.
+// deliverySwitchOff checks the attempts since the last success.
 func (r *run) deliverySwitchOff(context.Context) Row {
-	const consequence = "the platform sends nothing to the endpoint until it is switched on by hand"
-	const fix = "fix what the row \"delivery failures\" names, then switch the endpoint on in the developer dashboard, and run package reconcile"
+	const consequence = "the platform sends no events to the endpoint until you enable it manually"
+	const fix = "fix the faults in the row \"delivery failures\", then enable the endpoint in the developer dashboard, and run package reconcile"
 	var success, last time.Time
 	for _, d := range r.deliveries {
 		if d.SuccessfullyDelivered && d.AttemptedAt.After(success) {
@@ -125,9 +124,9 @@ func (r *run) deliverySwitchOff(context.Context) Row {
 			continue
 		}
 		if d.ResponseStatus == 410 {
-			return fail("the last answers include 410: the endpoint is switched off, or was", consequence, "answer 503 in place of 410; "+fix)
+			return fail("recent responses include 410, so the endpoint is or was disabled", consequence, "respond with 503 instead of 410; "+fix)
 		}
-		// The log has the latest attempt: the first one was when the event came.
+		// The log has the latest attempt only. The first one followed the creation of the event.
 		first := d.AttemptedAt.Time
 		if e, err := d.Event(); err == nil && !e.CreatedAt.IsZero() {
 			first = e.CreatedAt.Time
@@ -143,19 +142,19 @@ func (r *run) deliverySwitchOff(context.Context) Row {
 		}
 	}
 	age := last.Sub(since)
-	seen := fmt.Sprintf("nothing but failures for %s, until %s ago", days(age), days(r.config.Now().Sub(last)))
+	seen := fmt.Sprintf("only failures for %s, until %s ago", days(age), days(r.config.Now().Sub(last)))
 	switch {
 	case last.IsZero():
-		return pass("the latest attempts succeeded, or there were none")
+		return pass("no failure since the last success")
 	case age >= switchOff:
-		return fail(seen+": the endpoint is switched off by now", consequence, fix)
+		return fail(seen+": the endpoint is now disabled", consequence, fix)
 	case age >= nearSwitchOff:
-		return fail(seen+": after 24 h the endpoint is switched off", consequence, fix)
+		return fail(seen+": the platform disables the endpoint after 24 h", consequence, fix)
 	}
-	return warn(seen+": after 24 h the endpoint is switched off", consequence, fix)
+	return warn(seen+": the platform disables the endpoint after 24 h", consequence, fix)
 }
 
-// deliveryOrder counts the events that arrived after a newer one of the same object.
+// deliveryOrder counts the events that arrived after a newer event of the same object.
 func (r *run) deliveryOrder(context.Context) Row {
 	type arrived struct{ created, at time.Time }
 	byKey := map[webhook.OrderingKey][]arrived{}
@@ -183,11 +182,11 @@ func (r *run) deliveryOrder(context.Context) Row {
 	}
 	switch {
 	case late == 0:
-		return pass("%d events came in order", total)
+		return pass("%d events arrived in order", total)
 	case r.config.AnyOrder:
-		return pass("%d of %d events came after a newer one of the same object, which the integration allows for", late, total)
+		return pass("%d of %d events arrived after a newer event of the same object, and the integration allows it", late, total)
 	}
-	return warn(fmt.Sprintf("%d of %d events came after a newer one of the same object", late, total),
-		"a handler that takes the latest to arrive for the latest goes back in time",
+	return warn(fmt.Sprintf("%d of %d events arrived after a newer event of the same object", late, total),
+		"a handler that stores the data of each event replaces newer data with older data",
 		"set Order and Stale of webhook.Work, or read the object from the API; then set Config.AnyOrder")
 }

@@ -31,7 +31,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
 )
 
-// fault is one thing that is wrong.
+// fault is one fault of an integration.
 type fault struct {
 	name    string
 	options []dispensarytest.Option
@@ -39,13 +39,13 @@ type fault struct {
 
 	row    string
 	status doctor.Status
-	fix    string // a part of it
+	fix    string // part of the row's fix
 
-	// also are the rows that the same fault shows in.
+	// also are other rows with the same fault.
 	also []string
 }
 
-// nowhere is an address that nothing answers at.
+// nowhere is a URL without a server.
 const nowhere = "https://127.0.0.1:1"
 
 var errDriver = errors.New(`dial postgres://dispensary:pa55w0rd@db.internal/tokens: broken`)
@@ -53,44 +53,44 @@ var errDriver = errors.New(`dial postgres://dispensary:pa55w0rd@db.internal/toke
 var faults = []fault{
 	{name: "plain HTTP", plant: func(f *fixture) { f.config.OAuth.Site.BaseURL = "http://platform.example/api" },
 		row: "site address", status: doctor.StatusFail, fix: "https"},
-	{name: "nothing answers", plant: func(f *fixture) { f.config.OAuth.Site.BaseURL = nowhere + "/api" },
+	{name: "no server", plant: func(f *fixture) { f.config.OAuth.Site.BaseURL = nowhere + "/api" },
 		row: "site address", status: doctor.StatusFail, fix: "firewall"},
 	{name: "not the platform", plant: func(f *fixture) {
 		other := httptest.NewServer(http.NotFoundHandler())
 		f.t.Cleanup(other.Close)
 		f.config.OAuth.Site.BaseURL, f.config.OAuth.Transport = other.URL, other.Client().Transport
-	}, row: "site address", status: doctor.StatusFail, fix: "/api included"},
-	{name: "a proxy answers", plant: func(f *fixture) { f.platform.Fault(model.Fault{Effect: model.EffectProxyError}) },
+	}, row: "site address", status: doctor.StatusFail, fix: "including /api"},
+	{name: "proxy responds", plant: func(f *fixture) { f.platform.Fault(model.Fault{Effect: model.EffectProxyError}) },
 		row: "site address", status: doctor.StatusFail, fix: "proxy"},
-	{name: "the platform's certificate is not trusted", plant: func(f *fixture) { f.config.OAuth.Transport = new(http.Transport) },
-		row: "TLS", status: doctor.StatusFail, fix: "do not switch the check off"},
-	{name: "the platform's certificate has expired", plant: func(f *fixture) {
+	{name: "platform certificate not trusted", plant: func(f *fixture) { f.config.OAuth.Transport = new(http.Transport) },
+		row: "TLS", status: doctor.StatusFail, fix: "do not disable certificate verification"},
+	{name: "platform certificate expired", plant: func(f *fixture) {
 		address, client := f.certificate(time.Now().Add(-48*time.Hour), time.Now().Add(-24*time.Hour))
 		f.config.OAuth.Site.BaseURL, f.config.OAuth.Transport = address, client.Transport
-	}, row: "TLS", status: doctor.StatusFail, fix: "certificates"},
+	}, row: "TLS", status: doctor.StatusFail, fix: "root certificates"},
 	{name: "six minutes ahead", plant: func(f *fixture) { f.shift(6 * time.Minute) },
 		row: "clock", status: doctor.StatusFail, fix: "time server", also: []string{"webhook signature"}},
 	{name: "six minutes behind", plant: func(f *fixture) { f.shift(-6 * time.Minute) },
 		row: "clock", status: doctor.StatusFail, fix: "time server", also: []string{"webhook signature"}},
-	{name: "a minute behind", plant: func(f *fixture) { f.shift(-time.Minute) },
+	{name: "one minute behind", plant: func(f *fixture) { f.shift(-time.Minute) },
 		row: "clock", status: doctor.StatusWarn, fix: "time server"},
 
 	{name: "wrong client secret", plant: func(f *fixture) { f.config.OAuth.ClientSecret = api.NewSecret("wr0ng-s3cret") },
 		row: "client credentials", status: doctor.StatusFail, fix: "developer dashboard of this environment"},
-	{name: "another environment's credentials", plant: func(f *fixture) {
+	{name: "credentials of another environment", plant: func(f *fixture) {
 		canada := dispensarytest.New(f.t, dispensarytest.WithEnvironment(api.CanadaSandbox), dispensarytest.WithInMemory()).Application()
 		f.config.OAuth.ClientID, f.config.OAuth.ClientSecret = canada.ClientID, api.NewSecret(canada.ClientSecret)
 	}, row: "client credentials", status: doctor.StatusFail, fix: "each region and stage has its own"},
 	{name: "no client secret", plant: func(f *fixture) { f.config.OAuth.ClientSecret = api.Secret{} },
-		row: "client credentials", status: doctor.StatusFail, fix: "correct what is named"},
-	{name: "redirect address with a slash more", plant: func(f *fixture) { f.config.OAuth.RedirectURL += "/" },
-		row: "redirect address", status: doctor.StatusFail, fix: "to the letter"},
+		row: "client credentials", status: doctor.StatusFail, fix: "correct the named setting"},
+	{name: "redirect URL with an extra slash", plant: func(f *fixture) { f.config.OAuth.RedirectURL += "/" },
+		row: "redirect address", status: doctor.StatusFail, fix: "exactly the redirect URL"},
 
 	{name: "not connected", plant: func(f *fixture) { f.config.User = "nobody" },
 		row: "token", status: doctor.StatusFail, fix: "connect again"},
 	{name: "marked", plant: func(f *fixture) { f.mark(user, tokenstore.ReasonInvalidGrant) },
 		row: "token", status: doctor.StatusFail, fix: "connect again", also: []string{"store users"}},
-	{name: "scopes added, known", plant: func(f *fixture) {
+	{name: "added scopes in config", plant: func(f *fixture) {
 		f.save(func(token *oauth.Token) { token.ConfiguredScope = api.ScopeCatalogRead })
 		f.config.OAuth.Scopes = []string{api.ScopeCatalogRead, api.ScopeClinicRead}
 	}, row: "token", status: doctor.StatusFail, fix: "connect again"},
@@ -105,20 +105,20 @@ var faults = []fault{
 	}, row: "token", status: doctor.StatusFail, fix: "under its own key", also: []string{"store sealed"}},
 	{name: "missing scope", options: []dispensarytest.Option{dispensarytest.WithScopes(api.ScopeCatalogRead, api.ScopePatientsRead)},
 		plant: func(*fixture) {}, row: "token scopes", status: doctor.StatusFail, fix: "add the scopes to the application"},
-	{name: "scopes not known", plant: func(f *fixture) { f.save(func(token *oauth.Token) { token.Scope = "" }) },
+	{name: "unknown scopes", plant: func(f *fixture) { f.save(func(token *oauth.Token) { token.Scope = "" }) },
 		row: "token scopes", status: doctor.StatusWarn, fix: "compare the scopes"},
 	{name: "revoked", plant: func(f *fixture) { f.platform.Tokens.InvalidateAll() },
 		row: "token refresh", status: doctor.StatusFail, fix: "connect again"},
-	{name: "scopes added, not known", plant: func(f *fixture) { require.NoError(f.t, f.platform.Tokens.ExtendScopes(api.ScopeClinicWrite)) },
+	{name: "added scopes not in config", plant: func(f *fixture) { require.NoError(f.t, f.platform.Tokens.ExtendScopes(api.ScopeClinicWrite)) },
 		options: []dispensarytest.Option{dispensarytest.WithScopes(api.ScopePatients, api.ScopeCatalogRead)},
 		row:     "token refresh", status: doctor.StatusFail, fix: "connect again", also: []string{"token scopes"}},
 	{name: "refresh token lost", plant: func(f *fixture) { f.save(func(token *oauth.Token) { token.RefreshToken = api.Secret{} }) },
 		row: "token refresh", status: doctor.StatusFail, fix: "store the whole token"},
-	{name: "rotated away", options: []dispensarytest.Option{dispensarytest.WithBehavior(behavior.RefreshRotationImmediate)},
+	{name: "rotated elsewhere", options: []dispensarytest.Option{dispensarytest.WithBehavior(behavior.RefreshRotationImmediate)},
 		plant: func(f *fixture) {
 			record, err := f.config.Store.Load(f.t.Context(), f.key())
 			require.NoError(f.t, err)
-			_, err = f.client().Refresh(f.t.Context(), record.Token) // and does not store it
+			_, err = f.client().Refresh(f.t.Context(), record.Token) // without storing the new pair
 			require.NoError(f.t, err)
 		}, row: "token refresh", status: doctor.StatusFail, fix: "second program"},
 	{name: "token endpoint fails", plant: func(f *fixture) {
@@ -127,16 +127,16 @@ var faults = []fault{
 
 	{name: "endpoint in plain HTTP", plant: func(f *fixture) { f.config.Webhook.URL = "http://ehr.example/webhooks?key=s3cret" },
 		row: "webhook address", status: doctor.StatusFail, fix: "TLS"},
-	{name: "endpoint is no address", plant: func(f *fixture) { f.config.Webhook.URL = "/webhooks" },
+	{name: "endpoint without host", plant: func(f *fixture) { f.config.Webhook.URL = "/webhooks" },
 		row: "webhook address", status: doctor.StatusFail, fix: "https://"},
-	{name: "endpoint away", plant: func(f *fixture) { f.config.Webhook.URL = nowhere + "/webhooks?key=s3cret" },
+	{name: "endpoint unreachable", plant: func(f *fixture) { f.config.Webhook.URL = nowhere + "/webhooks?key=s3cret" },
 		row: "webhook address", status: doctor.StatusFail, fix: "from outside"},
-	{name: "endpoint's certificate is not trusted", plant: func(f *fixture) { f.config.Webhook.HTTPClient = &http.Client{Transport: new(http.Transport)} },
+	{name: "endpoint certificate not trusted", plant: func(f *fixture) { f.config.Webhook.HTTPClient = &http.Client{Transport: new(http.Transport)} },
 		row: "webhook certificate", status: doctor.StatusFail, fix: "intermediate"},
-	{name: "endpoint's certificate has expired", plant: func(f *fixture) {
+	{name: "endpoint certificate expired", plant: func(f *fixture) {
 		f.config.Webhook.URL, f.config.Webhook.HTTPClient = f.certificate(time.Now().Add(-48*time.Hour), time.Now().Add(-24*time.Hour))
 	}, row: "webhook certificate", status: doctor.StatusFail, fix: "public authority"},
-	{name: "endpoint's certificate ends soon", plant: func(f *fixture) {
+	{name: "endpoint certificate expires soon", plant: func(f *fixture) {
 		f.config.Webhook.URL, f.config.Webhook.HTTPClient = f.certificate(time.Now().Add(-48*time.Hour), time.Now().Add(5*24*time.Hour))
 	}, row: "webhook certificate", status: doctor.StatusWarn, fix: "renew"},
 	{name: "endpoint has no TLS", plant: func(f *fixture) {
@@ -148,10 +148,10 @@ var faults = []fault{
 		row: "webhook time", status: doctor.StatusFail, fix: "acknowledge once the event is stored"},
 	{name: "rather slow", plant: func(f *fixture) { f.slow(1500 * time.Millisecond) },
 		row: "webhook time", status: doctor.StatusWarn, fix: "acknowledge once the event is stored"},
-	{name: "no answer", plant: func(f *fixture) { f.config.Webhook.HTTPClient = &http.Client{Transport: late{}} },
+	{name: "timeout", plant: func(f *fixture) { f.config.Webhook.HTTPClient = &http.Client{Transport: late{}} },
 		row: "webhook time", status: doctor.StatusFail, fix: "acknowledge once the event is stored"},
 	{name: "redirects", plant: func(f *fixture) { f.answer(http.StatusMovedPermanently, "") },
-		row: "webhook redirects", status: doctor.StatusFail, fix: "register the address that it redirects to"},
+		row: "webhook redirects", status: doctor.StatusFail, fix: "register the URL that it redirects to"},
 	{name: "410", plant: func(f *fixture) { f.answer(http.StatusGone, "") },
 		row: "webhook gone", status: doctor.StatusFail, fix: "503"},
 	{name: "404", plant: func(f *fixture) { f.answer(http.StatusNotFound, "") },
@@ -163,11 +163,11 @@ var faults = []fault{
 	{name: "wrong webhook secret", plant: func(f *fixture) { f.credentials("another-s3cret", f.app.ChallengeToken) },
 		row: "webhook signature", status: doctor.StatusFail, fix: "copy the webhook secret"},
 	{name: "secret and challenge swapped", plant: func(f *fixture) { f.credentials(f.app.ChallengeToken, f.app.WebhookSecret) },
-		row: "webhook signature", status: doctor.StatusFail, fix: "exchange them"},
+		row: "webhook signature", status: doctor.StatusFail, fix: "exchange the secret"},
 	{name: "endpoint has the old secret only", plant: func(f *fixture) {
 		f.config.Webhook.Secrets = []api.Secret{api.NewSecret("newest-s3cret"), f.config.Webhook.Secrets[0]}
 	}, row: "webhook signature", status: doctor.StatusFail, fix: "both secrets"},
-	{name: "endpoint takes no empty body", plant: func(f *fixture) {
+	{name: "endpoint rejects empty body", plant: func(f *fixture) {
 		f.serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.ContentLength == 0 {
 				w.WriteHeader(http.StatusBadRequest)
@@ -175,8 +175,8 @@ var faults = []fault{
 			}
 			f.endpoint.ServeHTTP(w, r)
 		}))
-	}, row: "webhook signature", status: doctor.StatusWarn, fix: "answer an empty body"},
-	{name: "endpoint's clock is off", plant: func(f *fixture) {
+	}, row: "webhook signature", status: doctor.StatusWarn, fix: "signed empty body"},
+	{name: "endpoint clock is off", plant: func(f *fixture) {
 		f.serve(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Date", f.platform.Clock.Now().Add(6*time.Minute).Format(http.TimeFormat))
 			w.WriteHeader(http.StatusUnauthorized)
@@ -188,12 +188,12 @@ var faults = []fault{
 			f.endpoint.ServeHTTP(answer, r)
 			w.WriteHeader(answer.Code)
 		}))
-	}, row: "webhook challenge", status: doctor.StatusFail, fix: "answer 200 or 201"},
-	{name: "the secret for a challenge", plant: func(f *fixture) { f.credentialsOf(f.app.WebhookSecret) },
+	}, row: "webhook challenge", status: doctor.StatusFail, fix: "respond with 200 or 201"},
+	{name: "secret as challenge", plant: func(f *fixture) { f.credentialsOf(f.app.WebhookSecret) },
 		row: "webhook challenge", status: doctor.StatusFail, fix: "new secret"},
 	{name: "no verification", plant: func(f *fixture) { f.answer(http.StatusOK, `{"challenge":"`+f.app.ChallengeToken+`"}`) },
 		row: "webhook forgery", status: doctor.StatusFail, fix: "raw body"},
-	{name: "410 to a wrong signature", plant: func(f *fixture) {
+	{name: "410 for a forged signature", plant: func(f *fixture) {
 		f.serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			answer := httptest.NewRecorder()
 			f.endpoint.ServeHTTP(answer, r)
@@ -204,7 +204,7 @@ var faults = []fault{
 			_, _ = w.Write(answer.Body.Bytes())
 		}))
 	}, row: "webhook forgery", status: doctor.StatusFail, fix: "401"},
-	{name: "old signatures are taken", plant: func(f *fixture) {
+	{name: "accepted old signature", plant: func(f *fixture) {
 		handler, err := webhook.NewHandler(webhook.HandlerConfig{
 			Environment: f.platform.Site().Environment, Secrets: f.config.Webhook.Secrets, Challenge: f.config.Webhook.Challenge,
 			Inbox: f.inbox, Now: f.platform.Clock.Now, Tolerance: time.Hour,
@@ -244,9 +244,9 @@ var faults = []fault{
 		row: "delivery switch-off", status: doctor.StatusWarn, fix: "delivery failures", also: []string{"delivery failures"}},
 	{name: "near 24 hours", plant: func(f *fixture) { f.failFor(20 * time.Hour) },
 		row: "delivery switch-off", status: doctor.StatusFail, fix: "delivery failures", also: []string{"delivery failures"}},
-	{name: "switched off after 24 hours", plant: func(f *fixture) { f.failFor(30 * time.Hour) },
-		row: "delivery switch-off", status: doctor.StatusFail, fix: "switch the endpoint on", also: []string{"delivery failures"}},
-	{name: "switched off by 410", plant: func(f *fixture) {
+	{name: "disabled after 24 hours", plant: func(f *fixture) { f.failFor(30 * time.Hour) },
+		row: "delivery switch-off", status: doctor.StatusFail, fix: "enable the endpoint", also: []string{"delivery failures"}},
+	{name: "disabled by 410", plant: func(f *fixture) {
 		f.answer(http.StatusGone, "")
 		f.order(1)
 		f.serve(f.endpoint)
@@ -265,7 +265,7 @@ var faults = []fault{
 		f.platform.Clock.Advance(time.Hour)
 	}, row: "delivery order", status: doctor.StatusWarn, fix: "Stale"},
 
-	{name: "inbox away", plant: func(f *fixture) { f.config.Inbox, f.config.InboxErr = nil, errDriver },
+	{name: "inbox unreachable", plant: func(f *fixture) { f.config.Inbox, f.config.InboxErr = nil, errDriver },
 		row: "inbox", status: doctor.StatusFail, fix: "database"},
 	{name: "inbox closed", plant: func(f *fixture) { require.NoError(f.t, f.inbox.Close(f.t.Context())) },
 		row: "inbox", status: doctor.StatusFail, fix: "database"},
@@ -278,16 +278,16 @@ var faults = []fault{
 	}, row: "inbox waiting", status: doctor.StatusWarn, fix: "handlers fail"},
 	{name: "dead letters", plant: func(f *fixture) { f.config.Inbox = stats{Dead: 4000} },
 		row: "inbox dead letters", status: doctor.StatusWarn, fix: "replay"},
-	{name: "inbox's key lost", plant: func(f *fixture) { f.config.Inbox = lost{f.inbox} },
+	{name: "inbox key lost", plant: func(f *fixture) { f.config.Inbox = lost{f.inbox} },
 		row: "inbox sealed", status: doctor.StatusFail, fix: "SealKeys"},
-	{name: "nothing ever reconciled", plant: func(f *fixture) { f.config.Inbox = noCheckpoints{f.inbox} },
+	{name: "never reconciled", plant: func(f *fixture) { f.config.Inbox = noCheckpoints{f.inbox} },
 		row: "reconcile", status: doctor.StatusFail, fix: "DisableReconcile"},
-	{name: "nothing reconciles any more", plant: func(f *fixture) { f.config.ReconcileEvery = time.Nanosecond; f.shift(time.Second) },
+	{name: "no longer reconciled", plant: func(f *fixture) { f.config.ReconcileEvery = time.Nanosecond; f.shift(time.Second) },
 		row: "reconcile", status: doctor.StatusFail, fix: "log of the program"},
 
-	{name: "database away", plant: func(f *fixture) { f.config.Store, f.config.StoreErr = nil, errDriver },
+	{name: "database unreachable", plant: func(f *fixture) { f.config.Store, f.config.StoreErr = nil, errDriver },
 		row: "store", status: doctor.StatusFail, fix: "database"},
-	{name: "database does not answer", plant: func(f *fixture) { f.config.Store = broken{f.config.Store} },
+	{name: "failing database", plant: func(f *fixture) { f.config.Store = broken{f.config.Store} },
 		row: "store", status: doctor.StatusFail, fix: "database"},
 	{name: "database is read-only", plant: func(f *fixture) { f.config.Store = readOnly{f.config.Store} },
 		row: "store", status: doctor.StatusFail, fix: "primary"},
@@ -297,11 +297,11 @@ var faults = []fault{
 		f.config.Store = store{Store: f.inner}
 		f.connect(user)
 	}, row: "store sealed", status: doctor.StatusWarn, fix: "tokenstore.Sealed"},
-	{name: "sealed with nothing", plant: func(f *fixture) {
+	{name: "plaintext AEAD", plant: func(f *fixture) {
 		f.config.Store = f.sealed(seal.InsecurePlaintext{})
 		f.connect(user)
 	}, row: "store sealed", status: doctor.StatusWarn, fix: "tokenstore.Sealed"},
-	{name: "users have to authorize again", plant: func(f *fixture) {
+	{name: "users must authorize again", plant: func(f *fixture) {
 		f.connect("user-18")
 		f.mark("user-18", tokenstore.ReasonScopesExtended)
 	}, row: "store users", status: doctor.StatusWarn, fix: "scopes were added"},
@@ -313,7 +313,7 @@ var faults = []fault{
 		f.config.LeaseTTL = 20 * time.Millisecond
 	}, row: "store lease", status: doctor.StatusFail, fix: "replica that hangs"},
 	{name: "clinic key never sent", options: []dispensarytest.Option{dispensarytest.WithTuning(dispensarytest.Tuning{Integrations: 2})}, plant: func(f *fixture) {
-		_, err := f.platform.Clinics.RevokeKey(f.platform.ClinicKey()) // the other integration was never used
+		_, err := f.platform.Clinics.RevokeKey(f.platform.ClinicKey()) // no call has used the other integration
 		require.NoError(f.t, err)
 		f.config.ClinicKey = api.Secret{}
 	}, row: "webhook activation", status: doctor.StatusFail, fix: "configure the clinic key"},
@@ -321,26 +321,26 @@ var faults = []fault{
 		row: "database TLS", status: doctor.StatusWarn, fix: "sslmode=verify-full"},
 }
 
-// shift lets the clock of the machine go wrong.
+// shift moves the clock of this machine by d.
 func (f *fixture) shift(d time.Duration) {
 	clock := f.platform.Clock
 	f.config.Now = func() time.Time { return clock.Now().Add(d) }
 }
 
-// slow lets the endpoint take a time for each answer.
+// slow delays each response of the endpoint by d.
 func (f *fixture) slow(d time.Duration) {
 	f.serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		f.platform.Clock.Advance(d) // first, as the endpoint sends its response before it returns
+		f.platform.Clock.Advance(d) // first, because the endpoint sends its response before it returns
 		f.endpoint.ServeHTTP(w, r)
 	}))
 }
 
-// credentials are what the endpoint has.
+// credentials configures the endpoint with a secret and a challenge token.
 func (f *fixture) credentials(secret, challenge string) {
 	f.receive(doctor.Webhook{Secrets: []api.Secret{api.NewSecret(secret)}, Challenge: api.NewSecret(challenge)})
 }
 
-// credentialsOf are those of an endpoint that package webhook refuses to make.
+// credentialsOf serves an endpoint with a challenge token that package webhook rejects.
 func (f *fixture) credentialsOf(challenge string) {
 	f.serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer := httptest.NewRecorder()
@@ -350,7 +350,7 @@ func (f *fixture) credentialsOf(challenge string) {
 	}))
 }
 
-// failFor lets events fail for some time, one every hour.
+// failFor makes one event fail per hour, for a duration.
 func (f *fixture) failFor(d time.Duration) {
 	f.answer(http.StatusInternalServerError, "")
 	for range d / time.Hour {
@@ -360,12 +360,12 @@ func (f *fixture) failFor(d time.Duration) {
 	f.serve(f.endpoint)
 }
 
-// late never answers in time.
+// late always times out.
 type late struct{}
 
 func (late) RoundTrip(*http.Request) (*http.Response, error) { return nil, context.DeadlineExceeded }
 
-// broken is a store that does not answer.
+// broken is a store whose Load fails.
 type broken struct{ tokenstore.Store }
 
 func (broken) Load(context.Context, tokenstore.Key) (tokenstore.Record, error) {
@@ -382,7 +382,7 @@ type readOnly struct{ tokenstore.Store }
 
 func (readOnly) CheckWrite(context.Context) error { return errDriver }
 
-// lost is an inbox whose bodies do not open.
+// lost is an inbox whose bodies cannot be decrypted.
 type lost struct{ engine.Engine }
 
 func (lost) List(context.Context, engine.Filter, engine.Position, int) ([]engine.Event, error) {
@@ -393,9 +393,9 @@ func (lost) Open(context.Context, webhook.Key) (engine.Event, error) {
 	return engine.Event{}, webhook.ErrBodyLost
 }
 
-// Each fault is named by its row, and by no other, with what fixes it, and nothing of
-// what is shown is a secret.
-func TestFaults(t *testing.T) {
+// Each fault appears in its row with its fix, and in no unrelated row. The report contains no
+// secret.
+func TestFaultsAppearInTheirRows(t *testing.T) {
 	t.Parallel()
 	require.GreaterOrEqual(t, len(faults), 30)
 	for _, fault := range faults {
@@ -429,7 +429,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// texts are all forms in which a report is shown.
+// texts returns all printed forms of a report.
 func (f *fixture) texts(report doctor.Report) string {
 	f.t.Helper()
 	var out bytes.Buffer
@@ -440,7 +440,7 @@ func (f *fixture) texts(report doctor.Report) string {
 	return out.String()
 }
 
-// requireSilent fails if a secret, or a person, can be read in a text.
+// requireSilent fails if a text contains a secret or personal data.
 func (f *fixture) requireSilent(text string) {
 	f.t.Helper()
 	f.platform.CheckNoLeak(f.t, text)
@@ -452,9 +452,9 @@ func (f *fixture) requireSilent(text string) {
 	}
 }
 
-// A healthy integration raises no alarm, in whatever world: of 100 seeds, with every
-// variant of what the API leaves open.
-func TestHealthy(t *testing.T) {
+// A healthy integration passes all checks with 100 seeds and with every undocumented behavior of
+// the fake.
+func TestHealthyIntegrationPasses(t *testing.T) {
 	t.Parallel()
 	testsize.SkipUnderRace(t)
 	var variants []behavior.Variant
@@ -474,14 +474,14 @@ func TestHealthy(t *testing.T) {
 			}
 			f.requireSilent(text)
 
-			assert.Equal(t, accepted, f.accepted.Load(), "the inbox is given nothing")
-			assert.Len(t, f.platform.Webhooks.Deliveries(), deliveries, "no event is made")
+			assert.Equal(t, accepted, f.accepted.Load(), "events in the inbox")
+			assert.Len(t, f.platform.Webhooks.Deliveries(), deliveries, "deliveries of the platform")
 			f.requireGood()
 		})
 	}
 }
 
-// requireGood fails unless the pair that is stored works.
+// requireGood fails unless the stored pair works.
 func (f *fixture) requireGood() {
 	f.t.Helper()
 	record, err := f.config.Store.Load(f.t.Context(), f.key())

@@ -20,23 +20,22 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// deliveryTimeout is how long the platform is assumed to wait for an endpoint.
-// API section: "Webhooks" 5, which calls it aggressive and names no number.
+// deliveryTimeout is the platform's timeout for an endpoint. Assumption: the documentation calls
+// it aggressive, but names no number. API section: "Webhooks" 5.
 const deliveryTimeout = 2 * time.Second
 
-// eventless is a body in which whatever rewrites JSON changes something: spaces, the end
-// of a line, escapes, numbers, the order of keys. It holds no event, so that an endpoint
-// has nothing to store, and refuses it or acknowledges nothing.
+// eventless is a body that changes if a proxy rewrites its JSON: spaces, line endings, escapes,
+// numbers or the order of keys. It contains no event, so an endpoint has no event to store.
 const eventless = "{ \"probe\" : \"doctor \\u00e9 é \\/ <>& \u2028\",\r\n\t\"n\": [1.0, 1e2 , -0],\"a\":null , \"A\":{ } }\r\n"
 
-// stale is how old the signature of a replayed request is.
+// stale is the age of the signature of a replayed request.
 const stale = 2 * defaults.SignatureTolerance
 
-// post sends a body to the endpoint, signed at a time, as the platform would.
+// post sends a body to the endpoint as the platform would, signed with secret at a time.
 func (r *run) post(ctx context.Context, secret api.Secret, at time.Time, body string) *answer {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, r.config.Webhook.URL, bytes.NewBufferString(body))
 	if err != nil {
-		return &answer{err: errors.New("doctor: not an address")} // the error repeats the address
+		return &answer{err: errors.New("doctor: invalid URL")} // err repeats the URL
 	}
 	timestamp := strconv.FormatInt(at.Unix(), 10)
 	mac := hmac.New(sha256.New, []byte(secret.Reveal()))
@@ -48,7 +47,7 @@ func (r *run) post(ctx context.Context, secret api.Secret, at time.Time, body st
 
 func (a *answer) ok() bool { return a.err == nil && (a.status == 200 || a.status == 201) }
 
-// echoes reports that the answer carries a challenge token.
+// echoes reports whether the response contains a challenge token.
 func (a *answer) echoes(challenge api.Secret) bool {
 	var got struct {
 		Challenge string `json:"challenge"`
@@ -56,7 +55,7 @@ func (a *answer) echoes(challenge api.Secret) bool {
 	return json.Unmarshal(a.body, &got) == nil && got.Challenge == challenge.Reveal()
 }
 
-// off is how far the endpoint's clock is from this machine's; 0 if it does not say.
+// off returns how far the endpoint's clock is ahead of this machine's, or 0 if it is unknown.
 func (a *answer) off() time.Duration {
 	date, err := http.ParseTime(a.header.Get("Date"))
 	if err != nil {
@@ -65,31 +64,30 @@ func (a *answer) off() time.Duration {
 	return date.Sub(a.at)
 }
 
-// undelivered is the consequence of whatever keeps events from being taken.
-const undelivered = "no event is delivered, and after 24 hours the platform switches the endpoint off"
+// undelivered is the consequence if the endpoint acknowledges no event.
+const undelivered = "no event is delivered, and the platform disables the endpoint after 24 hours"
 
-// endpoint asks with an empty body that is signed, as the platform is assumed to do when
-// an address is registered.
+// endpoint sends a signed empty body. Assumption: the platform does so when a URL is registered.
 func (r *run) endpoint(ctx context.Context) Row {
 	address := r.config.Webhook.URL
 	if address == "" {
-		return skip("no endpoint for webhooks is configured")
+		return skip("no webhook endpoint is configured")
 	}
 	u, err := url.Parse(address)
 	switch {
 	case err != nil || u.Host == "":
-		return fail("it is not an absolute URL", undelivered, "register an address such as https://ehr.example/webhooks")
+		return fail("is not an absolute URL", undelivered, "register a URL such as https://ehr.example/webhooks")
 	case u.Scheme != "https" && !r.environment().IsSandbox(), u.Scheme != "https" && !isLoopback(u.Hostname()):
-		return fail("it is plain HTTP", "the platform takes no such address, and patients' data would be readable on the way",
-			"serve it with TLS, and register the https address")
+		return fail("uses plain HTTP", "the platform rejects the URL, and patient data would be readable on the network",
+			"serve it with TLS, and register the https URL")
 	}
 	a := r.post(ctx, r.config.Webhook.Secrets[0], r.config.Now(), "")
 	r.endpointAt = a
-	if a.err != nil && certificateReason(a.err) == "" && reason(a.err) != "no answer in time" {
-		return fail(u.Host+": "+reason(a.err), undelivered, "look at DNS, firewall and balancer: the platform comes from outside",
+	if a.err != nil && certificateReason(a.err) == "" && reason(a.err) != "timed out" {
+		return fail(u.Host+": "+reason(a.err), undelivered, "check DNS, firewall and load balancer; the platform connects from outside your network",
 			"curl -sS -o /dev/null -D - -X POST https://"+u.Host+"/")
 	}
-	return pass("%s can be reached", u.Host)
+	return pass("%s is reachable", u.Host)
 }
 
 func isLoopback(host string) bool {
@@ -99,20 +97,20 @@ func isLoopback(host string) bool {
 
 func (r *run) endpointCertificate(context.Context) Row {
 	return r.certificate(r.endpointAt, r.config.Webhook.URL, undelivered,
-		"install a certificate of a public authority for this name, with the intermediate ones")
+		"install a certificate from a public authority for this name, including the intermediate certificates")
 }
 
 func (r *run) endpointTime(context.Context) Row {
-	const consequence = "the platform gives up and sends the event again: what is slow is done six times, and counts as a failure"
-	const fix = "acknowledge once the event is stored, and handle it later, as package webhook does; look at the latency of the database and at cold starts"
+	const consequence = "the platform times out, counts a failure and sends the event again, so slow work runs up to six times"
+	const fix = "acknowledge once the event is stored, and handle it later, as package webhook does; check database latency and cold starts"
 	a := r.endpointAt
 	switch {
 	case a.err != nil:
-		return fail("no answer in "+days(a.took), consequence, fix)
+		return fail("no response in "+days(a.took), consequence, fix)
 	case a.took > deliveryTimeout:
-		return fail(fmt.Sprintf("it took %.1f s, and the platform waits for about %.0f", a.took.Seconds(), deliveryTimeout.Seconds()), consequence, fix)
+		return fail(fmt.Sprintf("takes %.1f s, but the platform waits for about %.0f s", a.took.Seconds(), deliveryTimeout.Seconds()), consequence, fix)
 	case a.took > deliveryTimeout/2:
-		return warn(fmt.Sprintf("it took %.1f s, and the platform waits for about %.0f", a.took.Seconds(), deliveryTimeout.Seconds()), "under load "+consequence, fix)
+		return warn(fmt.Sprintf("takes %.1f s, but the platform waits for about %.0f s", a.took.Seconds(), deliveryTimeout.Seconds()), "under load "+consequence, fix)
 	}
 	return pass("%d ms", a.took.Milliseconds())
 }
@@ -121,66 +119,66 @@ func (r *run) endpointRedirects(context.Context) Row {
 	a := r.endpointAt
 	switch {
 	case a.err != nil:
-		return skip("there was no answer")
+		return skip("no response")
 	case a.status >= 300 && a.status < 400:
-		return fail(fmt.Sprintf("it redirects with %d", a.status), undelivered, "register the address that it redirects to; mind the slash at the end, www, and the login of a proxy")
+		return fail(fmt.Sprintf("redirects with %d", a.status), undelivered, "register the URL that it redirects to; check for a trailing slash, www and the login page of a proxy")
 	}
-	return pass("it answers by itself")
+	return pass("no redirect")
 }
 
 func (r *run) endpointGone(context.Context) Row {
 	if r.endpointAt.status == http.StatusGone {
-		return fail("it answers 410", "the platform switches the endpoint off at once, and no event is delivered from then on",
-			"answer 503 for what does not work at the moment; look at maintenance pages and old routes of the proxy; then switch the endpoint on in the dashboard")
+		return fail("responds with 410", "the platform disables the endpoint at once, and delivers no more events",
+			"respond with 503 during temporary failures; check maintenance pages and old routes of the proxy; then enable the endpoint in the developer dashboard")
 	}
-	return pass("it does not answer 410")
+	return pass("does not respond with 410")
 }
 
 func (r *run) endpointSignature(ctx context.Context) Row {
 	a, w := r.endpointAt, r.config.Webhook
 	switch {
 	case a.ok():
-		return pass("it takes what is signed with the secret")
+		return pass("accepts the webhook secret")
 	case a.status >= 500:
-		return fail(fmt.Sprintf("it answers %d", a.status), undelivered, "look at its log, and at that of the proxy in front of it")
+		return fail(fmt.Sprintf("responds with %d", a.status), undelivered, "check the logs of the endpoint and of its proxy")
 	case a.status < 300:
-		return fail(fmt.Sprintf("it answers %d, which is a failure to the platform", a.status), undelivered, "answer 200 or 201, with the challenge token")
+		return fail(fmt.Sprintf("responds with %d, a failure for the platform", a.status), undelivered, "respond with 200 or 201 and the challenge token")
 	case a.status == http.StatusNotFound, a.status == http.StatusMethodNotAllowed:
-		return fail(fmt.Sprintf("it answers %d to a POST", a.status), undelivered, "compare path and method with the route that is mounted")
+		return fail(fmt.Sprintf("responds with %d to a POST", a.status), undelivered, "compare the path and method with the mounted route")
 	}
-	const fix = "copy the webhook secret from the developer dashboard of this environment, here and where the endpoint runs"
+	const fix = "copy the webhook secret from the developer dashboard of this environment to this configuration and to the endpoint"
 	now := r.config.Now()
 	switch off := a.off(); {
 	case off.Abs() > defaults.SignatureTolerance:
-		return fail(fmt.Sprintf("it answers %d: its clock and that of this machine are %s apart", a.status, days(off)), undelivered,
-			"let both machines follow a time server", "timedatectl set-ntp true")
+		return fail(fmt.Sprintf("responds with %d, and its clock is %s away from the clock of this machine", a.status, days(off)), undelivered,
+			"synchronize both machines with a time server", "timedatectl set-ntp true")
 	case r.post(ctx, w.Challenge, now, "").ok():
-		return fail("it takes what is signed with the challenge token, and refuses the secret", undelivered, "secret and challenge token are swapped: exchange them")
+		return fail("accepts the challenge token as the secret, and rejects the secret", undelivered, "exchange the secret and the challenge token of the endpoint")
 	}
 	for _, old := range w.Secrets[1:] {
 		if r.post(ctx, old, now, "").ok() {
-			return fail("it takes an older secret, and refuses the newest", undelivered+", once the old secret ends", "give the endpoint both secrets while they are rotated")
+			return fail("accepts an older secret, but rejects the newest", undelivered+", once the old secret expires", "configure both secrets at the endpoint during a rotation")
 		}
 	}
 	if a.status != http.StatusUnauthorized && a.status != http.StatusForbidden {
-		return warn(fmt.Sprintf("it answers %d to an empty body that is signed", a.status),
-			"the platform may ask with one when an address is registered", "answer an empty body whose signature is right with the challenge token; or "+fix)
+		return warn(fmt.Sprintf("responds with %d to a correctly signed empty body", a.status),
+			"the platform may send one when the URL is registered", "respond to a correctly signed empty body with the challenge token; or "+fix)
 	}
-	return fail(fmt.Sprintf("it answers %d to what is signed with the secret", a.status), undelivered, fix)
+	return fail(fmt.Sprintf("rejects the webhook secret with %d", a.status), undelivered, fix)
 }
 
 func (r *run) endpointChallenge(context.Context) Row {
-	const fix = "answer 200 or 201 with {\"challenge\": …}, the challenge token of the developer dashboard of this environment"
+	const fix = "respond with 200 or 201 and {\"challenge\": …}, with the challenge token from the developer dashboard of this environment"
 	a := r.endpointAt
 	switch {
 	case !a.ok():
-		return skip("the empty body was not taken")
+		return skip("the endpoint rejects the empty body")
 	case a.echoes(r.config.Webhook.Challenge):
-		return pass("it answers with the challenge token")
+		return pass("returns the challenge token")
 	case a.echoes(r.config.Webhook.Secrets[0]):
-		return fail("it answers with the secret", undelivered+"; and the secret is in the platform's delivery log", "exchange secret and challenge token, and have a new secret made")
+		return fail("returns the webhook secret", undelivered+"; the secret is now in the platform's delivery log", "exchange the secret and the challenge token, and create a new secret")
 	}
-	return fail("the answer does not carry the challenge token", undelivered, fix)
+	return fail("does not return the challenge token", undelivered, fix)
 }
 
 func (r *run) endpointForgery(ctx context.Context) Row {
@@ -188,44 +186,44 @@ func (r *run) endpointForgery(ctx context.Context) Row {
 	empty := r.post(ctx, api.NewSecret(madeUp()), r.config.Now(), "")
 	switch {
 	case r.forged.ok() || empty.ok():
-		return fail("it takes what is signed with another secret", "anybody can send events: orders, patients, plans",
-			"check the signature of the raw body before anything else, as webhook.Handler does; refuse with 401")
+		return fail("accepts a forged signature", "anyone can send events of orders, patients and plans",
+			"verify the signature of the raw body first, as webhook.Handler does; reject a wrong one with 401")
 	case r.forged.err != nil:
-		return fail(reason(r.forged.err), undelivered, "look at its log, and at that of the proxy in front of it")
+		return fail(reason(r.forged.err), undelivered, "check the logs of the endpoint and of its proxy")
 	case r.forged.status == http.StatusGone:
-		return fail("it answers 410 to a wrong signature", "anybody can have the endpoint switched off", "refuse with 401")
+		return fail("rejects a forged signature with 410", "anyone can make the platform disable the endpoint", "reject it with 401")
 	}
-	return pass("it answers %d to a wrong signature", r.forged.status)
+	return pass("rejects a forged signature with %d", r.forged.status)
 }
 
 func (r *run) endpointReplay(ctx context.Context) Row {
 	a := r.post(ctx, r.config.Webhook.Secrets[0], r.config.Now().Add(-stale), "")
 	switch {
 	case !r.endpointAt.ok():
-		return skip("a signed empty body is not taken in any case")
+		return skip("the endpoint rejects every signed empty body")
 	case a.ok():
-		return fail("it takes a signature that is "+days(stale)+" old", "who has recorded a webhook can send it again",
-			"check the time of the signature against the clock, with a tolerance of 5 minutes")
+		return fail("accepts a signature that is "+days(stale)+" old", "anyone who has recorded a webhook can send it again",
+			"compare the signature's timestamp with the clock, with a tolerance of 5 minutes")
 	}
-	return pass("it answers %d to a signature that is %s old", a.status, days(stale))
+	return pass("responds with %d to a signature that is %s old", a.status, days(stale))
 }
 
-// endpointBody tells a body that arrives as it was signed from one that a proxy, or a
-// framework, has rewritten: then the signature does not match any more.
+// endpointBody checks whether bodies arrive unchanged. If a proxy or a framework rewrites them,
+// their signatures no longer match.
 func (r *run) endpointBody(ctx context.Context) Row {
-	const consequence = "events whose JSON is written in another way than the proxy would write it are refused, and are lost after six attempts"
-	const fix = "verify the raw bytes, before a framework decodes them; switch off what rewrites, decompresses or filters bodies at the proxy"
+	const consequence = "some events are rejected because their JSON is rewritten in transit, and are lost after six attempts"
+	const fix = "verify the raw bytes before a framework decodes them; disable body rewriting, decompression and filtering in the proxy"
 	a := r.post(ctx, r.config.Webhook.Secrets[0], r.config.Now(), eventless)
 	switch {
 	case a.err != nil:
-		return fail(reason(a.err), consequence, "look at its log, and at that of the proxy in front of it")
+		return fail(reason(a.err), consequence, "check the logs of the endpoint and of its proxy")
 	case a.status == http.StatusUnauthorized, a.status == http.StatusForbidden:
-		return fail(fmt.Sprintf("it answers %d to a body with unusual spaces and escapes that is signed, and takes an empty one", a.status), consequence, fix)
+		return fail(fmt.Sprintf("rejects a correctly signed body with unusual whitespace and escapes (%d), but accepts an empty one", a.status), consequence, fix)
 	case a.status == http.StatusRequestEntityTooLarge, a.status == http.StatusUnsupportedMediaType, a.status >= 500:
-		return fail(fmt.Sprintf("it answers %d to a small body in JSON", a.status), consequence, fix)
+		return fail(fmt.Sprintf("responds with %d to a small JSON body", a.status), consequence, fix)
 	case !a.ok() && a.status == r.forged.status:
-		return warn(fmt.Sprintf("it answers %d to a body without an event, signed or not", a.status), "it cannot be seen whether bodies arrive as they were signed",
-			"answer a wrong signature with 401")
+		return warn(fmt.Sprintf("responds with %d to a body without an event, signed or not", a.status), "it is unknown whether bodies arrive unchanged",
+			"reject a forged signature with 401")
 	}
-	return pass("a body with unusual spaces and escapes arrives as it was signed")
+	return pass("unusual whitespace and escapes arrive unchanged")
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/dispensary-go/dispensary/oauth"
 )
 
-// What is wrong with an integration, and how to fix it: here, the client secret.
+// This integration has the client secret of another environment. Doctor reports the fault and a
+// fix.
 func ExampleRun() {
 	platform, err := dispensarytest.Start(dispensarytest.WithTLS())
 	if err != nil {
@@ -35,7 +36,7 @@ func ExampleRun() {
 		}
 	}
 	// Output:
-	// client credentials: the token endpoint refuses the application of us/sandbox
-	//   no token can be fetched or refreshed: within two hours no call works
-	//   copy client id and secret from the developer dashboard of this environment: each region and stage has its own
+	// client credentials: rejected by the token endpoint of us/sandbox
+	//   no token can be fetched or refreshed, so all calls fail within two hours
+	//   copy the client ID and secret from the developer dashboard of this environment; each region and stage has its own
 }

@@ -19,28 +19,28 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// reasons are errors in words that hold nothing of what they are about. Addresses of
-// databases and of webhooks hold secrets, and drivers print them.
+// reasons are fixed texts for known errors. The error's own text may contain the URL of a
+// database or a webhook endpoint, and thus a secret.
 var reasons = []struct {
 	err  error
 	text string
 }{
-	{context.DeadlineExceeded, "no answer in time"},
+	{context.DeadlineExceeded, "timed out"},
 	{context.Canceled, "the run was canceled"},
-	{syscall.ECONNREFUSED, "the connection is refused"},
-	{syscall.ECONNRESET, "the connection is reset"},
-	{io.EOF, "the connection is closed without an answer"},
-	{io.ErrUnexpectedEOF, "the connection breaks off"},
-	{seal.ErrUnknownKey, "it is sealed with a key that is not in the ring"},
-	{seal.ErrTampered, "it was changed, or copied from another place"},
-	{seal.ErrNotSealed, "it is not sealed"},
-	{tokenstore.ErrUnreadable, "it cannot be opened"},
-	{webhook.ErrBodyLost, "it cannot be opened"},
-	{webhook.ErrInboxClosed, "it is closed"},
-	{api.ErrWrongEnvironment, "it is another environment's"},
+	{syscall.ECONNREFUSED, "connection refused"},
+	{syscall.ECONNRESET, "connection reset"},
+	{io.EOF, "connection closed before the end of the response"},
+	{io.ErrUnexpectedEOF, "connection closed before the end of the response"},
+	{seal.ErrUnknownKey, "the key of the ciphertext is not in the ring"},
+	{seal.ErrTampered, "the ciphertext was changed or copied from another place"},
+	{seal.ErrNotSealed, "the bytes are not a ciphertext of a key ring"},
+	{tokenstore.ErrUnreadable, "decryption failed"},
+	{webhook.ErrBodyLost, "decryption failed"},
+	{webhook.ErrInboxClosed, "inbox is closed"},
+	{api.ErrWrongEnvironment, "wrong environment"},
 }
 
-// reason says in fixed words why something failed.
+// reason returns a fixed text for the cause of a failure.
 func reason(err error) string {
 	if text := certificateReason(err); text != "" {
 		return text
@@ -50,7 +50,7 @@ func reason(err error) string {
 	}
 	var dns *net.DNSError
 	if errors.As(err, &dns) {
-		return "the name of the host is not known"
+		return "host not found"
 	}
 	for _, known := range reasons {
 		if errors.Is(err, known.err) {
@@ -59,20 +59,20 @@ func reason(err error) string {
 	}
 	var timeout interface{ Timeout() bool }
 	if errors.As(err, &timeout) && timeout.Timeout() {
-		return "no answer in time"
+		return "timed out"
 	}
 	var call *api.Error
 	if errors.As(err, &call) && call.StatusCode != 0 {
-		return fmt.Sprintf("the platform answers %d", call.StatusCode)
+		return fmt.Sprintf("the platform responds with %d", call.StatusCode)
 	}
 	var network *net.OpError
 	if errors.As(err, &network) {
-		return "the network does not get there"
+		return "network failure"
 	}
-	return "it fails" // the text of a foreign error may hold anything
+	return "unknown error" // its text may contain a secret
 }
 
-// certificateReason says what is wrong with TLS; empty where nothing is.
+// certificateReason returns a fixed text for an error of TLS, or "" for any other error.
 func certificateReason(err error) string {
 	var invalid x509.CertificateInvalidError
 	var host x509.HostnameError
@@ -81,22 +81,22 @@ func certificateReason(err error) string {
 	var alert tls.AlertError
 	switch {
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		return "the certificate has expired, or is not valid yet"
+		return "the certificate has expired or is not valid yet"
 	case errors.As(err, &invalid):
 		return "the certificate is not valid for a server"
 	case errors.As(err, &host):
 		return "the certificate is for another name"
 	case errors.As(err, &authority):
-		return "the certificate is signed by no authority that is trusted, or an intermediate one is missing"
+		return "the certificate is not trusted: its authority is unknown, or an intermediate certificate is missing"
 	case errors.As(err, &record), err != nil && strings.HasSuffix(err.Error(), "server gave HTTP response to HTTPS client"):
 		return "the server does not speak TLS"
 	case errors.As(err, &alert), errors.As(err, new(*tls.CertificateVerificationError)):
-		return "the TLS handshake fails"
+		return "the TLS handshake failed"
 	}
 	return ""
 }
 
-// days writes a duration in the unit that people use.
+// days formats the absolute value of a duration as seconds, minutes, hours or days.
 func days(d time.Duration) string {
 	switch d = d.Abs(); {
 	case d < 2*time.Minute:

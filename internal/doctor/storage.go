@@ -13,11 +13,11 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// away is the fix of a database that does not answer.
-const away = "look at address, password and network of the database, and at its log"
+// away is the fix for an unavailable database.
+const away = "check the URL, password, network and log of the database"
 
-// createTables is the fix of an incomplete schema.
-const createTables = "start the program once as a database user who may create tables"
+// createTables is the fix for an incomplete schema.
+const createTables = "start the program once as a database user that may create tables"
 
 // isIncomplete reports whether err means that a database lacks a table or a column.
 func isIncomplete(err error) bool {
@@ -25,7 +25,7 @@ func isIncomplete(err error) bool {
 }
 
 func (r *run) store(ctx context.Context) Row {
-	const consequence = "no token can be read or refreshed: no call works beyond what is in memory"
+	const consequence = "no token can be read or refreshed, so only calls with a token in memory work"
 	if r.config.StoreErr != nil && !isIncomplete(r.config.StoreErr) {
 		return fail(reason(r.config.StoreErr), consequence, away)
 	}
@@ -38,54 +38,55 @@ func (r *run) store(ctx context.Context) Row {
 			return fail(reason(err), consequence, away)
 		}
 		if err := r.config.Store.CheckWrite(ctx); err != nil {
-			return fail("rejects writes: "+reason(err), "refreshed tokens are not stored: users have to authorize again after the next restart",
-				"connect to the primary server, and check its disk and the rights of its user")
+			return fail("rejects writes: "+reason(err), "refreshed tokens are not stored, so users must authorize again after the next restart",
+				"connect to the primary server, and check its disk and the permissions of the database user")
 		}
 	}
-	return pass("it answers and accepts writes")
+	return pass("responds and accepts writes")
 }
 
 func (r *run) storeSchema(context.Context) Row {
 	if r.config.StoreErr != nil {
-		return fail("a table or a column is missing", "tokens cannot be read or written", createTables)
+		return fail("lacks a table or a column", "tokens cannot be read or written", createTables)
 	}
-	return pass("all tables are there")
+	return pass("all tables exist")
 }
 
 func (r *run) storeSealed(context.Context) Row {
 	if store, ok := r.config.Store.(interface{ Encrypts() bool }); ok && store.Encrypts() {
-		return pass("tokens are kept sealed")
+		return pass("tokens are encrypted")
 	}
 	if _, memory := r.config.Store.(*tokenstore.MemoryStore); memory {
 		if r.environment().IsSandbox() {
 			return pass("tokens are in memory only")
 		}
-		return fail("tokens are in memory only", "when the process ends, all users have to authorize again", "use package sqlstore, with tokenstore.Sealed around it")
+		return fail("tokens are in memory only", "all users must authorize again when the process ends", "use package sqlstore, wrapped in tokenstore.Sealed")
 	}
-	return warn("tokens reach the store in clear", "who reads the database, or a backup, can act for all users",
-		"put tokenstore.Sealed around the store, and let all users connect again; a store that seals by itself may stay as it is")
+	return warn("tokens reach the store unencrypted", "anyone who reads the database or a backup can act for all users",
+		"wrap the store in tokenstore.Sealed, and ask all users to connect again; or give a store that encrypts tokens itself a method Encrypts() bool")
 }
 
-// mostUsers bounds how many users are counted.
+// mostUsers is the largest number of users in the row "store users".
 const mostUsers = 1000
 
 func (r *run) storeUsers(ctx context.Context) Row {
 	listed, err := r.config.Store.List(ctx, tokenstore.Listing{Environment: r.environment(), State: tokenstore.StateReauthorize, Limit: mostUsers})
 	switch {
 	case err != nil:
-		return fail(reason(err), "users who have to authorize again are not known", away)
+		return fail(reason(err), "the users who must authorize again are unknown", away)
 	case len(listed) == 0:
-		return pass("no user has to authorize again")
+		return pass("no user needs to authorize again")
 	}
 	reasons := map[tokenstore.Reason]int{}
 	for _, record := range listed {
 		reasons[record.Reason]++
 	}
-	return warn(fmt.Sprintf("%d users have to authorize again: %v", len(listed), reasons), "calls for them fail until they do",
-		"ask them to connect again; where most are invalid_grant, look whether scopes were added to the application")
+	return warn(fmt.Sprintf("%d users must authorize again: %v", len(listed), reasons), "calls for them fail until they do",
+		"ask them to connect again; if most reasons are invalid_grant, check whether scopes were added to the application")
 }
 
-// storeLease takes the lease on the record, which a refresh has for a moment only.
+// storeLease takes the lease on the record. A refresh has it for a moment only, so storeLease
+// waits for it no longer than LeaseTTL.
 func (r *run) storeLease(ctx context.Context) Row {
 	ctx, cancel := context.WithTimeout(ctx, r.config.LeaseTTL+checkTimeout)
 	defer cancel()
@@ -98,27 +99,27 @@ func (r *run) storeLease(ctx context.Context) Row {
 		switch {
 		case err == nil:
 			if err := r.config.Store.Release(ctx, lease); err != nil {
-				return fail(reason(err), "the record is leased until its end", away)
+				return fail(reason(err), "the record stays leased until the lease expires", away)
 			}
-			return pass("no refresh hangs")
+			return pass("no refresh is stuck")
 		case errors.Is(err, tokenstore.ErrConflict):
-			return pass("the record was written just now")
+			return pass("the record was just written")
 		case !errors.Is(err, tokenstore.ErrLeased):
 			return fail(reason(err), "no token can be refreshed", away)
 		case time.Since(start) > r.config.LeaseTTL:
-			return fail("the lease on the record is held for longer than leases last, and no token was written", "the token of this user is not refreshed",
-				"look for a replica that hangs in a refresh, or whose LeaseTTL is longer; end it, and the lease runs out")
+			return fail("the lease on the record exceeds LeaseTTL, and no token was written", "the token of this user is not refreshed",
+				"find the replica that hangs in a refresh or has a longer LeaseTTL, and stop it, so that the lease expires")
 		}
 		select {
 		case <-pause.C:
 		case <-ctx.Done():
-			return fail("the lease on the record is held", "the token of this user is not refreshed meanwhile", "run this again; should it stay so, look for a replica that hangs")
+			return fail("the record is leased", "the token of this user is not refreshed meanwhile", "run this again; if the lease remains, find the replica that hangs")
 		}
 	}
 }
 
 func (r *run) inbox(ctx context.Context) Row {
-	const consequence = "events are refused with 503, and after 24 hours the platform switches the endpoint off"
+	const consequence = "events are rejected with 503, and the platform disables the endpoint after 24 hours"
 	if r.config.InboxErr != nil && !isIncomplete(r.config.InboxErr) {
 		return fail(reason(r.config.InboxErr), consequence, away)
 	}
@@ -131,28 +132,28 @@ func (r *run) inbox(ctx context.Context) Row {
 			return fail(reason(err), consequence, away)
 		}
 	}
-	return pass("it answers")
+	return pass("responds")
 }
 
 func (r *run) inboxSchema(context.Context) Row {
 	if r.config.InboxErr != nil {
-		return fail("a table or a column is missing", "events cannot be stored", createTables)
+		return fail("lacks a table or a column", "events cannot be stored", createTables)
 	}
-	return pass("all tables are there")
+	return pass("all tables exist")
 }
 
-// oldestWaiting is the longest time that an event may wait in the inbox.
+// oldestWaiting is the longest wait of an event in the inbox without a warning.
 const oldestWaiting = 15 * time.Minute
 
 func (r *run) inboxWaiting(context.Context) Row {
 	if r.stats.Oldest.IsZero() {
-		return pass("nothing waits")
+		return pass("no event waits")
 	}
 	age := r.config.Now().Sub(r.stats.Oldest)
-	seen := fmt.Sprintf("%d wait, %d are being handled, the oldest for %s", r.stats.Waiting, r.stats.Running, days(age))
+	seen := fmt.Sprintf("%d events wait and %d are being handled, the oldest for %s", r.stats.Waiting, r.stats.Running, days(age))
 	if age > oldestWaiting {
-		return warn(seen, "what happened on the platform shows late, and events of the same object wait behind it",
-			"look in the log for the reason that handlers fail; see whether any process handles events, and whether Work.Workers are enough")
+		return warn(seen, "changes on the platform appear late, and later events of the same object wait too",
+			"check the log for the reason that handlers fail; check that a process handles events, and that Work.Workers is large enough")
 	}
 	return pass("%s", seen)
 }
@@ -161,32 +162,32 @@ func (r *run) inboxDead(context.Context) Row {
 	if r.stats.Dead == 0 {
 		return pass("none")
 	}
-	return warn(fmt.Sprintf("%d", r.stats.Dead), "these events are acknowledged and not handled: the platform does not send them again",
-		"look at their reasons on the page of package admin, fix the handler, and replay them")
+	return warn(fmt.Sprintf("%d", r.stats.Dead), "these events are acknowledged but not handled, and the platform does not send them again",
+		"read the reasons on the page of package admin, fix the handler, and replay the events")
 }
 
-// sample is how many events are opened.
+// sample is the largest number of events to decrypt.
 const sample = 20
 
 func (r *run) inboxSealed(ctx context.Context) Row {
 	inbox, ok := r.config.Inbox.(engine.Engine)
 	if !ok {
-		return skip("the inbox does not open events")
+		return skip("the inbox does not decrypt events")
 	}
-	const consequence = "events are acknowledged and cannot be handled"
+	const consequence = "events are acknowledged but cannot be handled"
 	list, err := inbox.List(ctx, engine.Filter{}, engine.Position{}, sample)
 	if err != nil {
 		return fail(reason(err), consequence, away)
 	}
 	for _, event := range list {
 		if _, err := inbox.Open(ctx, event.Key); err != nil && !errors.Is(err, engine.ErrNotStored) {
-			return fail("a body does not open: "+reason(err), consequence, "put the key back into SealKeys, behind the newest, and replay the dead letters")
+			return fail("cannot decrypt a body: "+reason(err), consequence, "put the key back into SealKeys, after the newest key, and replay the dead letters")
 		}
 	}
-	return pass("%d of what it holds were opened", len(list))
+	return pass("decrypted %d stored events", len(list))
 }
 
-// missedIntervals is the number of intervals without a run after which nothing reconciles.
+// missedIntervals is the largest number of intervals without a run before the check fails.
 const missedIntervals = 3
 
 // reconcile checks that a replica looks for missed webhooks.
@@ -216,7 +217,7 @@ func (r *run) reconcile(ctx context.Context) Row {
 			"start the program: Run of package integration reconciles, unless Setup.DisableReconcile is true; without that package, run reconcile.Clinics")
 	case age > missedIntervals*r.config.ReconcileEvery:
 		return fail("no replica has looked for missed webhooks for "+days(age), consequence,
-			"look for the reason in the log of the program, whose lines say that webhook events are not reconciled")
+			"find the reason in the log of the program, in the lines about webhook events that are not reconciled")
 	}
 	return pass("the last pass over all clinics began %s ago", days(r.config.Now().Sub(progress.Began)))
 }

@@ -14,32 +14,32 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// again is the fix of whatever only the user can fix.
-const again = "let the user connect again, through the authorization page"
+// again is the fix for every fault that only the user can repair.
+const again = "ask the user to connect again through the authorization page"
 
-// storedToken finds the user, and looks at what is stored.
+// storedToken selects the user and checks the stored record.
 func (r *run) storedToken(ctx context.Context) Row {
 	const consequence = "calls for this user fail"
 	user, err := r.user(ctx)
 	if err != nil {
-		return fail("the users cannot be listed: "+reason(err), consequence, "look at the log of the database")
+		return fail("cannot list users: "+reason(err), consequence, "check the log of the database")
 	}
 	if user == "" {
-		return skip("no user is connected; or the store cannot list users, and none is named")
+		return skip("no user is connected, or the store cannot list users and no user is given")
 	}
 	key := tokenstore.Key{Environment: r.environment(), User: user}
 	r.record, err = r.config.Store.Load(ctx, key)
 	switch {
 	case errors.Is(err, tokenstore.ErrNoRecord):
-		return fail("nothing is stored for "+key.String(), consequence, again+"; or name another user")
+		return fail("not stored for "+key.String(), consequence, again+", or choose another user")
 	case errors.Is(err, tokenstore.ErrUnreadable):
-		return fail("the token of "+key.String()+" does not open: "+reason(err), consequence,
-			"put the key back into SealKeys, behind the newest; a row that was copied or changed has to be restored, or "+again)
+		return fail("cannot be decrypted for "+key.String()+": "+reason(err), consequence,
+			"put the key back into SealKeys, after the newest key; if the row was copied or changed, restore it or "+again)
 	case err != nil:
-		return fail("the token of "+key.String()+" cannot be read: "+reason(err), consequence, "look at the log of the database")
+		return fail("cannot be read for "+key.String()+": "+reason(err), consequence, "check the log of the database")
 	case r.record.Token.Environment != r.environment():
-		return fail("the token of "+key.String()+" is one of "+r.record.Token.Environment.String(), consequence,
-			"keep each environment's tokens under its own key, and "+again)
+		return fail("stored for "+key.String()+" but belongs to "+r.record.Token.Environment.String(), consequence,
+			"store each environment's tokens under its own key, and "+again)
 	}
 	if problem := r.markedAs(); problem != "" {
 		return fail(key.String()+": "+problem, consequence, again)
@@ -47,7 +47,7 @@ func (r *run) storedToken(ctx context.Context) Row {
 	return pass("%s", r.age(key))
 }
 
-// user returns whose token is looked at; empty is none.
+// user returns the user whose token is checked, or "" if there is none.
 func (r *run) user(ctx context.Context) (string, error) {
 	if r.config.User != "" {
 		return r.config.User, nil
@@ -59,55 +59,55 @@ func (r *run) user(ctx context.Context) (string, error) {
 	return listed[0].Key.User, nil
 }
 
-// markedAs says why the record must not be used; empty if it may be.
+// markedAs returns the reason not to use the record, or "".
 func (r *run) markedAs() string {
 	token := r.record.Token
 	if r.client != nil && r.client.ScopesAddedSince(token) {
-		return "scopes were added to the application since the user connected, which ends the token"
+		return "scopes were added to the application after the user connected, so the token is invalid"
 	}
 	if r.record.State != tokenstore.StateReauthorize {
 		return ""
 	}
 	if text, known := map[tokenstore.Reason]string{
-		tokenstore.ReasonInvalidGrant:   "the platform has refused the refresh token: the user or the application revoked it, or scopes were added to the application",
-		tokenstore.ReasonScopesExtended: "scopes were added to the application since the user connected, which ends the token",
-		tokenstore.ReasonOwnerChanged:   "a refresh returned a token of another account of the platform",
+		tokenstore.ReasonInvalidGrant:   "the platform rejected the refresh token: the user or the application revoked it, or scopes were added to the application",
+		tokenstore.ReasonScopesExtended: "scopes were added to the application after the user connected, so the token is invalid",
+		tokenstore.ReasonOwnerChanged:   "a refresh returned a token of another platform account",
 		tokenstore.ReasonDisconnecting:  "the user is being disconnected",
 	}[r.record.Reason]; known {
 		return text
 	}
-	return "the user has to authorize again"
+	return "the user must authorize again"
 }
 
-// age says how old the authorization is, and for how long the token is good.
+// age describes the age of the authorization and the remaining validity of the token.
 func (r *run) age(key tokenstore.Key) string {
 	text, now := key.String(), r.config.Now()
 	if at := r.record.Token.ConnectedAt; !at.IsZero() {
 		text += ", connected " + days(now.Sub(at)) + " ago"
 	}
 	if end := r.record.Token.ExpiresAt; end.After(now) {
-		text += ", good for " + days(end.Sub(now))
+		text += ", valid for " + days(end.Sub(now))
 	} else if !end.IsZero() {
-		text += ", ended " + days(now.Sub(end)) + " ago"
+		text += ", expired " + days(now.Sub(end)) + " ago"
 	}
 	return text
 }
 
 func (r *run) owner(context.Context) Row {
-	const consequence = "calls act for an account that was not meant"
+	const consequence = "calls may act for the wrong account"
 	owner := r.record.Token.ResourceOwner
 	if owner.Type == "" {
-		return warn("the platform did not say whom the token acts for", consequence, again)
+		return warn("missing from the platform's token response", consequence, again)
 	}
-	return pass("it acts for a %s of %s", name(owner.Type), r.record.Token.Environment)
+	return pass("acts for a %s of %s", name(owner.Type), r.record.Token.Environment)
 }
 
-// name keeps what the platform calls something from holding anything else.
+// name returns text if it looks like a name. A longer or other text could contain a secret.
 func name(text string) string {
 	if len(text) > 64 || strings.ContainsFunc(text, func(c rune) bool {
 		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && c != '_' && c != ':'
 	}) {
-		return "(a name of another form)"
+		return "(unexpected name)"
 	}
 	return text
 }
@@ -116,9 +116,9 @@ func (r *run) scopes(context.Context) Row {
 	granted := r.record.Token.Access()
 	switch {
 	case len(r.config.Operations) == 0:
-		return skip("no operations are named")
+		return skip("no operations are given")
 	case granted.Scope == "":
-		return warn("the platform did not say which scopes the token has", "a call may be refused with 403", "compare the scopes of the application in the dashboard")
+		return warn("missing from the platform's token response", "calls may be rejected with 403", "compare the scopes of the application in the developer dashboard")
 	}
 	missing := map[string][]string{} // operations by scope
 	var scopes []string
@@ -134,28 +134,28 @@ func (r *run) scopes(context.Context) Row {
 		}
 	}
 	if len(scopes) == 0 {
-		return pass("all scopes are granted for %s", strings.Join(r.config.Operations, ", "))
+		return pass("all granted for %s", strings.Join(r.config.Operations, ", "))
 	}
 	slices.Sort(scopes)
 	var texts []string
 	for _, scope := range scopes {
 		texts = append(texts, scope+" (for "+strings.Join(missing[scope], ", ")+")")
 	}
-	return fail("not granted: "+strings.Join(texts, "; "), "these calls are refused with 403",
-		"add the scopes to the application in the dashboard, which ends all tokens of today, put them into oauth.Config.Scopes, and let all users connect again")
+	return fail("not granted: "+strings.Join(texts, "; "), "these calls are rejected with 403",
+		"add the scopes to the application in the developer dashboard and to oauth.Config.Scopes; this invalidates all current tokens, so ask all users to connect again")
 }
 
-// refresh renews the token as a call would, and waits until the new pair is stored.
+// refresh refreshes the token as a call would, and waits until the new pair is stored.
 func (r *run) refresh(ctx context.Context) Row {
-	const consequence = "calls for this user fail once the access token ends, within two hours"
+	const consequence = "calls for this user fail once the access token expires, within two hours"
 	token := r.record.Token
 	r.access = token.Access()
 	ended := !token.ExpiresAt.IsZero() && !token.ExpiresAt.After(r.config.Now())
 	switch {
 	case r.config.NoRefresh && ended:
-		return skip("the token has ended, and Config.NoRefresh leaves it as it is")
+		return skip("the token has expired, and Config.NoRefresh is set")
 	case r.config.NoRefresh:
-		return pass("not tried: Config.NoRefresh leaves the token as it is")
+		return pass("not tried, because Config.NoRefresh is set")
 	case token.RefreshToken.IsZero():
 		return fail("no refresh token is stored", consequence, "store the whole token after each refresh, as tokens.Connections does, and "+again)
 	}
@@ -163,41 +163,41 @@ func (r *run) refresh(ctx context.Context) Row {
 	fresh, err := r.renew(ctx)
 	switch {
 	case errors.Is(err, errPending):
-		return fail("the store does not take the new pair", "the user is lost: the platform may have forgotten the old pair", "fix the store, and "+again)
+		return fail("the new token pair could not be stored", "the user may have to authorize again, because the platform may have invalidated the old pair", "repair the store, and "+again)
 	case isRejected(err) && accepted:
-		return fail("the refresh token is refused, and the access token is good: the pair was replaced", consequence,
-			"look for a second program, an old replica or a restored backup that refreshes beside this store; then "+again)
+		return fail("the platform rejects the refresh token but accepts the access token, so the pair was replaced", consequence,
+			"find a second program, an old replica or a restored backup that refreshes with another store; then "+again)
 	case isRejected(err):
-		return fail("the platform refuses both tokens: the user or the application revoked them, or scopes were added to the application",
+		return fail("the platform rejects both tokens: the user or the application revoked them, or scopes were added to the application",
 			"calls for this user fail", again)
 	case err != nil:
 		return fail("the token endpoint: "+reason(err), consequence, "wait and run this again")
 	}
 	r.access = fresh
 	if err := r.accepted(ctx, fresh); errors.Is(err, api.ErrUnauthorized) {
-		return fail("the token endpoint gives a new token, and the API refuses it", "calls for this user fail", "look at the platform's status page; compare the two addresses of the site")
+		return fail("the token endpoint issues a new token, but the API rejects it", "calls for this user fail", "check the platform's status page; compare the two URLs of the site")
 	}
-	return pass("a new pair is stored, and the API takes it")
+	return pass("stored a new token pair, and the API accepts it")
 }
 
-// isRejected reports whether the platform does not accept the refresh token. A first rejection
-// does not mark the user.
+// isRejected reports whether the platform rejects the refresh token. A first rejection does not
+// mark the user, so it has no [api.ErrReauthorize].
 func isRejected(err error) bool {
 	var answer *api.Error
 	return errors.Is(err, api.ErrReauthorize) || errors.As(err, &answer) && answer.Code == "invalid_grant"
 }
 
-// errPending says that a new pair could not be stored.
-var errPending = errors.New("doctor: the store does not take a new pair")
+// errPending: the new pair could not be stored in time.
+var errPending = errors.New("doctor: the new token pair could not be stored")
 
-// renew refreshes the token. It returns when nothing is under way any more.
+// renew refreshes the token. It returns only after the new pair is stored, or after 1 minute.
 func (r *run) renew(ctx context.Context) (api.AccessToken, error) {
 	conns, err := tokens.NewConnections(tokens.Config{Client: r.client, Store: r.config.Store, LeaseTTL: max(time.Second, r.config.LeaseTTL)})
 	if err != nil {
 		return api.AccessToken{}, err
 	}
 	fresh, err := conns.TokenSource(r.record.Key.User).Refresh(ctx, r.record.Token.Access())
-	// A pair that is not stored is lost with this process: nothing breaks this off.
+	// A pair that is not stored is lost with this process, so the end of ctx is ignored.
 	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
 	if conns.Close(within) != nil {
@@ -206,7 +206,7 @@ func (r *run) renew(ctx context.Context) (api.AccessToken, error) {
 	return fresh, err
 }
 
-// accepted makes a call that reads one row of the delivery log.
+// accepted reads one row of the delivery log with a token. It returns the error of the call.
 func (r *run) accepted(ctx context.Context, token api.AccessToken) error {
 	client, err := r.caller(token)
 	if err != nil {
