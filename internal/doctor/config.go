@@ -42,7 +42,8 @@ type Config struct {
 	// LeaseTTL is the value in the program's [tokens.Config]. 0 means 30 seconds.
 	LeaseTTL time.Duration
 
-	// NoRefresh leaves the stored token unchanged.
+	// NoRefresh leaves the stored token unchanged. The report then names the flag --production,
+	// with which the command refreshes tokens of production.
 	NoRefresh bool
 
 	// Webhook is the webhook endpoint.

@@ -188,5 +188,5 @@ func (r *run) deliveryOrder(context.Context) Row {
 	}
 	return warn(fmt.Sprintf("%d of %d events arrived after a newer event of the same object", late, total),
 		"a handler that stores the data of each event replaces newer data with older data",
-		"set Order and Stale of webhook.Work, or read the object from the API; then set Config.AnyOrder")
+		"set Order and Stale of webhook.Work, or read the object from the API; then add --any-order")
 }

@@ -153,9 +153,9 @@ func (r *run) refresh(ctx context.Context) Row {
 	ended := !token.ExpiresAt.IsZero() && !token.ExpiresAt.After(r.config.Now())
 	switch {
 	case r.config.NoRefresh && ended:
-		return skip("the token has expired, and Config.NoRefresh is set")
+		return skip("the token has expired, and refreshing a production token requires --production")
 	case r.config.NoRefresh:
-		return pass("not tried, because Config.NoRefresh is set")
+		return pass("not tried, because refreshing a production token requires --production")
 	case token.RefreshToken.IsZero():
 		return fail("no refresh token is stored", consequence, "store the whole token after each refresh, as tokens.Connections does, and "+again)
 	}
