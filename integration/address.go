@@ -10,7 +10,7 @@ import (
 	"github.com/dispensary-go/dispensary"
 )
 
-// kind is what keeps tokens or events.
+// kind is the kind of a store or an inbox.
 type kind string
 
 const (
@@ -20,14 +20,14 @@ const (
 	memory   kind = "memory"
 )
 
-// address says where tokens or events are kept.
+// address is the parsed URL of a store or an inbox.
 type address struct {
 	kind kind
 	name string // a URL, a data source name, or a path
 }
 
-// private reports whether the network cannot read connections to a database: each of its hosts
-// is on this machine, or needs TLS.
+// private reports whether the network cannot read connections to a database, because each of its
+// hosts is on this machine or requires TLS.
 func (a address) private() bool {
 	switch a.kind {
 	case postgres:
@@ -51,14 +51,14 @@ func (a address) private() bool {
 	return true
 }
 
-// isLocal reports whether the host of a database is this machine: a socket, or loopback.
+// isLocal reports whether the host of a database is a socket or a loopback address.
 func isLocal(host string) bool {
 	ip := net.ParseIP(host)
 	return strings.HasPrefix(host, "/") || strings.HasPrefix(host, "@") || host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// parseAddress reads an address of one of the kinds, or says why it is none. What it
-// says holds nothing of the address, which may hold a password.
+// parseAddress parses a URL of one of the kinds. problem is "" if the URL is valid. It never
+// repeats the URL, because that may contain a password.
 func parseAddress(text dispensary.Secret, kinds []kind) (at address, problem string) {
 	scheme, rest, _ := strings.Cut(text.Reveal(), ":")
 	at = address{kind(scheme), rest}
@@ -74,30 +74,30 @@ func parseAddress(text dispensary.Secret, kinds []kind) (at address, problem str
 	choice := "begin with one of " + strings.Join(forms, ", ")
 	switch {
 	case text.IsZero():
-		return address{}, "is empty: it has to " + choice
+		return address{}, "is empty: it must " + choice
 	case !known:
-		return address{}, "does not " + choice
+		return address{}, "must " + choice
 	}
 	switch at.kind {
 	case postgres:
 		if _, err := pgxpool.ParseConfig(at.name); err != nil {
-			return at, "is not an address as PostgreSQL's driver reads it"
+			return at, "is not a valid PostgreSQL URL"
 		}
 	case mysql:
 		if _, err := driver.ParseDSN(at.name); err != nil {
-			return at, "is not a data source name as MySQL's driver reads it"
+			return at, "is not a valid data source name of the MySQL driver"
 		}
 	case sqlite:
 		if strings.HasPrefix(at.name, "//") && !strings.HasPrefix(at.name, "///") {
-			return at, "begins with sqlite:// and a host: write sqlite:/var/lib/ehr/dispensary.db"
+			return at, "must not begin with sqlite:// and a host: write sqlite:/var/lib/ehr/dispensary.db"
 		}
 		at.name = strings.TrimPrefix(at.name, "//") // sqlite:///var/lib/ehr.db
 		if at.name == "" || strings.HasPrefix(at.name, ":") || strings.Contains(at.name, "?") {
-			return at, "does not name a file: sqlite:/var/lib/ehr/dispensary.db"
+			return at, "must name a file, such as sqlite:/var/lib/ehr/dispensary.db"
 		}
 	case memory:
 		if at.name != "" {
-			return at, "is memory: and nothing behind it"
+			return at, "must be memory: without a name"
 		}
 	}
 	return at, ""

@@ -17,9 +17,9 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// Check reports everything that is missing or cannot work, and asks nothing but the
-// configuration itself. Each problem is an [*api.ArgumentError] that names the
-// variable, or the key of the file, or the Go field, and never repeats a value.
+// Check reports all missing and invalid settings. It opens no file or database and sends no
+// request. Each problem is an [*api.ArgumentError] with the name of the variable, the key of the
+// file or the Go field. It never repeats a value.
 func (c Config) Check() error {
 	var problems []error
 	if len(c.Applications) == 0 {
@@ -29,7 +29,7 @@ func (c Config) Check() error {
 	for i := range c.Applications {
 		a := &c.Applications[i]
 		if environments[a.Site.Environment] {
-			problems = append(problems, c.problem(c.names.environments(), "holds two of "+a.Site.Environment.String()))
+			problems = append(problems, c.problem(c.names.environments(), "contains two applications of "+a.Site.Environment.String()))
 		}
 		environments[a.Site.Environment] = true
 		problems = append(problems, c.checkApplication(*a)...)
@@ -42,10 +42,10 @@ func (c Config) Check() error {
 	return errors.Join(append(problems, c.checkStorage()...)...)
 }
 
-// checkApplication makes what is made of an application later.
+// checkApplication creates the parts of an application as [Open] does, and returns their errors.
 func (c Config) checkApplication(a Application) []error {
 	_, err := oauth.New(a.oauth(oauth.Config{}))
-	if a.receives() && a.Site.Environment.Validate() == nil { // else it has been said
+	if a.receives() && a.Site.Environment.Validate() == nil { // oauth.New has reported an invalid environment
 		_, refused := webhook.NewTenant(webhook.TenantConfig{
 			Environment: a.Site.Environment, Secrets: a.WebhookSecrets, Challenge: a.WebhookChallenge,
 		})
@@ -61,7 +61,7 @@ func (c Config) checkApplication(a Application) []error {
 	return problems
 }
 
-// checkStorage looks at the addresses and the keys of what is kept.
+// checkStorage checks the URLs of store and inbox and their encryption keys.
 func (c Config) checkStorage() []error {
 	var problems []error
 	durable, needed := false, !c.Inbox.IsZero()
@@ -82,7 +82,7 @@ func (c Config) checkStorage() []error {
 		}
 		at, problem := parseAddress(one.address, one.kinds)
 		if problem == "" && at.kind == memory && c.live() {
-			problem = "keeps nothing when the process ends, and an environment is a production one"
+			problem = "must not be memory: in production, because the data ends with the process"
 		}
 		if problem != "" {
 			problems = append(problems, c.problem(c.name(one.key), problem))
@@ -91,14 +91,14 @@ func (c Config) checkStorage() []error {
 	}
 	switch _, err := seal.ParseKeyRing(c.SealKeys); {
 	case c.SealKeys.IsZero() && durable:
-		problems = append(problems, c.problem(c.name("seal_keys"), "is empty: tokens and events are kept sealed only"))
+		problems = append(problems, c.problem(c.name("seal_keys"), "is empty, but tokens and events are stored encrypted"))
 	case !c.SealKeys.IsZero() && err != nil:
 		problems = append(problems, c.problem(c.name("seal_keys"), "cannot be used: "+strings.TrimPrefix(err.Error(), "dispensary: ")))
 	}
 	return problems
 }
 
-// live reports that one of the environments has live data.
+// live reports whether an environment is in production.
 func (c Config) live() bool {
 	for i := range c.Applications {
 		if !c.Applications[i].Site.Environment.IsSandbox() {
@@ -108,15 +108,15 @@ func (c Config) live() bool {
 	return false
 }
 
-// name returns what a setting of all applications is called where the configuration
-// comes from.
+// name returns the name of a setting of all applications, in the form of the configuration's
+// source.
 func (c Config) name(key string) string { return c.names.of("", key) }
 
 func (c Config) problem(name, reason string) error {
 	return &api.ArgumentError{Field: name, Reason: reason}
 }
 
-// keys are the settings of an application by the fields that constructors name.
+// keys maps field names in errors of constructors to settings of an application.
 var keys = map[string]string{
 	"Site.BaseURL": "base_url", "Site.AuthURL": "auth_url",
 	"oauth.Config.ClientID": "client_id", "oauth.Config.ClientSecret": "client_secret",
@@ -124,8 +124,7 @@ var keys = map[string]string{
 	"webhook.TenantConfig.Secrets": "webhook_secrets", "webhook.TenantConfig.Challenge": "webhook_challenge",
 }
 
-// renamed returns a problem that a constructor has found in an application, with the
-// name of the setting in place of that of its field.
+// renamed returns the error of a constructor with the name of the setting instead of the field.
 func (c Config) renamed(environment dispensary.Environment, err error) error {
 	var argument *api.ArgumentError
 	if !errors.As(err, &argument) {
@@ -143,7 +142,7 @@ func (c Config) renamed(environment dispensary.Environment, err error) error {
 	return &api.ArgumentError{Field: name, Reason: reason, Err: argument.Err}
 }
 
-// parseRateLimit reads [Application].RateLimit. The problem is empty if there is none.
+// parseRateLimit parses [Application].RateLimit. problem is "" if text is valid.
 func parseRateLimit(text string) (requests int, per time.Duration, problem string) {
 	if text == "" {
 		return defaults.Requests, defaults.Per, ""
@@ -154,12 +153,12 @@ func parseRateLimit(text string) (requests int, per time.Duration, problem strin
 		per, err = time.ParseDuration(period)
 	}
 	if err != nil || requests < 1 || per < time.Second {
-		return 0, 0, "must be a number of requests and a period of a second or more, such as 5000/5m"
+		return 0, 0, "must be a number of requests and a period of at least 1 second, such as 5000/5m"
 	}
 	return requests, per, ""
 }
 
-// sharesLimits reports whether an application has a limit to share.
+// sharesLimits reports whether an application has a rate limit to share with other processes.
 func (c Config) sharesLimits() bool {
 	return slices.ContainsFunc(c.Applications, func(a Application) bool { return a.RateLimit != "" })
 }

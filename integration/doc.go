@@ -1,6 +1,6 @@
-// Package integration makes a whole integration of one configuration: the accounts of
-// the users and their browser flow, the receiver of webhooks and its inbox, the
-// reconcilers, and the answers to a balancer; and ends all of it in the right order.
+// Package integration runs a complete integration from one configuration: the accounts of your
+// users and their browser flow, the webhook endpoint and its inbox, the search for missed
+// webhooks, token refreshes in the background, and health checks. It ends them in the right order.
 //
 //	config, err := integration.Load(os.Environ()) // or LoadFile
 //	…
@@ -18,36 +18,43 @@
 //	…
 //	err = app.Serve(ctx, &http.Server{Handler: mux, ReadTimeout: 10 * time.Second}, listener) // until a signal
 //
-// What can be configured is in [Config], what only the program can say in [Setup]. Every
-// part is made by its own package, [accounts.New], [webhook.NewHandler] and so on, and can
-// be taken out and used; a program with other needs makes its parts itself. The module
-// brings in the drivers of PostgreSQL, MySQL and SQLite, and River.
+// # Usage
 //
-// # Several environments
+// [Config] contains the settings of a file or of environment variables, and [Setup] your
+// functions. Each part comes from its own package, such as [accounts.New] and
+// [webhook.NewHandler], and is a field of [Integration] for direct use. If your program has
+// other needs, create the parts yourself. The module depends on the drivers of PostgreSQL, MySQL
+// and SQLite, and on River.
 //
-// Each environment has an application of its own, with credentials and a secret for
-// webhooks. The United States and Canada are two; which one a user belongs to says
-// [accounts.Config].Locate. They share one store and one inbox, whose keys name the
-// environment. Two applications in one environment are two integrations, with a store and
-// an inbox each.
+// # Environments
 //
-// # The rate limit
+// Each environment has its own application, with its own credentials and webhook secret. The
+// United States and Canada are two environments, and [accounts.Config].Locate returns the
+// environment of a user. All environments share one store and one inbox, whose keys contain the
+// environment. If you have two applications in one environment, open two integrations, each with
+// its own store and inbox.
 //
-// Each application has one limiter, for all calls of its users' clients, token requests,
-// reconcilers and refreshes in the background. See [Application].RateLimit and package ratelimit.
+// # Rate limit
 //
-// # Traces and metrics
+// Each application has one limiter for all calls of its users' clients, token requests,
+// reconcilers and background refreshes. See [Application].RateLimit and package ratelimit.
+//
+// # Telemetry
 //
 // [Setup].Telemetry observes all parts. For OpenTelemetry, set it to the result of
-// dispensaryotel.New, which is a module of its own.
+// dispensaryotel.New, a module of its own.
 //
-// # The tables
+// # Tables
 //
-// [Open] makes the tables that are missing, and only looks at those that are there:
-// see [sqlstore.Schema], [pgstore.Schema], [sqlinbox.Schema] and [riverinbox.Schema] for programs
-// that may not. With sqlite: the program can have tables in the same file, [Integration.DB], and a
-// handler writes them in the transaction that stores the event as handled: see
-// [sqlinbox.InTransaction], and [riverinbox.InTransaction] for postgres:. In that database the
-// inbox has the first schema of the search path, where no other client of River may work: a
-// program that uses River adds ?search_path=… to the address, with a schema that exists.
+// [Open] creates missing tables and only checks existing ones. If your program may not create
+// tables, create them with [sqlstore.Schema], [pgstore.Schema], [sqlinbox.Schema] or
+// [riverinbox.Schema].
+//
+// A handler can write your own tables in the transaction that marks the event as handled. With
+// an inbox in SQLite, they are in the same file: see [Integration.DB] and
+// [sqlinbox.InTransaction]. With an inbox in PostgreSQL, see [riverinbox.InTransaction].
+//
+// In PostgreSQL, the inbox uses the first schema of the search path, where no other River client
+// may work. If your program uses River itself, create a schema and add ?search_path=… with its
+// name to the URL.
 package integration

@@ -18,7 +18,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// What is wrong with a configuration is said at once, and by the names of the variables.
+// Load reports all problems of a configuration at once, with the names of the variables.
 func ExampleLoad() {
 	_, err := integration.Load([]string{ // a program passes os.Environ()
 		"DISPENSARY_US_SANDBOX_BASE_URL=https://platform.example/api",
@@ -36,15 +36,15 @@ func ExampleLoad() {
 	// dispensary: DISPENSARY_US_SANDBOX_AUTH_URL is not an absolute URL
 	// dispensary: DISPENSARY_US_SANDBOX_CLIENT_SECRET is empty
 	// dispensary: DISPENSARY_US_SANDBOX_WEBHOOK_CHALLENGE is empty
-	// dispensary: DISPENSARY_STORE does not begin with one of postgres:, mysql:, sqlite:, memory:
-	// dispensary: DISPENSARY_SEAL_KEYS is empty: tokens and events are kept sealed only
+	// dispensary: DISPENSARY_STORE must begin with one of postgres:, mysql:, sqlite:, memory:
+	// dispensary: DISPENSARY_SEAL_KEYS is empty, but tokens and events are stored encrypted
 }
 
-// A whole integration: a practitioner connects in the browser, a patient orders, the
-// webhook is handled, and everything ends in order.
+// This program is a complete integration. A practitioner connects in the browser, a patient
+// orders, a handler receives the order, and Shutdown ends all parts in order.
 func ExampleOpen() {
 	mux := http.NewServeMux()
-	server := httptest.NewServer(mux) // a program has an http.Server
+	server := httptest.NewServer(mux) // your program has an http.Server
 	platform, err := dispensarytest.Start(
 		dispensarytest.WithRedirectURI(server.URL+"/dispensary/callback"),
 		dispensarytest.WithBehavior(behavior.DeliveryConditionsOff),
@@ -54,13 +54,13 @@ func ExampleOpen() {
 	}
 	defer func() { _ = platform.Close() }()
 	registered := platform.Application()
-	config := integration.Config{ // a program reads it: Load, LoadFile
+	config := integration.Config{ // your program calls Load or LoadFile
 		Store: dispensary.NewSecret("memory:"), Inbox: dispensary.NewSecret("memory:"),
-		StateKeys: []dispensary.Secret{dispensary.NewSecret("openssl rand -base64 32 makes one")},
+		StateKeys: []dispensary.Secret{dispensary.NewSecret("openssl rand -base64 32 prints one")},
 		Applications: []integration.Application{{
 			Site: platform.Site(), ClientID: registered.ClientID, ClientSecret: dispensary.NewSecret(registered.ClientSecret),
 			RedirectURL:      registered.RedirectURI,
-			ClinicKey:        dispensary.NewSecret(platform.ClinicKey()), // its first call activates the integration
+			ClinicKey:        dispensary.NewSecret(platform.ClinicKey()), // the first call with it activates the integration
 			WebhookSecrets:   []dispensary.Secret{dispensary.NewSecret(registered.WebhookSecret)},
 			WebhookChallenge: dispensary.NewSecret(registered.ChallengeToken),
 		}},
@@ -114,7 +114,7 @@ func ExampleOpen() {
 	// ended: <nil> <nil>
 }
 
-// A file of settings, without the secrets, which are in files of their own.
+// This file contains the settings. The client secret has its own file.
 func ExampleLoadFile() {
 	file, err := os.CreateTemp("", "dispensary*.json")
 	if err != nil {

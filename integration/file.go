@@ -34,21 +34,21 @@ import (
 //	  "state_keys": ["…"]
 //	}
 //
-// The keys are the names of [Load]'s variables in lower case, without what comes in
-// front, and lists are lists. A key that does not exist is an error, which says what was
-// meant. Everything else is as with Load; an error that is no [*api.ArgumentError]
-// says that the file cannot be read, or is no JSON in UTF-8.
+// The keys are the names of [Load]'s variables in lower case, without the prefix. Lists are JSON
+// arrays. An unknown key is an error that suggests the closest known key. Otherwise LoadFile works
+// like Load. If the file cannot be read or is not JSON in UTF-8, the error is not an
+// [*api.ArgumentError].
 func LoadFile(path string) (Config, error) {
 	return loadFile(path, func(data []byte) ([]byte, error) { return data, nil })
 }
 
-// LoadProfile reads one of several configurations in a file, for people and tools that work
-// with several installations:
+// LoadProfile reads one of several configurations in a file, for tools that work with several
+// installations:
 //
 //	{"profiles": {"sandbox": {…}, "staging": {…}}}
 //
-// Each has the form that [LoadFile] reads. A profile that does not exist is an
-// [*api.ArgumentError], which says what was meant.
+// Each profile has the form of a file for [LoadFile]. If the profile does not exist, the error is
+// an [*api.ArgumentError] that suggests the closest name.
 func LoadProfile(path, profile string) (Config, error) {
 	return loadFile(path, func(data []byte) ([]byte, error) {
 		var file struct {
@@ -71,7 +71,7 @@ func LoadProfile(path, profile string) (Config, error) {
 	})
 }
 
-// loadFile reads the part of a file that holds a configuration.
+// loadFile reads a configuration from the section of a file.
 func loadFile(path string, section func(data []byte) ([]byte, error)) (Config, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -92,7 +92,7 @@ func loadFile(path string, section func(data []byte) ([]byte, error)) (Config, e
 	return r.read()
 }
 
-// validJSON says where a file is no JSON, before anything is said of its members.
+// validJSON returns an error with the line of the first mistake in JSON.
 func validJSON(data []byte) error {
 	if json.Valid(data) {
 		return nil
@@ -106,15 +106,15 @@ func validJSON(data []byte) error {
 	return err
 }
 
-// document is a file.
+// document is a parsed file.
 type document struct {
 	all          map[string]json.RawMessage
 	environments map[dispensary.Environment]map[string]json.RawMessage
 	problems     []error
 }
 
-// parse reads the members of a configuration, which is JSON, and records those that do
-// not exist.
+// parse reads the members of a configuration in valid JSON, and records unknown members as
+// problems.
 func (d *document) parse(data []byte) {
 	d.all = d.object("", data, append(keysOf(ofConfig), "environments"))
 	environments := d.all["environments"]
@@ -128,7 +128,7 @@ func (d *document) parse(data []byte) {
 	for name, members := range d.object("environments", environments, known) {
 		environment, err := api.ParseEnvironment(name)
 		if err != nil {
-			continue // it is not known, which was said
+			continue // object has reported the unknown environment
 		}
 		d.environments[environment] = d.object("environments."+name, members, keysOf(ofApplication))
 	}
@@ -142,8 +142,8 @@ func keysOf[T any](settings []setting[T]) []string {
 	return known
 }
 
-// object returns the members of an object. It records a problem for each that is not
-// known, that is there twice, and for what is no object.
+// object returns the members of an object. It records a problem if data is not an object, and for
+// each unknown or repeated member.
 func (d *document) object(name string, data []byte, known []string) map[string]json.RawMessage {
 	members := map[string]json.RawMessage{}
 	if data = bytes.TrimSpace(data); data[0] != '{' {
@@ -155,7 +155,7 @@ func (d *document) object(name string, data []byte, known []string) map[string]j
 		exists[key] = true
 	}
 	decoder := json.NewDecoder(bytes.NewReader(data))
-	_, _ = decoder.Token() // of valid JSON
+	_, _ = decoder.Token() // {, because the JSON is valid
 	for decoder.More() {
 		token, _ := decoder.Token()
 		key, _ := token.(string)
@@ -164,7 +164,7 @@ func (d *document) object(name string, data []byte, known []string) map[string]j
 		full := strings.TrimPrefix(name+"."+key, ".")
 		switch _, twice := members[key]; {
 		case twice:
-			d.problem(full, "is there twice")
+			d.problem(full, "appears twice")
 		case !exists[key]:
 			reason := "does not exist"
 			if near := closestmatch.To(key, known); near != "" {
@@ -182,7 +182,7 @@ func (d *document) problem(name, reason string) {
 	d.problems = append(d.problems, &api.ArgumentError{Field: name, Reason: reason})
 }
 
-// get is the get of a reader.
+// get implements the get of a reader.
 func (d *document) get(environment dispensary.Environment, key string, list bool) ([]string, error) {
 	members := d.all
 	if environment != "" {
@@ -195,13 +195,13 @@ func (d *document) get(environment dispensary.Environment, key string, list bool
 	if list {
 		var values []string
 		if json.Unmarshal(member, &values) != nil {
-			return nil, errors.New("is not a list of texts")
+			return nil, errors.New("is not an array of strings")
 		}
 		return values, nil
 	}
 	var value string
 	if json.Unmarshal(member, &value) != nil {
-		return nil, errors.New("is not a text")
+		return nil, errors.New("is not a string")
 	}
 	if value == "" {
 		return nil, nil

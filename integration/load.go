@@ -15,39 +15,38 @@ import (
 	"github.com/dispensary-go/dispensary/internal/textfile"
 )
 
-// Load reads a configuration from the variables of environ, usually [os.Environ], and of files.
-// It changes nothing and sends no request. An empty variable is not set.
+// Load reads a configuration from the variables in environ, usually [os.Environ], and in files. It
+// changes nothing and sends no request. It treats an empty variable as unset.
 //
 //	DISPENSARY_STORE, _INBOX, _SEAL_KEYS, _STATE_KEYS    see [Config]
 //
-// and for each environment, for example with DISPENSARY_US_SANDBOX_ in front,
+// and for each environment, for example with the prefix DISPENSARY_US_SANDBOX_,
 //
 //	BASE_URL, AUTH_URL, CLIENT_ID, CLIENT_SECRET, REDIRECT_URL, SCOPES,
 //	WEBHOOK_SECRETS, WEBHOOK_CHALLENGE, CLINIC_KEY, RATE_LIMIT    see [Application]
 //
-// Lists are separated by white space. Each variable can be replaced by one whose name
-// ends in _FILE and which names a file with the value, as secrets of containers
-// are: DISPENSARY_US_SANDBOX_CLIENT_SECRET_FILE. Such a file is UTF-8, with or without a byte
-// order mark, and may end with line breaks.
+// White space separates the values of a list. To read a value from a file, such as a container
+// secret, append _FILE to the name: DISPENSARY_US_SANDBOX_CLIENT_SECRET_FILE is the path of a
+// file. The file is UTF-8, with or without a byte order mark, and may end with line breaks.
 //
-// Load reports any other variable that begins with DISPENSARY_ and is not empty, and suggests
-// the name that was meant. It ignores DISPENSARY_TEST_…, which your tests may use, the variables
-// of [dispensary.NewFromEnv] and of the command, and the variables that Kubernetes sets for a
-// Service, such as DISPENSARY_SERVICE_HOST.
+// Load reports any other variable that begins with DISPENSARY_ and is not empty, and suggests the
+// closest name. It ignores DISPENSARY_TEST_… (free for your tests), the variables of
+// [dispensary.NewFromEnv] and of the command, and the variables of Kubernetes for a Service, such
+// as DISPENSARY_SERVICE_HOST.
 //
-// Load reads only the files that you name, usually ".env" on a laptop:
+// Load reads only the given files, usually ".env" on a laptop:
 //
 //	# a comment
 //	DISPENSARY_STORE=sqlite:/var/lib/ehr/dispensary.db # another one
 //	export DISPENSARY_STATE_KEYS='two keys, exactly as they are'
 //	DISPENSARY_US_SANDBOX_CLIENT_SECRET="with \n, \r, \t, \", \\ and \$"
 //
-// A value ends on its line, and $ has no meaning. The environment overrides the files, and an
-// earlier file a later one. Lines that set no variable of this library are ignored.
+// A value ends on its line, and $ has no special meaning. The environment overrides the files, and
+// an earlier file overrides a later one. Load ignores lines without a variable of this library.
 //
-// The error joins all that [Config.Check] finds and all that could not be read, each an
-// [*api.ArgumentError] with the name of the variable, and for a variable of a file its line. The
-// configuration is returned in any case, for programs that need a part of it only. If a file in
+// The error joins all problems of [Config.Check] and all unreadable values. Each problem is an
+// [*api.ArgumentError] with the name of the variable, and its line if it is in a file. Load returns
+// the configuration even with an error, for programs that need only a part of it. If a file in
 // files cannot be read, the error is not an [*api.ArgumentError] and the configuration is empty.
 func Load(environ []string, files ...string) (Config, error) {
 	all, err := readVariables(environ, files)
@@ -59,7 +58,7 @@ func Load(environ []string, files ...string) (Config, error) {
 	return config, all.located(err)
 }
 
-// setting is one thing that can be configured, of T.
+// setting is a setting of T, which is [Config] or [Application].
 type setting[T any] struct {
 	key, field string // in a file, and in Go
 	list       bool
@@ -94,7 +93,7 @@ func secrets(values []string) []dispensary.Secret {
 	return made
 }
 
-// of returns the name of a setting of an environment, or of all of them.
+// of returns the name of a setting of an environment, or of all environments if it is "".
 func (n names) of(environment dispensary.Environment, key string) string {
 	switch n {
 	case fromVariables:
@@ -127,7 +126,7 @@ func (n names) variable(environment dispensary.Environment, key string) string {
 	return strings.TrimSuffix(baseURL, "BASE_URL") + strings.ToUpper(key)
 }
 
-// environments is the name of all applications.
+// environments returns the name of the list of applications.
 func (n names) environments() string {
 	return [...]string{"integration.Config.Applications", "DISPENSARY_<REGION>_<STAGE>_BASE_URL", "environments"}[n]
 }
@@ -136,13 +135,13 @@ func (n names) environments() string {
 type reader struct {
 	names names
 
-	// get returns the values of a setting, of an environment or of all of them; none
-	// if it is not there.
+	// get returns the values of a setting of an environment, or of all environments if it is
+	// "". It returns no values for an absent setting.
 	get func(environment dispensary.Environment, key string, list bool) ([]string, error)
 
 	problems []error
-	unread   map[string]bool // settings that have been reported
-	files    []string        // that were read
+	unread   map[string]bool // settings with a reported problem
+	files    []string        // files that were read
 }
 
 func (r *reader) read() (Config, error) {
@@ -165,7 +164,7 @@ func (r *reader) read() (Config, error) {
 	return config, errors.Join(r.problems...)
 }
 
-// readInto reads settings, and reports whether there is one.
+// readInto reads settings, and reports whether any is present.
 func readInto[T any](r *reader, environment dispensary.Environment, settings []setting[T], into *T) (given bool) {
 	for _, s := range settings {
 		values, err := r.get(environment, s.key, s.list)
@@ -175,7 +174,7 @@ func readInto[T any](r *reader, environment dispensary.Environment, settings []s
 		case err == nil && fileErr != nil:
 			err, name = fileErr, r.names.of(environment, s.key+"_file")
 		case len(values) > 0 && len(file) > 0:
-			err = errors.New("is given, and so is the name of a file that holds it")
+			err = errors.New("must not be set together with the name of its file")
 		case len(file) > 0:
 			values, err = valuesOf(file[0], s.list)
 			r.files = append(r.files, file[0])
@@ -194,13 +193,13 @@ func readInto[T any](r *reader, environment dispensary.Environment, settings []s
 	return given
 }
 
-// valuesOf reads a file that holds the value of a setting.
+// valuesOf reads the value of a setting from a file.
 func valuesOf(path string, list bool) ([]string, error) {
 	data, err := os.ReadFile(path)
 	var failure *fs.PathError
 	switch {
 	case errors.As(err, &failure):
-		return nil, fmt.Errorf("names a file that cannot be read: %w", failure.Err)
+		return nil, fmt.Errorf("names an unreadable file: %w", failure.Err)
 	case err != nil:
 		return nil, err
 	}
@@ -212,7 +211,7 @@ func valuesOf(path string, list bool) ([]string, error) {
 		values = []string{strings.TrimRight(string(data), "\r\n")}
 	}
 	if len(values) == 0 {
-		return nil, errors.New("names a file that is empty")
+		return nil, errors.New("names an empty file")
 	}
 	return values, nil
 }

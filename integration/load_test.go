@@ -18,7 +18,7 @@ import (
 	"github.com/dispensary-go/dispensary/integration"
 )
 
-// variables are those of a configuration with everything in it.
+// variables returns the variables of a configuration with every setting.
 func variables() map[string]string {
 	return map[string]string{
 		"DISPENSARY_STORE": "postgres://ehr:canary@db.example/ehr", "DISPENSARY_INBOX": "sqlite:/var/lib/ehr/dispensary.db",
@@ -34,7 +34,7 @@ func variables() map[string]string {
 	}
 }
 
-// theFile is the same as a file.
+// theFile is the same configuration as a file.
 const theFile = `{
 	"store": "postgres://ehr:canary@db.example/ehr", "inbox": "sqlite:/var/lib/ehr/dispensary.db",
 	"seal_keys": "` + sealKeys + `", "state_keys": ["` + stateKey + `", "old-` + stateKey + `"],
@@ -54,7 +54,7 @@ const theFile = `{
 	}
 }`
 
-// byHand is the same in Go.
+// byHand returns the same configuration in Go.
 func byHand() integration.Config {
 	return integration.Config{
 		Store: dispensary.NewSecret("postgres://ehr:canary@db.example/ehr"), Inbox: dispensary.NewSecret("sqlite:/var/lib/ehr/dispensary.db"),
@@ -82,8 +82,8 @@ func loadFile(t *testing.T, text string) (integration.Config, error) {
 	return integration.LoadFile(path)
 }
 
-// The three ways to write a configuration lead to the same one.
-func TestLoad(t *testing.T) {
+// Variables, a file and Go code result in the same configuration.
+func TestSourcesAreEquivalent(t *testing.T) {
 	t.Parallel()
 	want := byHand()
 	require.NoError(t, want.Check())
@@ -97,7 +97,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-func TestNoSecretIsPrinted(t *testing.T) {
+func TestPrintingHidesSecrets(t *testing.T) {
 	t.Parallel()
 	config, err := load(variables())
 	require.NoError(t, err)
@@ -116,9 +116,8 @@ func TestNoSecretIsPrinted(t *testing.T) {
 	}
 }
 
-// Values can be in files, as secrets of containers are, with the line break that
-// editors put at their ends.
-func TestValuesInFiles(t *testing.T) {
+// Values can be in files, such as container secrets, with a line break at the end.
+func TestLoadReadsValuesFromFiles(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	write := func(name, text string) string {
@@ -146,15 +145,15 @@ func TestValuesInFiles(t *testing.T) {
 	moved["DISPENSARY_US_SANDBOX_CLIENT_SECRET"], moved["DISPENSARY_US_SANDBOX_CLIENT_SECRET_FILE"] = "", write("empty", " \n")
 	_, err = load(moved)
 	assert.ElementsMatch(t, []string{
-		"DISPENSARY_STORE is given, and so is the name of a file that holds it",
-		"DISPENSARY_SEAL_KEYS_FILE names a file that cannot be read: no such file or directory",
-		"DISPENSARY_US_SANDBOX_CLIENT_SECRET_FILE names a file that is empty",
+		"DISPENSARY_STORE must not be set together with the name of its file",
+		"DISPENSARY_SEAL_KEYS_FILE names an unreadable file: no such file or directory",
+		"DISPENSARY_US_SANDBOX_CLIENT_SECRET_FILE names an empty file",
 	}, problems(t, err))
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
-// Notepad and PowerShell 5 put a byte order mark in front of a text, or write UTF-16.
-func TestFilesOfWindowsEditors(t *testing.T) {
+// Notepad and PowerShell 5 write a byte order mark before a text, or UTF-16.
+func TestLoadReadsFilesOfWindowsEditors(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "secret")
 	write := func(text string) {
@@ -172,7 +171,7 @@ func TestFilesOfWindowsEditors(t *testing.T) {
 		assert.Equal(t, want.Applications[1].ClientSecret.Reveal(), got.Applications[1].ClientSecret.Reveal())
 	}
 	for text, reason := range map[string]string{
-		"\ufeff\r\n":    "names a file that is empty",
+		"\ufeff\r\n":    "names an empty file",
 		"\xff\xfec\x00": "names a file that is encoded in UTF-16: save it as UTF-8",
 		"\xfe\xff\x00c": "names a file that is encoded in UTF-16: save it as UTF-8",
 	} {
@@ -195,8 +194,7 @@ func TestFilesOfWindowsEditors(t *testing.T) {
 	assert.ErrorContains(t, err, "dispensary.json is encoded in UTF-16: save it as UTF-8")
 }
 
-// problems returns the lines of an error, each of which has to be an ArgumentError, and
-// holds that none of them has a secret.
+// problems returns the lines of an error. Each line must be an ArgumentError without a secret.
 func problems(t *testing.T, err error) []string {
 	t.Helper()
 	require.ErrorIs(t, err, api.ErrArgument)
@@ -227,8 +225,8 @@ func leaves(err error) (all []error) {
 	return all
 }
 
-// Everything that is wrong is said at once, in the words of where it was written.
-func TestEverythingWrongAtOnce(t *testing.T) {
+// Load reports all problems at once, with the names of the variables.
+func TestLoadReportsAllProblems(t *testing.T) {
 	t.Parallel()
 	broken := map[string]string{
 		"DISPENSARY_STORE": "canary:", "DISPENSARY_SEAL_KEYS": "2026:canary", "DISPENSARY_STATE_KEYS": "canary",
@@ -248,8 +246,8 @@ func TestEverythingWrongAtOnce(t *testing.T) {
 		"DISPENSARY_CA_SANDBOX_BASE_URL is empty", "DISPENSARY_CA_SANDBOX_AUTH_URL is empty",
 		"DISPENSARY_CA_SANDBOX_CLIENT_ID is empty", "DISPENSARY_CA_SANDBOX_CLIENT_SECRET contains space", "DISPENSARY_CA_SANDBOX_REDIRECT_URL is empty",
 		"DISPENSARY_CA_SANDBOX_WEBHOOK_SECRETS is empty",
-		"DISPENSARY_STORE does not begin with one of postgres:, mysql:, sqlite:, memory:",
-		"DISPENSARY_INBOX is empty: it has to begin with one of postgres:, sqlite:, memory:",
+		"DISPENSARY_STORE must begin with one of postgres:, mysql:, sqlite:, memory:",
+		"DISPENSARY_INBOX is empty: it must begin with one of postgres:, sqlite:, memory:",
 		"DISPENSARY_SEAL_KEYS cannot be used", "DISPENSARY_STATE_KEYS[0] is shorter than 32 bytes",
 	} {
 		assert.Condition(t, func() bool {
@@ -263,16 +261,16 @@ func TestEverythingWrongAtOnce(t *testing.T) {
 		}, want)
 	}
 	assert.Empty(t, said)
-	assert.Equal(t, "id", partial.Applications[0].ClientID, "what could be read is there")
+	assert.Equal(t, "id", partial.Applications[0].ClientID, "settings without a problem")
 }
 
-func TestNamesOfSettings(t *testing.T) {
+func TestProblemsNameSettings(t *testing.T) {
 	t.Parallel()
 	_, err := load(nil)
 	assert.ElementsMatch(t, []string{
 		"DISPENSARY_<REGION>_<STAGE>_BASE_URL is empty: no environment is configured, such as us/sandbox",
-		"DISPENSARY_STORE is empty: it has to begin with one of postgres:, mysql:, sqlite:, memory:",
-		"DISPENSARY_SEAL_KEYS is empty: tokens and events are kept sealed only",
+		"DISPENSARY_STORE is empty: it must begin with one of postgres:, mysql:, sqlite:, memory:",
+		"DISPENSARY_SEAL_KEYS is empty, but tokens and events are stored encrypted",
 	}, problems(t, err))
 	_, err = loadFile(t, `{"environments": {"us/sandbox": {"client_id": "id", "auth_url": "https://a.example", "base_url": "https://a.example",
 		"redirect_url": "https://a.example/callback"}}, "store": "memory:"}`)
@@ -284,14 +282,14 @@ func TestNamesOfSettings(t *testing.T) {
 	said := problems(t, config.Check())
 	for _, want := range []string{
 		"integration.Config.Applications[ca/production].ClientSecret is empty", "integration.Config.Applications[us/sandbox].Site.BaseURL is empty",
-		"integration.Config.Applications holds two of us/sandbox", "integration.Config.Applications[none].Environment is missing: no environment given",
-		"integration.Config.Store is empty: it has to begin with one of postgres:, mysql:, sqlite:, memory:",
+		"integration.Config.Applications contains two applications of us/sandbox", "integration.Config.Applications[none].Environment is missing: no environment given",
+		"integration.Config.Store is empty: it must begin with one of postgres:, mysql:, sqlite:, memory:",
 	} {
 		assert.Contains(t, said, want)
 	}
 }
 
-func TestRateLimits(t *testing.T) {
+func TestRateLimitIsValidated(t *testing.T) {
 	t.Parallel()
 	config := byHand()
 	for text, valid := range map[string]bool{
@@ -307,22 +305,22 @@ func TestRateLimits(t *testing.T) {
 	}
 }
 
-func TestAddresses(t *testing.T) {
+func TestURLsAreValidated(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ variable, value, want string }{
-		"PostgreSQL":          {"DISPENSARY_STORE", "postgresql://db.example/ehr", ""},
-		"MySQL":               {"DISPENSARY_STORE", "mysql:ehr:canary@tcp(db.example)/ehr", ""},
-		"SQLite as a URL":     {"DISPENSARY_STORE", "sqlite:///var/lib/ehr.db", ""},
-		"no port":             {"DISPENSARY_STORE", "postgres://ehr:canary@db.example:canary/ehr", "DISPENSARY_STORE is not an address as PostgreSQL's driver reads it"},
-		"no database":         {"DISPENSARY_STORE", "mysql:ehr:canary@tcp(db.example)", "DISPENSARY_STORE is not a data source name as MySQL's driver reads it"},
-		"no file":             {"DISPENSARY_STORE", "sqlite:", "DISPENSARY_STORE does not name a file: sqlite:/var/lib/ehr/dispensary.db"},
-		"SQLite in memory":    {"DISPENSARY_INBOX", "sqlite::memory:", "DISPENSARY_INBOX does not name a file: sqlite:/var/lib/ehr/dispensary.db"},
-		"a path":              {"DISPENSARY_INBOX", "/var/lib/canary.db", "DISPENSARY_INBOX does not begin with one of postgres:, sqlite:, memory:"},
-		"MySQL for an inbox":  {"DISPENSARY_INBOX", "mysql:canary", "DISPENSARY_INBOX does not begin with one of postgres:, sqlite:, memory:"},
-		"memory in earnest":   {"DISPENSARY_INBOX", "memory:", "DISPENSARY_INBOX keeps nothing when the process ends, and an environment is a production one"},
-		"memory with a name":  {"DISPENSARY_INBOX", "memory:canary", "DISPENSARY_INBOX is memory: and nothing behind it"},
-		"no keys":             {"DISPENSARY_SEAL_KEYS", "", "DISPENSARY_SEAL_KEYS is empty: tokens and events are kept sealed only"},
-		"a tab in a redirect": {"DISPENSARY_US_SANDBOX_REDIRECT_URL", "https://ehr.example/\tcanary", "DISPENSARY_US_SANDBOX_REDIRECT_URL is not an absolute URL"},
+		"PostgreSQL":           {"DISPENSARY_STORE", "postgresql://db.example/ehr", ""},
+		"MySQL":                {"DISPENSARY_STORE", "mysql:ehr:canary@tcp(db.example)/ehr", ""},
+		"SQLite as a URL":      {"DISPENSARY_STORE", "sqlite:///var/lib/ehr.db", ""},
+		"invalid port":         {"DISPENSARY_STORE", "postgres://ehr:canary@db.example:canary/ehr", "DISPENSARY_STORE is not a valid PostgreSQL URL"},
+		"no database":          {"DISPENSARY_STORE", "mysql:ehr:canary@tcp(db.example)", "DISPENSARY_STORE is not a valid data source name of the MySQL driver"},
+		"no file":              {"DISPENSARY_STORE", "sqlite:", "DISPENSARY_STORE must name a file, such as sqlite:/var/lib/ehr/dispensary.db"},
+		"SQLite in memory":     {"DISPENSARY_INBOX", "sqlite::memory:", "DISPENSARY_INBOX must name a file, such as sqlite:/var/lib/ehr/dispensary.db"},
+		"path":                 {"DISPENSARY_INBOX", "/var/lib/canary.db", "DISPENSARY_INBOX must begin with one of postgres:, sqlite:, memory:"},
+		"MySQL for an inbox":   {"DISPENSARY_INBOX", "mysql:canary", "DISPENSARY_INBOX must begin with one of postgres:, sqlite:, memory:"},
+		"memory in production": {"DISPENSARY_INBOX", "memory:", "DISPENSARY_INBOX must not be memory: in production, because the data ends with the process"},
+		"memory with a name":   {"DISPENSARY_INBOX", "memory:canary", "DISPENSARY_INBOX must be memory: without a name"},
+		"no keys":              {"DISPENSARY_SEAL_KEYS", "", "DISPENSARY_SEAL_KEYS is empty, but tokens and events are stored encrypted"},
+		"tab in redirect URL":  {"DISPENSARY_US_SANDBOX_REDIRECT_URL", "https://ehr.example/\tcanary", "DISPENSARY_US_SANDBOX_REDIRECT_URL is not an absolute URL"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -338,21 +336,21 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// A key that does not exist is found, with what was meant; so is one of a wrong type.
-func TestFilesAreStrict(t *testing.T) {
+// An unknown key, a repeated key and a value of the wrong type are problems.
+func TestLoadFileReportsUnknownKeys(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		old, new string
 		want     []string
 	}{
-		"misspelt":       {`"clinic_key"`, `"clinick_ey"`, []string{"environments.us/sandbox.clinick_ey does not exist: did you mean clinic_key?"}},
-		"unknown":        {`"clinic_key"`, `"zzzzzzzz"`, []string{"environments.us/sandbox.zzzzzzzz does not exist"}},
-		"global":         {`"inbox":`, `"inbx":`, []string{"inbx does not exist: did you mean inbox?", "inbox is empty: it has to begin with one of postgres:, sqlite:, memory:"}},
-		"environment":    {`"ca/production"`, `"ca/prodution"`, []string{"environments.ca/prodution does not exist: did you mean ca/production?"}},
-		"a number":       {`"clinic_key": "canary-key"`, `"clinic_key": 5`, []string{"environments.us/sandbox.clinic_key is not a text"}},
-		"a text":         {`"scopes": ["clinic:read", "patients:read"]`, `"scopes": "clinic:read"`, []string{"environments.us/sandbox.scopes is not a list of texts"}},
-		"twice":          {`"clinic_key"`, `"client_id": "canary", "clinic_key"`, []string{"environments.us/sandbox.client_id is there twice"}},
-		"a number in it": {`"scopes": ["clinic:read", "patients:read"]`, `"scopes": [1]`, []string{"environments.us/sandbox.scopes is not a list of texts"}},
+		"misspelt":         {`"clinic_key"`, `"clinick_ey"`, []string{"environments.us/sandbox.clinick_ey does not exist: did you mean clinic_key?"}},
+		"unknown":          {`"clinic_key"`, `"zzzzzzzz"`, []string{"environments.us/sandbox.zzzzzzzz does not exist"}},
+		"global":           {`"inbox":`, `"inbx":`, []string{"inbx does not exist: did you mean inbox?", "inbox is empty: it must begin with one of postgres:, sqlite:, memory:"}},
+		"environment":      {`"ca/production"`, `"ca/prodution"`, []string{"environments.ca/prodution does not exist: did you mean ca/production?"}},
+		"number":           {`"clinic_key": "canary-key"`, `"clinic_key": 5`, []string{"environments.us/sandbox.clinic_key is not a string"}},
+		"string":           {`"scopes": ["clinic:read", "patients:read"]`, `"scopes": "clinic:read"`, []string{"environments.us/sandbox.scopes is not an array of strings"}},
+		"twice":            {`"clinic_key"`, `"client_id": "canary", "clinic_key"`, []string{"environments.us/sandbox.client_id appears twice"}},
+		"array of numbers": {`"scopes": ["clinic:read", "patients:read"]`, `"scopes": [1]`, []string{"environments.us/sandbox.scopes is not an array of strings"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -385,7 +383,7 @@ func FuzzFile(f *testing.F) {
 	})
 }
 
-func TestProfiles(t *testing.T) {
+func TestLoadProfileReadsOneProfile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "config.json")
 	profile := func(name, text string) error {

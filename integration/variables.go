@@ -68,7 +68,7 @@ func isOurs(name string) bool {
 // foreign matches variables of tests, and variables of Kubernetes for each Service.
 var foreign = regexp.MustCompile(`^DISPENSARY_(TEST_.*|(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?))$`)
 
-// get is the get of a reader.
+// get implements the get of a reader.
 func (v variables) get(environment dispensary.Environment, key string, list bool) ([]string, error) {
 	one := v[fromVariables.variable(environment, key)]
 	switch {
@@ -82,7 +82,7 @@ func (v variables) get(environment dispensary.Environment, key string, list bool
 	return []string{one.value}, nil
 }
 
-// unknown returns a problem for each variable that is unknown to the library.
+// unknown returns a problem for each unknown variable.
 func (v variables) unknown() (problems []error) {
 	known := environ.Shared()
 	for _, key := range keysOf(ofConfig) {
@@ -171,7 +171,7 @@ func readEnvFile(path string) (variables, error) {
 	return all, nil
 }
 
-// escapes are those of double quotes.
+// escapes decodes the escapes in double quotes.
 var escapes = strings.NewReplacer(`\n`, "\n", `\r`, "\r", `\t`, "\t", `\"`, `"`, `\\`, `\`, `\$`, "$")
 
 // comment matches the comment behind a value without quotes.
@@ -191,10 +191,10 @@ func valueOf(text string) (string, error) {
 	}
 	parts := quoted.FindStringSubmatch(text)
 	if parts == nil {
-		return "", errors.New("has a quote that does not end on its line")
+		return "", errors.New("lacks the closing quote on its line")
 	}
 	if rest := strings.TrimSpace(parts[3]); rest != "" && rest[0] != '#' {
-		return "", errors.New("has text behind its closing quote")
+		return "", errors.New("has text after its closing quote")
 	}
 	if text[0] == '\'' {
 		return parts[1], nil

@@ -82,14 +82,14 @@ func TestLoadReadsNamedFile(t *testing.T) {
 	require.NoError(t, err)
 	assert.EqualExportedValues(t, byHand(), config)
 	_, err = integration.Load(nil)
-	require.Error(t, err, "it reads no file unless it has to")
+	require.Error(t, err, "Load reads only given files")
 	_, err = integration.Load(nil, path+".none")
 	require.ErrorIs(t, err, os.ErrNotExist)
 	_, err = integration.Load(nil, envFile(t, "\xff\xfeD\x00"))
 	require.ErrorContains(t, err, ".env is encoded in UTF-16: save it as UTF-8")
 }
 
-func TestFileValues(t *testing.T) {
+func TestLoadDecodesValuesInFiles(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		`=plain`: "plain", `= spaced  words `: "spaced  words", `=a # comment`: "a", "=a\t#comment": "a", `=a#b`: "a#b",
@@ -117,9 +117,9 @@ func TestFileProblemsNameLines(t *testing.T) {
 		"DISPENSARY_STATE_KEYS=canary\nexport DISPENSARY_STOER=canary\n")
 	_, err := integration.Load(environ(all), path)
 	assert.ElementsMatch(t, []string{
-		"DISPENSARY_STORE in " + path + ":1 has a quote that does not end on its line",
+		"DISPENSARY_STORE in " + path + ":1 lacks the closing quote on its line",
 		"DISPENSARY_INBOX in " + path + ":3 is not followed by =",
-		"DISPENSARY_SEAL_KEYS in " + path + ":4 has text behind its closing quote",
+		"DISPENSARY_SEAL_KEYS in " + path + ":4 has text after its closing quote",
 		"DISPENSARY_STATE_KEYS[0] in " + path + ":5 is shorter than 32 bytes",
 		"DISPENSARY_STOER in " + path + ":6 is not a variable of this library: did you mean DISPENSARY_STORE?",
 	}, problems(t, err))

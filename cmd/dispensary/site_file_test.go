@@ -37,5 +37,5 @@ func TestSQLitePathIsNoHost(t *testing.T) {
 	f := newFixture(t).withToken()
 	f.refused("--store: sqlite:// begins with a host", "catalog", "status", "--store", "sqlite://var/lib/catalog.db")
 	f.variables["DISPENSARY_STORE"] = "sqlite://var/lib/tokens.db"
-	f.refused("DISPENSARY_STORE begins with sqlite:// and a host", "accounts", "list")
+	f.refused("DISPENSARY_STORE must not begin with sqlite:// and a host", "accounts", "list")
 }
