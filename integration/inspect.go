@@ -20,14 +20,14 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
 )
 
-// Inspection is the token store and the inbox of one environment, opened beside the processes
-// that use them. Close it after use.
+// Inspection is the token store and the inbox of one environment, opened while other processes
+// use them. Close it after use.
 type Inspection struct {
 	// OAuth is the application.
 	OAuth oauth.Config
 
-	// Store keeps the tokens. It is nil if none is configured, if it is in the memory of another
-	// process, or if StoreErr is not nil.
+	// Store is the token store. It is nil if none is configured, if it is in the memory of
+	// another process, or if StoreErr is not nil.
 	Store tokenstore.Store
 
 	// Inbox counts events. It is nil in the same cases, with InboxErr.
@@ -50,19 +50,19 @@ type Inspection struct {
 
 // Database is the connection of a setting to a database server.
 type Database struct {
-	// Setting is the name of the setting with the address, such as DISPENSARY_STORE.
+	// Setting is the name of the setting with the URL, such as DISPENSARY_STORE.
 	Setting string
 
-	// Private reports whether the network cannot read the connection: the database is on
-	// this machine, or connections without TLS fail.
+	// Private reports whether the network cannot read the connection, because the database is on
+	// this machine or connections without TLS fail.
 	Private bool
 }
 
-// Inspect opens the token store and the inbox of one environment, beside the processes that
-// have them open, for tools. It creates no files and no tables, and handles no events.
+// Inspect opens the token store and the inbox of one environment for a tool, while other processes
+// use them. It creates no files or tables and handles no events.
 //
-// Errors: an [*api.ArgumentError] for an environment without an application, for
-// addresses and for keys.
+// It fails with an [*api.ArgumentError] if the environment has no application, or if a URL or the
+// keys are invalid. Errors of the databases are in [Inspection].
 func Inspect(ctx context.Context, config Config, environment dispensary.Environment) (*Inspection, error) {
 	at := slices.IndexFunc(config.Applications, func(a Application) bool { return a.Site.Environment == environment })
 	if at < 0 {
@@ -138,7 +138,7 @@ func (i *Inspection) surround(setting string, at address) {
 	}
 }
 
-// exists fails where a file that has to be there is not.
+// exists returns an error if the file of a SQLite database is missing.
 func exists(at address) error {
 	if at.kind != sqlite {
 		return nil
@@ -149,7 +149,7 @@ func exists(at address) error {
 	return nil
 }
 
-// existingStore opens a store whose tables are there.
+// existingStore opens a store whose tables must exist.
 func existingStore(ctx context.Context, at address, keys *seal.KeyRing) (tokenstore.Store, closer, error) {
 	if err := exists(at); err != nil {
 		return nil, nil, err
@@ -166,8 +166,7 @@ type eventCounter interface {
 	Stats(ctx context.Context) (engine.Stats, error)
 }
 
-// existingInbox opens the inbox at an address, whose tables must exist. It neither accepts nor
-// handles events.
+// existingInbox opens an inbox whose tables must exist. It neither accepts nor handles events.
 func existingInbox(ctx context.Context, at address, keys *seal.KeyRing) (eventCounter, closer, error) {
 	if err := exists(at); err != nil {
 		return nil, nil, err

@@ -27,53 +27,53 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
-// Integration is everything that [Open] has made. Its parts can be used as they are; it
-// ends them, with [Integration.Shutdown]. It is safe for concurrent use.
+// Integration contains all parts that [Open] creates. Use the parts directly, but end them only
+// with [Integration.Shutdown]. It is safe for concurrent use.
 type Integration struct {
-	// Accounts are the platform accounts of the users: the client of each, their
-	// status, disconnecting them.
+	// Accounts are the platform accounts of your users. It returns clients and statuses, and
+	// disconnects users.
 	Accounts *accounts.Accounts
 
-	// Connect is the browser flow, to be mounted where the redirect addresses point to;
-	// nil without Setup.Connect.User.
+	// Connect serves the browser flow. Mount it at the paths of the redirect URLs. It is nil
+	// without Setup.Connect.User.
 	Connect http.Handler
 
-	// Webhooks receives the webhooks of all applications, told apart by the last
-	// element of the path, their [Application.Name]; nil if none receives any. For
-	// addresses of another form see [Integration.WebhooksOf].
+	// Webhooks receives the webhooks of all applications. The last element of the path is their
+	// [Application.Name]. It is nil if no application receives webhooks. For URLs of another
+	// form, see [Integration.WebhooksOf].
 	Webhooks http.Handler
 
-	// Inbox holds the events of webhooks: its dead letters, its numbers. Nil without
-	// Config.Inbox.
+	// Inbox stores the events of webhooks, with its dead letters and statistics. It is nil
+	// without Config.Inbox.
 	Inbox engine.Engine
 
-	// DB is the file of Config.Inbox, where that is sqlite, for tables of the program's own:
-	// see [sqlinbox.InTransaction]. Its transactions should be short, as accepts wait for
-	// them: see [sqlinbox.DSN]. Nil with another inbox. Shutdown closes it.
+	// DB is the file of an inbox in SQLite, for your own tables: see [sqlinbox.InTransaction].
+	// Keep its transactions short, because accepts wait for them: see [sqlinbox.DSN]. It is nil
+	// with any other inbox. Shutdown closes it.
 	DB *sql.DB
 
-	// Operations is the page for operators, of the events, the accounts, and what the
-	// reconcilers did; nil without Config.Inbox. Mount does not mount it: that is for the
-	// program, behind its own login. See package admin.
+	// Operations serves the pages for operators, with events, accounts and reconcile runs. It is
+	// nil without Config.Inbox. Mount does not mount it: mount it yourself behind your own login.
+	// See package admin.
 	Operations *admin.Handler
 
 	// Reconcilers find missed webhooks, one for each environment that receives webhooks. They
-	// reconcile every clinic that a user of the environment is known to belong to, as any of
-	// its connected users. Empty if Setup.DisableReconcile is true.
+	// reconcile every clinic with a known user, as any of its connected users. The map is empty
+	// if Setup.DisableReconcile is true.
 	Reconcilers map[dispensary.Environment]*reconcile.Clinics
 
-	// Health serves /healthz and /readyz: see package health. Run runs its checks, so
-	// /readyz fails before.
+	// Health serves /healthz and /readyz: see package health. Run runs its checks, so /readyz
+	// fails before Run.
 	Health *health.Handler
 
 	setup    Setup
 	config   Config
 	webhooks map[dispensary.Environment]http.Handler
-	alarms   map[string]*webhook.Alarm // by their environments
+	alarms   map[string]*webhook.Alarm // by environment
 	events   reconcile.Inbox           // Inbox, for reconcilers
 	activity admin.Activity            // of Inbox, for Operations
 
-	store, inbox closer          // of their databases
+	store, inbox closer          // close the databases
 	unwatch      func() error    // nil without Setup.Telemetry
 	limits       ratelimit.Store // nil if each process has its own
 
@@ -81,14 +81,14 @@ type Integration struct {
 	stopping atomic.Bool
 }
 
-// closer closes what was opened; nil closes nothing.
+// closer closes a database. Nil means that there is none.
 type closer func(context.Context) error
 
-// run is what goes on between Run and Shutdown.
+// run is the state of Run.
 type run struct {
 	mu     sync.Mutex
 	cancel context.CancelFunc // nil before Run
-	began  chan struct{}      // closed when events may be handled
+	began  chan struct{}      // closed by Run: events may be handled
 	ended  chan struct{}      // closed when Run has returned
 }
 
@@ -99,8 +99,8 @@ func (i *Integration) logger() *slog.Logger {
 	return i.setup.Logger
 }
 
-// serveWebhook hands a request to the application that its path names. It reports a request
-// with an unknown path to the alarms of all applications, because it may be for any of them.
+// serveWebhook passes a request to the application in its path. It reports a request with an
+// unknown path to the alarms of all applications, because it may be for any of them.
 func (i *Integration) serveWebhook(w http.ResponseWriter, r *http.Request) {
 	name := path.Base(r.URL.Path)
 	for _, application := range i.config.Applications {
@@ -113,7 +113,7 @@ func (i *Integration) serveWebhook(w http.ResponseWriter, r *http.Request) {
 	webhook.NotFoundHandler(cmp.Or(observed.Logger, i.setup.Logger), observed.Observer).ServeHTTP(w, r)
 }
 
-// observedBy returns an observer that reports requests to alarms, and then to the program's own.
+// observedBy returns an observer that reports requests to alarms, and then to own.
 func observedBy(own webhook.Observer, alarms ...*webhook.Alarm) webhook.Observer {
 	observe := own.RequestEnd
 	own.RequestEnd = func(ctx context.Context, o webhook.Observation) {
@@ -127,20 +127,21 @@ func observedBy(own webhook.Observer, alarms ...*webhook.Alarm) webhook.Observer
 	return own
 }
 
-// WebhooksOf returns what receives the webhooks of one environment, to be mounted at any
-// address. It fails with an [*api.ArgumentError] if no application receives them.
+// WebhooksOf returns the handler for the webhooks of one environment. Mount it at any path. It
+// fails with an [*api.ArgumentError] if no application of the environment receives webhooks.
 func (i *Integration) WebhooksOf(environment dispensary.Environment) (http.Handler, error) {
 	handler, ok := i.webhooks[environment]
 	if !ok {
-		return nil, &api.ArgumentError{Field: "environment", Reason: "has no application that receives webhooks: " + environment.String()}
+		return nil, &api.ArgumentError{Field: "environment", Reason: "has no application with webhooks: " + environment.String()}
 	}
 	return handler, nil
 }
 
-// Mount mounts everything: the browser flow at the paths of the redirect addresses and,
-// beside each, its page to start from, connect or what Setup.Connect.StartName is; the
-// webhooks at /webhooks/ and the names of their applications, as in
-// /webhooks/us-sandbox; and /healthz and /readyz.
+// Mount mounts all parts except Operations:
+//   - the browser flow at the path of each redirect URL, and its start page beside it, under the
+//     name connect or Setup.Connect.StartName
+//   - the webhooks at /webhooks/ and the name of the application, such as /webhooks/us-sandbox
+//   - the health checks at /healthz and /readyz
 func (i *Integration) Mount(mux *http.ServeMux) {
 	mux.Handle("/healthz", i.Health)
 	mux.Handle("/readyz", i.Health)
@@ -155,7 +156,7 @@ func (i *Integration) Mount(mux *http.ServeMux) {
 	for _, application := range i.config.Applications {
 		redirect, err := url.Parse(application.RedirectURL)
 		if err != nil {
-			continue // it has been checked
+			continue // Check has reported it
 		}
 		for _, at := range []string{redirect.Path, path.Join(path.Dir(redirect.Path), start)} {
 			if !mounted[at] {
@@ -166,7 +167,7 @@ func (i *Integration) Mount(mux *http.ServeMux) {
 	}
 }
 
-// Format prints the environments: the integration holds secrets.
+// Format prints only the environments, because the integration contains secrets.
 func (i *Integration) Format(f fmt.State, _ rune) {
 	var names []string
 	for _, application := range i.config.Applications {

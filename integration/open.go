@@ -21,10 +21,10 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
-// Open makes an integration. It opens store and inbox and makes their tables; it asks
-// the platform nothing. If config or setup is wrong, it opens nothing and reports
-// everything that is, as [Config.Check] does. Events are accepted at once, and handled
-// from [Integration.Run] on.
+// Open creates an integration. It opens store and inbox and creates their missing tables. It sends
+// no request to the platform. If config or setup is invalid, it opens nothing and reports all
+// problems, as [Config.Check] does. The integration accepts events at once, and handles them from
+// [Integration.Run] on.
 func Open(ctx context.Context, config Config, setup Setup) (_ *Integration, err error) {
 	if err := errors.Join(config.Check(), setup.check(config)); err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func Open(ctx context.Context, config Config, setup Setup) (_ *Integration, err 
 	return i, err
 }
 
-// makeAccounts makes the accounts and the browser flow.
+// makeAccounts creates the accounts and the browser flow.
 func (i *Integration) makeAccounts(store tokenstore.Store) error {
 	c := i.setup.Accounts
 	c.Tokens.Store = store
@@ -133,8 +133,7 @@ func (i *Integration) makeAccounts(store tokenstore.Store) error {
 	return err
 }
 
-// receive makes what receives the webhooks of an application, and finds those that
-// were missed.
+// receive creates the webhook handler of an application, its alarm and its reconciler.
 func (i *Integration) receive(a Application, checks map[string]health.Check) error {
 	environment := a.Site.Environment
 	conns, err := i.Accounts.Connections(environment)
@@ -174,7 +173,7 @@ func (i *Integration) receive(a Application, checks map[string]health.Check) err
 	return nil
 }
 
-// makeHealth adds the checks of the parts that all applications share.
+// makeHealth adds the checks of store and inbox, and creates the health handler.
 func (i *Integration) makeHealth(store tokenstore.Store, checks map[string]health.Check) (err error) {
 	checks["store"] = health.Store(store)
 	if i.Inbox != nil {
@@ -186,7 +185,7 @@ func (i *Integration) makeHealth(store tokenstore.Store, checks map[string]healt
 
 // limiter returns the limiter of an application.
 func (i *Integration) limiter(a Application) (api.Limiter, error) {
-	requests, per, _ := parseRateLimit(a.RateLimit) // it has been checked
+	requests, per, _ := parseRateLimit(a.RateLimit) // Check has validated it
 	if i.limits == nil || a.RateLimit == "" {
 		return ratelimit.New(requests, per)
 	}

@@ -15,9 +15,8 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
-// openClinics returns the reconciler of an environment. Its clinics are those of the store at
-// each pass, so it includes users that connect later. It calls as any connected user of a
-// clinic.
+// openClinics returns the reconciler of an environment. Each pass reads the clinics from the
+// store, so it includes users who connected since. It calls as any connected user of a clinic.
 func (i *Integration) openClinics(environment dispensary.Environment) (*reconcile.Clinics, error) {
 	c := i.setup.Reconcile
 	c.Environment, c.Inbox = environment, i.events
@@ -50,13 +49,13 @@ func (i *Integration) openClinics(environment dispensary.Environment) (*reconcil
 // reconcile runs the loop of an environment until ctx ends.
 func (i *Integration) reconcile(ctx context.Context, clinics *reconcile.Clinics) {
 	if at, _ := parseAddress(i.config.Inbox, []kind{postgres, sqlite, memory}); at.kind != postgres {
-		// No other process uses the inbox, so webhooks may have been missed since it ended.
+		// No other process uses the inbox, so webhooks may be missing since the last one ended.
 		clinics.Trigger()
 	}
-	_ = clinics.Loop(ctx, i.setup.ReconcileEvery) // the error is the end of ctx
+	_ = clinics.Loop(ctx, i.setup.ReconcileEvery) // Loop fails only with the end of ctx
 }
 
-// newAlarm returns the alarm of an environment. clinics is nil if nothing reconciles.
+// newAlarm returns the alarm of an environment. clinics is nil if reconciling is disabled.
 func (i *Integration) newAlarm(environment dispensary.Environment, clinics *reconcile.Clinics) (*webhook.Alarm, error) {
 	return webhook.NewAlarm(webhook.AlarmConfig{
 		Now: i.setup.Webhooks.Now,
@@ -77,17 +76,17 @@ func (i *Integration) newAlarm(environment dispensary.Environment, clinics *reco
 }
 
 const (
-	// confirmClinics is the largest number of clinics whose delivery log confirms an outage.
+	// confirmClinics is the largest number of clinics to check for the confirmation of an outage.
 	confirmClinics = 20
 
-	// confirmSkew is the largest difference between the clocks of this machine and the
-	// platform that the confirmation of an outage allows for.
+	// confirmSkew is the tolerated difference between the clocks of this machine and the platform
+	// in the confirmation of an outage.
 	confirmSkew = time.Minute
 )
 
-// confirmOutage reports whether the platform could not deliver a webhook since a time. It reads
-// the delivery logs of up to 20 clinics, as any of their connected users. It fails if no log has
-// such a webhook, and a log could not be read or there are more clinics.
+// confirmOutage reports whether a webhook delivery has failed since a time. It reads the delivery
+// logs of up to 20 clinics, as any of their connected users. If no log has a failed delivery, it
+// returns an error if a log could not be read or if there are more clinics.
 func (i *Integration) confirmOutage(ctx context.Context, environment dispensary.Environment, since time.Time) (bool, error) {
 	ctx = priority.WithDefault(ctx, api.PriorityReconcile)
 	ids, err := i.Accounts.Clinics(ctx, environment, "", confirmClinics+1)
@@ -96,11 +95,11 @@ func (i *Integration) confirmOutage(ctx context.Context, environment dispensary.
 	}
 	var problems []error
 	if len(ids) == 0 {
-		problems = append(problems, errors.New("integration: no user is connected whose delivery log could be read"))
+		problems = append(problems, errors.New("integration: no connected user to read the delivery log"))
 	}
 	if len(ids) > confirmClinics {
 		ids = ids[:confirmClinics]
-		problems = append(problems, fmt.Errorf("integration: only %d of the clinics were read", confirmClinics))
+		problems = append(problems, fmt.Errorf("integration: checked the delivery logs of only %d clinics", confirmClinics))
 	}
 	for _, id := range ids {
 		failed, err := i.deliveryFailed(ctx, environment, id, since.Add(-confirmSkew))

@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// Run handles events, keeps tokens fresh, looks for missed webhooks and checks the health
-// of the parts until ctx ends or [Integration.Shutdown] is called, and returns nil then.
-// Events go on being handled until Shutdown. It is called once.
+// Run handles events, refreshes tokens, looks for missed webhooks and checks the health of all
+// parts. It returns nil once ctx ends or [Integration.Shutdown] is called. The inbox handles
+// events until Shutdown. Call Run once.
 //
-// Errors: what is wrong with Setup.KeepFresh, and being called twice or after Shutdown.
+// It fails if Setup.KeepFresh is invalid, and if it is called twice or after Shutdown.
 func (i *Integration) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -27,7 +27,7 @@ func (i *Integration) Run(ctx context.Context) error {
 	}
 	i.running.mu.Unlock()
 	if refused {
-		return errors.New("integration: Run was called before, or Shutdown was")
+		return errors.New("integration: Run or Shutdown was called before")
 	}
 	var group sync.WaitGroup
 	group.Go(func() { i.Health.Run(ctx) })
@@ -40,16 +40,16 @@ func (i *Integration) Run(ctx context.Context) error {
 	return err
 }
 
-// grace is how long [Integration.Serve] waits for everything to end.
+// grace is the timeout of Shutdown in [Integration.Serve].
 const grace = 20 * time.Second
 
-// Serve serves on listener and calls [Integration.Run], until ctx ends or the server fails.
-// If ctx ends, it calls [Integration.Drain] and goes on serving meanwhile. Then it calls
-// [Integration.Shutdown], which it gives 20 seconds. Give the process more time to stop
-// than the sum of both, which is 25 seconds by default. Programs with other servers, or
-// another grace, call the four themselves.
+// Serve serves on listener and calls [Integration.Run] until ctx ends or the server fails. If ctx
+// ends, Serve calls [Integration.Drain] and continues to serve meanwhile. Then it calls
+// [Integration.Shutdown] with a timeout of 20 seconds. Allow the process more time to stop than
+// both together, 25 seconds by default. If you have several servers or need another timeout, call
+// Run, Drain and Shutdown yourself.
 //
-// Errors: those of the server, of Run and of Shutdown, but not the end of ctx.
+// It returns the errors of the server, of Run and of Shutdown. The end of ctx is not an error.
 func (i *Integration) Serve(ctx context.Context, server *http.Server, listener net.Listener) error {
 	running, stop := context.WithCancelCause(ctx)
 	served := make(chan struct{})
@@ -72,8 +72,8 @@ func (i *Integration) Serve(ctx context.Context, server *http.Server, listener n
 }
 
 // Drain makes /readyz fail and then waits for Setup.Drain, or until ctx ends. Meanwhile load
-// balancers notice and send no more connections, and those that they still send are
-// served. Call it before [Integration.Shutdown].
+// balancers stop sending connections, and your server serves the ones still on their way. Call it
+// before [Integration.Shutdown].
 func (i *Integration) Drain(ctx context.Context) { i.drainUntil(ctx.Done()) }
 
 func (i *Integration) drainUntil(ended <-chan struct{}) {
@@ -86,15 +86,18 @@ func (i *Integration) drainUntil(ended <-chan struct{}) {
 	}
 }
 
-// Shutdown ends everything in the order in which one thing needs the other: it makes
-// /readyz fail, ends [Integration.Run], then the servers, which wait for their requests,
-// then the inbox, which waits for its handlers, then the accounts, which wait until every
-// refreshed token is stored, and then the databases. Without servers, webhooks are
-// answered with 503 from then on, and the platform sends them again.
+// Shutdown ends all parts in the order of their dependencies:
+//   - It makes /readyz fail and ends [Integration.Run].
+//   - It shuts down the servers, which wait for their requests. An [http.Server] is a server.
+//     Without servers, the webhook handlers respond with 503 from now on, and the platform sends
+//     the events again.
+//   - It closes the inbox, which waits for its handlers.
+//   - It closes the accounts, which wait until every refreshed token is stored.
+//   - It closes the databases.
 //
-// What does not end by the time that ctx does is left behind and reported, and everything
-// else is attempted; the database of what did not end stays open, so that no token is
-// lost. Shutdown can be called again to wait longer. An [http.Server] is a server.
+// If a part does not end before ctx, Shutdown reports it in the error and continues with the next
+// part. The database of that part stays open, so that no token is lost. Call Shutdown again to
+// wait longer.
 func (i *Integration) Shutdown(ctx context.Context, servers ...interface{ Shutdown(context.Context) error }) error {
 	i.running.mu.Lock()
 	i.stopping.Store(true)
@@ -107,7 +110,7 @@ func (i *Integration) Shutdown(ctx context.Context, servers ...interface{ Shutdo
 	attempt := func(what string, end func(context.Context) error) bool {
 		err := end(ctx)
 		if err != nil {
-			problems = append(problems, fmt.Errorf("integration: ending %s: %w", what, err))
+			problems = append(problems, fmt.Errorf("integration: shutdown of %s: %w", what, err))
 		}
 		return err == nil
 	}
@@ -121,10 +124,10 @@ func (i *Integration) Shutdown(ctx context.Context, servers ...interface{ Shutdo
 		attempt("a server", server.Shutdown)
 	}
 	if i.unwatch != nil {
-		attempt("the telemetry of the inbox", func(context.Context) error { return i.unwatch() })
+		attempt("the inbox telemetry", func(context.Context) error { return i.unwatch() })
 	}
 	inboxEnded := i.Inbox == nil || attempt("the inbox", func(ctx context.Context) error {
-		if cancel == nil { // events wait for Run, which does not come
+		if cancel == nil { // waiting events need Run, which was never called
 			now, end := context.WithCancel(ctx)
 			end()
 			ctx = now
@@ -133,7 +136,7 @@ func (i *Integration) Shutdown(ctx context.Context, servers ...interface{ Shutdo
 	})
 	accountsEnded := i.Accounts == nil || attempt("the accounts", i.Accounts.Close)
 	if i.inbox != nil && inboxEnded {
-		attempt("the inbox's database", i.inbox)
+		attempt("the inbox database", i.inbox)
 	}
 	if i.store != nil && accountsEnded {
 		attempt("the store", i.store)
@@ -141,7 +144,7 @@ func (i *Integration) Shutdown(ctx context.Context, servers ...interface{ Shutdo
 	return errors.Join(problems...)
 }
 
-// within waits for what cannot be interrupted until ctx ends.
+// within calls an uninterruptible function and waits for it until ctx ends.
 func within(ctx context.Context, end func() error) error {
 	ended := make(chan error, 1)
 	go func() { ended <- end() }()

@@ -26,104 +26,102 @@ const (
 	defaultOldestWaiting  = 15 * time.Minute
 )
 
-// Setup is what a [Config] cannot hold: the program's functions, and those settings of
-// the parts that differ from their defaults. Fields of the parts that Config says must be
-// left empty.
+// Setup contains your functions, and settings of the parts with other values than their defaults.
+// Leave the fields of the parts empty that Open sets from Config.
 type Setup struct {
-	// Work says how the events of webhooks are handled. Work.Handle is required where
-	// there is an inbox. It is called from [Integration.Run] on, so that it can use the
-	// Integration that Open returns.
+	// Work configures the handling of webhook events. Work.Handle is required if there is an
+	// inbox. It is called from [Integration.Run] on, so it can use the Integration.
 	Work webhook.Work
 
-	// Connect sets up the browser flow: User is required for it, and without User there
-	// is none. Cookies for loopback are chosen where all redirect addresses are plain
-	// HTTP, as in development.
+	// Connect configures the browser flow. Without Connect.User there is no browser flow. Open
+	// sets LoopbackCookies if all redirect URLs use plain HTTP, as in development.
 	Connect connect.Config
 
-	// Accounts says which environment a user belongs to, and which accounts may be connected.
-	// Locate is required where there are several applications.
+	// Accounts configures the accounts: Locate returns the environment of a user, and
+	// Tokens.Verify rejects foreign accounts. Locate is required if there are several
+	// applications.
 	Accounts accounts.Config
 
-	// OAuth is what the applications have in common beside their credentials.
+	// OAuth contains shared settings of the OAuth clients of all applications.
 	OAuth oauth.Config
 
-	// Webhooks is what the handlers of webhooks have in common.
+	// Webhooks contains shared settings of all webhook handlers.
 	Webhooks webhook.HandlerConfig
 
-	// Reconcile adjusts how missed webhooks are found in all environments, for example its
+	// Reconcile configures the search for missed webhooks in all environments, for example
 	// Budget, WholeEvery and Observer. Environment, Name, Inbox, List and Open must be empty.
 	Reconcile reconcile.Config
 
-	// ReconcileEvery is the interval at which all clinics are reconciled. 0 means 1 hour.
+	// ReconcileEvery is the interval between passes over all clinics. 0 means 1 hour.
 	ReconcileEvery time.Duration
 
-	// DisableReconcile disables reconciling. Webhooks that the platform cannot deliver are
-	// lost then after 30 days, unless the program finds them itself with package reconcile.
+	// DisableReconcile disables the search for missed webhooks. Undelivered webhooks are then
+	// lost after 30 days, unless you find them with package reconcile.
 	DisableReconcile bool
 
-	// RateLimitStore shares the rate limits of all applications that have one, for example a
-	// store of package ratelimit/redisstore. Nil means a table in the database of Config.Store
-	// if that is postgres, and otherwise limits of this process only.
+	// RateLimitStore shares the limits of all applications with a RateLimit, for example a store
+	// of package ratelimit/redisstore. If it is nil, a table in the database of Config.Store
+	// shares them if that is postgres. Otherwise the limits apply to this process only.
 	RateLimitStore ratelimit.Store
 
-	// Processes is the largest number of processes that share the rate limits: see
+	// Processes is the largest number of processes with shared rate limits: see
 	// [ratelimit.FleetConfig]. 0 means 10.
 	Processes int
 
-	// KeepFresh says whose tokens are refreshed before they end.
+	// KeepFresh selects the users whose tokens are refreshed before they expire.
 	KeepFresh tokens.KeepFreshPolicy
 
-	// Operations configures the page for operators, [Integration.Operations]: Name, Location,
+	// Operations configures the pages for operators, [Integration.Operations]: Name, Location,
 	// Observer, TrustedOrigins, Hosts and Now. An empty Name means the environments, such as
-	// "us/production, ca/production". Open marks production and sets the other fields.
+	// "us/production, ca/production". Open sets Production and the other fields.
 	Operations admin.Config
 
-	// Outage is called when the webhooks of an environment have failed for some time,
-	// and when they work again: see [webhook.AlarmConfig].Notify. It may be nil: the
-	// log has it, and missed webhooks are looked for in any case.
+	// Outage is called when the webhooks of an environment have failed for some time, and when
+	// they work again: see [webhook.AlarmConfig].Notify. Even if Outage is nil, the
+	// integration logs the outage, and looks for missed webhooks after its end.
 	Outage func(context.Context, dispensary.Environment, webhook.Outage)
 
-	// Checks are run for /readyz beside those of the integration.
+	// Checks are additional checks for /readyz.
 	Checks map[string]health.Check
 
-	// Drain is the time for which [Integration.Serve] goes on serving after /readyz has
-	// started to fail. It must be longer than a load balancer needs to notice, which is its
-	// interval times its number of failures. 0 means 5 seconds, and a negative value
-	// means none.
+	// Drain is the time for which [Integration.Serve] continues to serve after /readyz has
+	// started to fail. A load balancer must notice the failure in this time, so make it longer
+	// than the check interval times the number of failures. 0 means 5 seconds. A negative value
+	// means no wait.
 	Drain time.Duration
 
-	// OldestWaiting is for how long an event may wait until /readyz says so; 0 means
-	// 15 minutes.
+	// OldestWaiting is the longest wait of an event in the inbox before its check in /readyz is
+	// degraded. 0 means 15 minutes.
 	OldestWaiting time.Duration
 
-	// MinFreeBytes is the smallest free space of the disk with which an inbox in SQLite
-	// accepts events: see [sqlinbox.Config]. 0 means 64 MiB, and a
-	// negative value disables the check. Other inboxes ignore it.
+	// MinFreeBytes is the free disk space below which an inbox in SQLite rejects events: see
+	// [sqlinbox.Config]. 0 means 64 MiB. A negative value disables the check. Other inboxes
+	// ignore it.
 	MinFreeBytes int64
 
-	// Telemetry observes all parts, beside the observers of Work, Accounts, OAuth, Webhooks and
-	// Reconcile. For spans and metrics of OpenTelemetry, set it to the result of
-	// dispensaryotel.New. Nil observes nothing.
+	// Telemetry observes all parts, in addition to the observers of Work, Accounts, OAuth,
+	// Webhooks and Reconcile. For spans and metrics of OpenTelemetry, set it to the result of
+	// dispensaryotel.New. Nil means no telemetry.
 	Telemetry Telemetry
 
-	// Logger is that of all parts that are not given another. Nil logs nothing.
+	// Logger is the logger of all parts without their own. Nil disables logging.
 	Logger *slog.Logger
 }
 
-// check reports what is missing, and what both config and s say.
+// check reports missing functions, invalid values, and fields that Open sets from c.
 func (s Setup) check(c Config) error {
 	var problems []error
 	problem := func(field, reason string) {
 		problems = append(problems, &api.ArgumentError{Field: "integration.Setup." + field, Reason: reason})
 	}
 	if !c.Inbox.IsZero() && s.Work.Handle == nil {
-		problem("Work.Handle", "is nil, and there is an inbox")
+		problem("Work.Handle", "is nil, but the inbox needs it")
 	}
 	if s.Accounts.Locate == nil && len(c.Applications) > 1 {
-		problem("Accounts.Locate", "is nil: with several applications it has to find the one of each user")
+		problem("Accounts.Locate", "is nil, but several applications need it to find the environment of a user")
 	}
 	if s.Connect.User != nil && len(c.StateKeys) == 0 {
-		problems = append(problems, c.problem(c.name("state_keys"), "is empty, and Connect.User asks for a browser flow"))
+		problems = append(problems, c.problem(c.name("state_keys"), "is empty, but the browser flow of Connect.User needs it"))
 	}
 	if s.ReconcileEvery < 0 {
 		problem("ReconcileEvery", "is negative")
@@ -151,7 +149,7 @@ func (s Setup) check(c Config) error {
 		{"Reconcile.Inbox", s.Reconcile.Inbox != nil}, {"Reconcile.List", s.Reconcile.List != nil}, {"Reconcile.Open", s.Reconcile.Open != nil},
 	} {
 		if part.given {
-			problem(part.field, "must be left empty: it is a matter of Config")
+			problem(part.field, "must be left empty, because Open sets it")
 		}
 	}
 	return errors.Join(problems...)

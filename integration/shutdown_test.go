@@ -28,7 +28,7 @@ import (
 
 func succeed(context.Context, events.Event) error { return nil }
 
-// server is one that a test ends.
+// server is a server whose Shutdown is a function.
 type server func(context.Context) error
 
 func (s server) Shutdown(ctx context.Context) error { return s(ctx) }
@@ -52,7 +52,7 @@ func exec(t *testing.T, db *sql.DB, statements ...string) {
 	}
 }
 
-// delivery is an event as a handler of webhooks hands it to an inbox.
+// delivery returns an event as a webhook handler passes it to an inbox.
 func delivery(id string) webhook.Delivery {
 	return webhook.Delivery{
 		Key: webhook.Key{Environment: us, EventID: id}, Type: events.TypeOrderPlaced, ReceivedAt: time.Now(),
@@ -60,9 +60,9 @@ func delivery(id string) webhook.Delivery {
 	}
 }
 
-// What ends needs what ends after it until then: while the server ends events are
-// accepted, and while a handler ends it can call for its user.
-func TestShutdownKeepsTheOrder(t *testing.T) {
+// Shutdown ends each part before the parts it depends on. The inbox accepts events during the
+// shutdown of the server, and a running handler can still call the API for its user.
+func TestShutdownEndsDependentsFirst(t *testing.T) {
 	t.Parallel()
 	f, _ := newFileFixture(t)
 	var i *integration.Integration
@@ -101,7 +101,7 @@ func TestShutdownKeepsTheOrder(t *testing.T) {
 	atServer := make(chan struct{})
 	go func() {
 		ended <- i.Shutdown(context.Background(), server(func(ctx context.Context) error {
-			assert.True(t, reconciled.Load(), "reconcilers have ended before")
+			assert.True(t, reconciled.Load(), "the reconcilers end before the servers")
 			assert.NoError(t, <-ran)
 			code, found := f.ready(t, "/readyz")
 			assert.Equal(t, http.StatusServiceUnavailable, code)
@@ -119,7 +119,7 @@ func TestShutdownKeepsTheOrder(t *testing.T) {
 	<-atServer
 	select {
 	case err := <-ended:
-		require.Fail(t, "the handler has not ended", "%v", err)
+		require.Fail(t, "Shutdown returned before the handler", "%v", err)
 	default:
 	}
 	close(goOn)
@@ -130,11 +130,11 @@ func TestShutdownKeepsTheOrder(t *testing.T) {
 	require.ErrorIs(t, err, webhook.ErrInboxClosed)
 	_, err = i.Accounts.Status(t.Context(), "us:dr-1")
 	require.ErrorContains(t, err, "database is closed")
-	require.NoError(t, i.Shutdown(t.Context()), "again")
-	require.Error(t, i.Run(t.Context()), "after Shutdown")
+	require.NoError(t, i.Shutdown(t.Context()), "second Shutdown")
+	require.Error(t, i.Run(t.Context()), "Run after Shutdown")
 }
 
-func TestShutdownAttemptsEverything(t *testing.T) {
+func TestShutdownContinuesAfterErrors(t *testing.T) {
 	t.Parallel()
 	f, _ := newFileFixture(t)
 	i := f.open(t, f.setup(succeed))
@@ -148,9 +148,9 @@ func TestShutdownAttemptsEverything(t *testing.T) {
 	require.ErrorContains(t, err, "database is closed")
 }
 
-// A refreshed token that the store does not take yet is not lost to a shutdown that
-// does not wait for it.
-func TestShutdownKeepsTheStoreOfPendingTokens(t *testing.T) {
+// The store rejects a refreshed token for a while. A shutdown with a short timeout does not lose
+// the token.
+func TestShutdownKeepsStoreForPendingTokens(t *testing.T) {
 	t.Parallel()
 	f, path := newFileFixture(t)
 	db := own(t, path)
@@ -195,7 +195,7 @@ func TestRunIsCalledOnce(t *testing.T) {
 	ran := make(chan error, 1)
 	go func() { ran <- i.Run(ctx) }()
 	cancel()
-	require.NoError(t, <-ran, "ctx has ended")
+	require.NoError(t, <-ran, "end of ctx")
 	require.ErrorContains(t, i.Run(t.Context()), "called before")
 
 	setup := f.setup(succeed)
@@ -203,14 +203,14 @@ func TestRunIsCalledOnce(t *testing.T) {
 	require.ErrorIs(t, f.open(t, setup).Run(t.Context()), api.ErrArgument)
 }
 
-func TestHealthOfEachPart(t *testing.T) {
+func TestReadyzShowsEachPart(t *testing.T) {
 	t.Parallel()
 	f, path := newFileFixture(t)
 	db := own(t, path)
 	setup := f.setup(succeed)
 	setup.OldestWaiting = time.Hour
-	i := f.open(t, setup) // which is not run, so that events wait
-	const refused = 10    // until the alarm
+	i := f.open(t, setup) // without Run, so that events wait
+	const refused = 10    // enough for the alarm
 	for n := range refused {
 		f.connect(t, us, fmt.Sprint("us:dr-", n))
 	}
@@ -253,7 +253,7 @@ func TestHealthOfEachPart(t *testing.T) {
 	expect(200, 503, "refresh us/sandbox", "degraded")
 }
 
-func TestOpenRefuses(t *testing.T) {
+func TestOpenRejectsInvalidSetup(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).kept("sqlite:"+file(t), "sqlite:"+file(t))
 	_, err := integration.Open(t.Context(), integration.Config{}, integration.Setup{})
@@ -266,7 +266,7 @@ func TestOpenRefuses(t *testing.T) {
 	setup.Webhooks.Challenge, setup.OAuth.ClientID, setup.Reconcile.Name, setup.ReconcileEvery, setup.OldestWaiting = dispensary.NewSecret("canary"), "canary", "canary", -1, -1
 	_, err = integration.Open(t.Context(), config, setup)
 	for _, want := range []string{
-		"DISPENSARY_STATE_KEYS is empty, and Connect.User", "integration.Setup.Work.Handle is nil", "integration.Setup.Accounts.Locate is nil",
+		"DISPENSARY_STATE_KEYS is empty, but the browser flow", "integration.Setup.Work.Handle is nil", "integration.Setup.Accounts.Locate is nil",
 		"integration.Setup.Webhooks.Challenge must be left empty", "integration.Setup.OAuth.ClientID must be", "integration.Setup.Reconcile.Name must be",
 		"integration.Setup.ReconcileEvery is negative", "integration.Setup.OldestWaiting is negative",
 	} {
@@ -280,8 +280,8 @@ func TestOpenRefuses(t *testing.T) {
 	require.ErrorContains(t, err, "integration: store")
 }
 
-// What was opened before something failed is closed again, although events wait.
-func TestOpenThatFailsLeavesNothingOpen(t *testing.T) {
+// If Open fails, it closes the parts it has opened, even if events wait.
+func TestFailedOpenClosesParts(t *testing.T) {
 	t.Parallel()
 	f, _ := newFileFixture(t)
 	i := f.open(t, f.setup(succeed))
@@ -290,15 +290,15 @@ func TestOpenThatFailsLeavesNothingOpen(t *testing.T) {
 	require.NoError(t, i.Shutdown(t.Context()))
 
 	setup := f.setup(succeed)
-	setup.Work.HandlerTimeout = 24 * time.Hour // nothing waits for that
-	setup.Webhooks.MaxBody = -1                // found after the inbox was opened
+	setup.Work.HandlerTimeout = 24 * time.Hour // Open must not wait so long
+	setup.Webhooks.MaxBody = -1                // Open finds this after it has opened the inbox
 	_, err = integration.Open(t.Context(), f.config(t), setup)
 	require.ErrorIs(t, err, api.ErrArgument)
 	require.NotErrorIs(t, err, sqlinbox.ErrInUse)
 
 	handled := make(chan events.Event, 1)
 	i = f.open(t, f.setup(func(ctx context.Context, e events.Event) error {
-		assert.Equal(t, 1, webhook.HandlingFrom(ctx).Attempt, "waiting for Run was no attempt")
+		assert.Equal(t, 1, webhook.HandlingFrom(ctx).Attempt, "attempts without the wait for Run")
 		handled <- e
 		return nil
 	}))
@@ -307,10 +307,10 @@ func TestOpenThatFailsLeavesNothingOpen(t *testing.T) {
 	require.NoError(t, i.Shutdown(t.Context()))
 }
 
-// Serve ends everything when its context does, and when the server fails.
-func TestServe(t *testing.T) {
+// Serve shuts down at the end of its context and after an error of the server.
+func TestServeShutsDown(t *testing.T) {
 	t.Parallel()
-	for name, breaks := range map[string]bool{"its context ends": false, "the server fails": true} {
+	for name, breaks := range map[string]bool{"end of context": false, "server error": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t).kept("memory:", "memory:")
@@ -329,9 +329,9 @@ func TestServe(t *testing.T) {
 				assert.ErrorIs(t, <-served, net.ErrClosed)
 			} else {
 				cancel(errors.New("interrupted"))
-				assert.NoError(t, <-served, "that it was to end is no error")
+				assert.NoError(t, <-served, "the end of ctx is not an error")
 			}
-			assert.Error(t, i.Run(t.Context()), "it has ended")
+			assert.Error(t, i.Run(t.Context()), "Run after Serve")
 			_, err = i.Inbox.Accept(t.Context(), delivery("evt_1"))
 			assert.Error(t, err)
 		})
@@ -350,9 +350,8 @@ func readyz(t *testing.T, listener net.Listener) int {
 	return answer.StatusCode
 }
 
-// A load balancer sees that /readyz fails before the port closes, and meanwhile webhooks are
-// accepted and handled.
-func TestServeDrains(t *testing.T) {
+// /readyz fails before the port closes. Meanwhile webhooks are accepted and handled.
+func TestServeDrainsBeforeShutdown(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).kept("memory:", "memory:")
 	handled := make(chan events.Event, 1)
@@ -373,11 +372,11 @@ func TestServeDrains(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "evt_1", (<-handled).ID)
 	assert.Equal(t, http.StatusServiceUnavailable, readyz(t, listener))
-	require.NoError(t, server.Close()) // ends the pause
+	require.NoError(t, server.Close()) // ends the drain
 	require.NoError(t, <-served)
 }
 
-func TestDrainWaits(t *testing.T) {
+func TestDrainWaitsForContext(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).kept("memory:", "memory:")
 	i := f.open(t, f.setup(succeed))
@@ -395,7 +394,7 @@ func TestDrainWaits(t *testing.T) {
 	<-drained
 }
 
-// A long wait for Run is no failed attempt.
+// A wait for Run beyond the handler timeout does not count as a failed attempt.
 func TestEventsBeforeRunDoNotFail(t *testing.T) {
 	t.Parallel()
 	path := file(t)

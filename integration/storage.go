@@ -27,10 +27,10 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
 )
 
-// openStore opens what Config.Store names, and makes its tables.
+// openStore opens the store of Config.Store and creates its missing tables.
 func (i *Integration) openStore(ctx context.Context, keys *seal.KeyRing) (tokenstore.Store, error) {
 	i.limits = i.setup.RateLimitStore
-	at, _ := parseAddress(i.config.Store, []kind{postgres, mysql, sqlite, memory}) // it has been checked
+	at, _ := parseAddress(i.config.Store, []kind{postgres, mysql, sqlite, memory}) // Check has validated it
 	if at.kind == memory {
 		return tokenstore.NewMemoryStore(), nil
 	}
@@ -47,7 +47,7 @@ func (i *Integration) openStore(ctx context.Context, keys *seal.KeyRing) (tokens
 	return sqlstore.Open(ctx, d.db, keys)
 }
 
-// openLimits creates the table of the rate limits.
+// openLimits creates the table of the rate limits if it is missing.
 func openLimits(ctx context.Context, pool *pgxpool.Pool) (ratelimit.Store, error) {
 	limits, err := pgstore.New(pool)
 	if err != nil {
@@ -59,7 +59,7 @@ func openLimits(ctx context.Context, pool *pgxpool.Pool) (ratelimit.Store, error
 // database is the database of a store.
 type database struct {
 	db    *sql.DB
-	pool  *pgxpool.Pool // of db, if it is PostgreSQL
+	pool  *pgxpool.Pool // pool of db, nil unless it is PostgreSQL
 	close closer
 }
 
@@ -76,7 +76,7 @@ func openDatabase(ctx context.Context, at address, limiters int) (d database, er
 		}
 		d.db.SetMaxOpenConns(mysqlConns)
 		d.db.SetMaxIdleConns(mysqlConns)
-		d.db.SetConnMaxLifetime(3 * time.Minute) // servers and balancers end old connections without a word
+		d.db.SetConnMaxLifetime(3 * time.Minute) // servers and load balancers drop old connections silently
 	default:
 		if d.pool, err = newPool(ctx, at.name, storeConns+int32(limiters)); err != nil {
 			return database{}, err
@@ -92,23 +92,22 @@ func openDatabase(ctx context.Context, at address, limiters int) (d database, er
 // storeConns is the number of connections of a PostgreSQL store, as in pgx.
 const storeConns = 4
 
-// mysqlConns is how many connections a MySQL store has. Each method is a statement or
-// two, so that few serve many users.
+// mysqlConns is the number of connections of a MySQL store. Each method runs one or two
+// statements, so few connections serve many users.
 const mysqlConns = 10
 
-// maxConnLifetime is the longest life of a connection to PostgreSQL. It bounds the use of a
-// former primary whose version does not report that it is read-only (before 14).
+// maxConnLifetime is the longest life of a connection to PostgreSQL. It limits the use of a former
+// primary that does not report its read-only state (before version 14).
 const maxConnLifetime = 5 * time.Minute
 
-// pingTimeout is the longest wait for a connection that was idle. A server that died without
-// closing its connections never responds, and the whole timeout of a transaction would pass.
+// pingTimeout is the timeout for the ping of an idle connection. A server that died without
+// closing its connections never responds, and would use up the timeout of a transaction.
 const pingTimeout = 2 * time.Second
 
-// newPool opens a pool whose limit of connections is minConns or more. Parameters of the
-// address take precedence. The pool closes a connection whose server is read-only as soon as it
-// is released, so the next use opens a new one, which leads to the new primary after a
-// failover. It still opens such a connection, because tokens are read while the database is
-// read-only.
+// newPool opens a pool with a limit of at least minConns connections. Parameters of the URL take
+// precedence. The pool closes a connection to a read-only server on release. After a failover, the
+// next use therefore connects to the new primary. The pool does not reject such a connection
+// earlier, because a read-only database can still serve tokens.
 func newPool(ctx context.Context, name string, minConns int32) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(name)
 	if err != nil {
@@ -134,7 +133,7 @@ func newPool(ctx context.Context, name string, minConns int32) (*pgxpool.Pool, e
 	return pgxpool.NewWithConfig(ctx, config)
 }
 
-// closePool closes a pool, which waits until all its connections are back.
+// closePool returns a closer of a pool. It waits until all connections are released.
 func closePool(pool *pgxpool.Pool) closer {
 	return func(ctx context.Context) error {
 		return within(ctx, func() error {
@@ -144,9 +143,9 @@ func closePool(pool *pgxpool.Pool) closer {
 	}
 }
 
-// openInbox opens what Config.Inbox names, and makes its tables.
+// openInbox opens the inbox of Config.Inbox and creates its missing tables.
 func (i *Integration) openInbox(ctx context.Context, keys *seal.KeyRing) (err error) {
-	at, _ := parseAddress(i.config.Inbox, []kind{postgres, sqlite, memory}) // it has been checked
+	at, _ := parseAddress(i.config.Inbox, []kind{postgres, sqlite, memory}) // Check has validated it
 	work := i.setup.Work
 	work.Handle = i.afterBegin(work.Handle)
 	own := work.Observer.AttemptEnd
@@ -191,8 +190,8 @@ func (i *Integration) openInbox(ctx context.Context, keys *seal.KeyRing) (err er
 	return nil
 }
 
-// poolFor makes a pool that is large enough for an inbox on River whose handlers all use a
-// connection, and for the program, unless the address says how large it is to be.
+// poolFor opens a pool for an inbox on River. The pool is large enough if every handler and the
+// program use a connection, unless the URL sets its size.
 func poolFor(ctx context.Context, name string, work webhook.Work) (*pgxpool.Pool, error) {
 	work, err := work.WithDefaults()
 	if err != nil {
@@ -202,9 +201,9 @@ func poolFor(ctx context.Context, name string, work webhook.Work) (*pgxpool.Pool
 	return newPool(ctx, name, int32(work.Workers)+more)
 }
 
-// afterBegin handles no event before Run: what a process before left in the inbox is due
-// at once, before the program has the Integration that its handlers use. A wait that
-// takes longer than a handler may take is no failed attempt.
+// afterBegin delays handle until Run. Events of a previous process are due as soon as the inbox
+// opens, but handlers may use the Integration, which Open has not returned yet. If the wait exceeds
+// the handler's timeout, the attempt does not count as failed.
 func (i *Integration) afterBegin(handle webhook.HandlerFunc) webhook.HandlerFunc {
 	return func(ctx context.Context, e events.Event) error {
 		select {

@@ -60,7 +60,7 @@ func (i *Integration) observedWebhooks(c webhook.HandlerConfig, alarms ...*webho
 	return c
 }
 
-// watchInbox observes the inbox under the names of its applications.
+// watchInbox observes the inbox under the names of all applications.
 func (i *Integration) watchInbox() error {
 	if i.setup.Telemetry == nil {
 		return nil
