@@ -16,8 +16,8 @@ import (
 	"github.com/dispensary-go/dispensary/internal/testkit/receivertest"
 )
 
-// postgresDatabase returns the address of a database that ends with the test, and a function
-// that executes a statement about it, with {name} for its name.
+// postgresDatabase creates a database until the end of the test and returns its URL. exec executes
+// a statement, in which {name} stands for the database.
 func postgresDatabase(t *testing.T) (address string, exec func(statement string)) {
 	t.Helper()
 	given := os.Getenv(postgrestest.Variable)
@@ -42,8 +42,8 @@ func postgresDatabase(t *testing.T) (address string, exec func(statement string)
 	return u.String(), exec
 }
 
-// After a failover, an address can lead to the former primary for a while. Once it leads to
-// the new one, the first write succeeds.
+// After a failover, a URL can lead to the former primary for a while. Once it leads to the new
+// primary, the first write succeeds.
 func TestPoolsReplaceReadOnlyConnections(t *testing.T) {
 	t.Parallel()
 	address, exec := postgresDatabase(t)

@@ -25,7 +25,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// Keys as openssl rand -base64 32 makes them.
+// Keys from openssl rand -base64 32.
 const (
 	sealKeys = "2026:q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA="
 	stateKey = "9zfbHYIzCRb7Pzn6TXq+ZcRG9XkbbyPZc6fyGTXFxEk="
@@ -36,18 +36,18 @@ var (
 	canada = dispensary.CanadaSandbox
 )
 
-// fixture is a health record with users in two countries, and the platform of each.
+// fixture is a health record with users in two countries, and a fake platform for each country.
 type fixture struct {
 	server    *httptest.Server // of the health record
 	routes    atomic.Value     // http.Handler
 	platforms map[dispensary.Environment]*dispensarytest.Server
 	variables map[string]string
-	user      atomic.Value // who is signed in to the health record
+	user      atomic.Value // user signed in to the health record
 	health    atomic.Pointer[health.Handler]
 }
 
-// newFixture returns a health record with the variables of a configuration, except for
-// those that say where things are kept.
+// newFixture returns a health record with the variables of a configuration, except for store and
+// inbox.
 func newFixture(t testing.TB) *fixture {
 	t.Helper()
 	f := &fixture{platforms: map[dispensary.Environment]*dispensarytest.Server{}, variables: map[string]string{
@@ -74,14 +74,14 @@ func newFixture(t testing.TB) *fixture {
 	return f
 }
 
-// newFileFixture returns a health record that keeps everything in one file.
+// newFileFixture returns a health record with store and inbox in one file.
 func newFileFixture(t *testing.T) (f *fixture, path string) {
 	t.Helper()
 	path = file(t)
 	return newFixture(t).kept("sqlite:"+path, "sqlite:"+path), path
 }
 
-// kept adds where things are kept.
+// kept sets store and inbox.
 func (f *fixture) kept(store, inbox string) *fixture {
 	f.variables["DISPENSARY_STORE"], f.variables["DISPENSARY_INBOX"] = store, inbox
 	return f
@@ -94,7 +94,7 @@ func (f *fixture) config(t testing.TB) integration.Config {
 	return config
 }
 
-// setup is what the tests have in common.
+// setup returns the Setup of most tests.
 func (f *fixture) setup(handle webhook.HandlerFunc) integration.Setup {
 	return integration.Setup{
 		Work:     webhook.Work{Handle: handle},
@@ -103,13 +103,13 @@ func (f *fixture) setup(handle webhook.HandlerFunc) integration.Setup {
 	}
 }
 
-// locate knows users by the beginnings of their ids.
+// locate returns the environment in the prefix of a user ID.
 func locate(_ context.Context, user string) (dispensary.Environment, error) {
 	country, _, _ := strings.Cut(user, ":")
 	return api.ParseEnvironment(country + "/sandbox")
 }
 
-// open opens an integration, mounts it, and ends it with the test.
+// open opens and mounts an integration, and shuts it down at the end of the test.
 func (f *fixture) open(t testing.TB, setup integration.Setup) *integration.Integration {
 	t.Helper()
 	i, err := integration.Open(t.Context(), f.config(t), setup)
@@ -122,7 +122,7 @@ func (f *fixture) open(t testing.TB, setup integration.Setup) *integration.Integ
 	return i
 }
 
-// connect has a practitioner connect a user in the browser.
+// connect connects a user to the account of a practitioner in the browser.
 func (f *fixture) connect(t *testing.T, environment dispensary.Environment, user string) {
 	t.Helper()
 	f.user.Store(user)
@@ -138,7 +138,7 @@ func (f *fixture) connect(t *testing.T, environment dispensary.Environment, user
 			return
 		}
 	}
-	require.Fail(t, "there is no practitioner")
+	require.Fail(t, "no practitioner")
 }
 
 // clinic returns the name of the checkpoint of an environment's clinic.
@@ -146,7 +146,7 @@ func (f *fixture) clinic(environment dispensary.Environment) string {
 	return environment.String() + "/" + f.platforms[environment].Clinics.All()[0].ID
 }
 
-// order has a patient order.
+// order places an order of a patient.
 func (f *fixture) order(t *testing.T, environment dispensary.Environment) (number string, event model.Event) {
 	t.Helper()
 	platform := f.platforms[environment]
@@ -175,7 +175,7 @@ func (f *fixture) ready(t *testing.T, path string) (int, map[string]string) {
 	return answer.StatusCode, found
 }
 
-// file returns the path of a database that ends with the test.
+// file returns the path of a database until the end of the test.
 func file(t testing.TB) string {
 	t.Helper()
 	return filepath.Join(t.TempDir(), "dispensary.db")

@@ -19,8 +19,8 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// A whole integration that is healthy, which this process has open, passes from beside it:
-// store, inbox and endpoint on each database. What cannot be seen from there is skipped.
+// This process runs a healthy integration. Doctor opens its databases a second time, as another
+// process would. All checks pass, except for those that cannot work from outside.
 func TestDoctorPassesHealthyIntegration(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -56,14 +56,14 @@ func TestDoctorPassesHealthyIntegration(t *testing.T) {
 			require.NoError(t, seen.Close(t.Context()))
 			require.Eventually(t, func() bool {
 				stats, err := i.Inbox.Stats(t.Context())
-				return assert.NoError(t, err, "the program's own inbox is open") && stats == (engine.Stats{})
-			}, time.Minute, time.Millisecond, "the event of the activation stays")
+				return assert.NoError(t, err, "the inbox of the integration stays open") && stats == (engine.Stats{})
+			}, time.Minute, time.Millisecond, "the activation event is still in the inbox")
 			stop()
 		})
 	}
 }
 
-// doctorConfig is as in cmd/dispensary.
+// doctorConfig returns the same configuration as cmd/dispensary.
 func doctorConfig(c integration.Config, seen *integration.Inspection) doctor.Config {
 	config := doctor.Config{
 		OAuth: seen.OAuth, Store: seen.Store, StoreErr: seen.StoreErr, Inbox: seen.Inbox, InboxErr: seen.InboxErr, SecretFiles: seen.SecretFiles,
@@ -80,7 +80,7 @@ func doctorConfig(c integration.Config, seen *integration.Inspection) doctor.Con
 	return config
 }
 
-func TestInspectFailures(t *testing.T) {
+func TestInspectReportsFailures(t *testing.T) {
 	t.Parallel()
 	absent := "sqlite:" + filepath.Join(t.TempDir(), "absent.db")
 	f := newFixture(t).kept(absent, absent)
@@ -109,7 +109,7 @@ func TestInspectFailures(t *testing.T) {
 	made := f.kept("memory:", "memory:").config(t)
 	seen, err = integration.Inspect(t.Context(), made, us)
 	require.NoError(t, err)
-	assert.Nil(t, seen.Store, "which is in the memory of another process")
+	assert.Nil(t, seen.Store, "the store is in the memory of another process")
 	made.Store, made.Inbox = dispensary.NewSecret("oracle:"), dispensary.NewSecret("sqlite:")
 	_, err = integration.Inspect(t.Context(), made, us)
 	for _, name := range []string{"DISPENSARY_STORE", "DISPENSARY_INBOX"} {
@@ -122,8 +122,8 @@ func TestInspectFailures(t *testing.T) {
 	require.ErrorIs(t, err, api.ErrArgument)
 }
 
-// The network reads a connection that may be without TLS.
-func TestInspectChecksTLSOfDatabases(t *testing.T) {
+// A connection is private only if it cannot fall back to plain text.
+func TestInspectChecksDatabaseTLS(t *testing.T) {
 	t.Parallel()
 	for address, private := range map[string]bool{
 		"postgres://ehr@127.0.0.1/ehr":                             true,
@@ -144,7 +144,7 @@ func TestInspectChecksTLSOfDatabases(t *testing.T) {
 		t.Run(address, func(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithCancel(t.Context())
-			cancel() // no connection is needed
+			cancel() // so that no connection is opened
 			seen, err := integration.Inspect(ctx, newFixture(t).kept(address, "memory:").config(t), us)
 			require.NoError(t, err)
 			assert.Equal(t, []integration.Database{{Setting: "DISPENSARY_STORE", Private: private}}, seen.Databases)

@@ -27,9 +27,9 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
 )
 
-// Two countries, whatever their tokens and events are kept in: practitioners connect,
-// are called for, order, and what was ordered before the address was known is found.
-func TestTwoCountries(t *testing.T) {
+// With each kind of store and inbox, practitioners of two countries connect, handlers call the API
+// for them, and the integration finds an order from before the webhook URL was registered.
+func TestIntegrationServesTwoCountries(t *testing.T) {
 	t.Parallel()
 	for name, kept := range map[string]func(t *testing.T) (store, inbox string){
 		"memory":     func(*testing.T) (string, string) { return "memory:", "memory:" },
@@ -70,13 +70,13 @@ func TestTwoCountries(t *testing.T) {
 			}
 			expected := map[string]bool{}
 			for _, environment := range []dispensary.Environment{us, canada} {
-				missed, _ := f.order(t, environment) // no address is registered yet
+				missed, _ := f.order(t, environment) // no URL is registered yet
 				require.NoError(t, f.platforms[environment].Webhooks.Register(f.server.URL+"/webhooks/"+strings.ReplaceAll(environment.String(), "/", "-"), "order.placed"))
 				sent, event := f.order(t, environment)
 				require.NoError(t, f.platforms[environment].Webhooks.WaitDelivered(t.Context(), event.ID))
 				expected[environment.String()+" "+missed], expected[environment.String()+" "+sent] = true, true
 			}
-			assert.Empty(t, handled, "nothing is handled before Run")
+			assert.Empty(t, handled, "handled events before Run")
 			code, found := f.ready(t, "/readyz?strict")
 			assert.Equal(t, http.StatusOK, code)
 			assert.Equal(t, map[string]string{
@@ -100,7 +100,7 @@ func TestTwoCountries(t *testing.T) {
 				for _, text := range texts {
 					assert.Contains(t, w.Body.String(), text, page)
 				}
-				assert.NotContains(t, w.Body.String(), "handled <b>0</b>", "the activity counts attempts")
+				assert.NotContains(t, w.Body.String(), "handled <b>0</b>", "the page counts attempts")
 			}
 			stop()
 			for _, platform := range f.platforms {
@@ -110,9 +110,9 @@ func TestTwoCountries(t *testing.T) {
 	}
 }
 
-// One file for tokens, events and the program's own tables, with a process that ends
-// and one that goes on: what it left is handled, and its users are still connected.
-func TestOneFileForEverything(t *testing.T) {
+// One file contains tokens, events and the program's own tables. A second process handles the
+// events that the first one left, and its users are still connected.
+func TestSecondProcessContinuesWithFile(t *testing.T) {
 	t.Parallel()
 	f, _ := newFileFixture(t)
 	handled := make(chan error, 10)
@@ -126,14 +126,14 @@ func TestOneFileForEverything(t *testing.T) {
 		return err
 	})
 
-	first := f.open(t, f.setup(router.Dispatch)) // which never runs
+	first := f.open(t, f.setup(router.Dispatch)) // never runs
 	exec(t, first.DB, "CREATE TABLE orders (number TEXT PRIMARY KEY)")
 	f.connect(t, us, "us:dr-1")
 	require.NoError(t, f.platforms[us].Webhooks.Register(f.server.URL+"/webhooks/us-sandbox", "order.placed"))
 	number, event := f.order(t, us)
 	require.NoError(t, f.platforms[us].Webhooks.WaitDelivered(t.Context(), event.ID))
 	require.NoError(t, first.Shutdown(t.Context()))
-	assert.Error(t, first.DB.PingContext(t.Context()), "it is closed")
+	assert.Error(t, first.DB.PingContext(t.Context()), "DB after Shutdown")
 
 	second := f.open(t, f.setup(router.Dispatch))
 	stop := running(t, second)
@@ -159,7 +159,7 @@ func TestInboxRejectsEventsBelowMinFreeBytes(t *testing.T) {
 	require.ErrorIs(t, f.open(t, setup).Inbox.CheckWrite(t.Context()), sqlinbox.ErrFull)
 }
 
-func TestClinicKeyIsSent(t *testing.T) {
+func TestCallsSendClinicKey(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).kept("memory:", "memory:")
 	f.variables["DISPENSARY_US_SANDBOX_CLINIC_KEY"] = "key-of-no-clinic"
@@ -170,25 +170,25 @@ func TestClinicKeyIsSent(t *testing.T) {
 		return nil
 	}
 	i := f.open(t, setup)
-	assert.ElementsMatch(t, []dispensary.Environment{us, canada}, asked, "the program's own options are asked for, too")
+	assert.ElementsMatch(t, []dispensary.Environment{us, canada}, asked, "calls of the program's own Options")
 	f.connect(t, us, "us:dr-1")
 	f.connect(t, canada, "ca:dr-1")
 	client, err := i.Accounts.Client(t.Context(), "us:dr-1")
 	require.NoError(t, err)
 	_, err = client.Clinic.Get(t.Context())
-	require.Error(t, err, "the platform does not know this key")
+	require.Error(t, err, "unknown clinic key")
 	client, err = i.Accounts.Client(t.Context(), "ca:dr-1")
 	require.NoError(t, err)
 	_, err = client.Clinic.Get(t.Context())
 	require.NoError(t, err)
 }
 
-// An outage is reported to the program and by /readyz. When it is over, the integration
-// looks for missed webhooks. Forged requests are not an outage.
-func TestOutage(t *testing.T) {
+// The program and /readyz learn of an outage. After its end, the integration looks for missed
+// webhooks. Forged requests are not an outage.
+func TestOutageIsReported(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).kept("memory:", "memory:")
-	var later atomic.Int64 // the clock's distance from now
+	var later atomic.Int64 // offset of the clock
 	var broken atomic.Bool
 	outages, runs := make(chan webhook.Outage, 10), make(chan reconcile.Report, 10)
 	seen := make(chan webhook.Observation, 100)
@@ -232,7 +232,7 @@ func TestOutage(t *testing.T) {
 		send("/webhooks/ca-sandbox", secret, http.StatusServiceUnavailable)
 	}
 	code, found = f.ready(t, "/readyz")
-	assert.Equal(t, http.StatusOK, code, "another replica would do no better")
+	assert.Equal(t, http.StatusOK, code, "another replica has the same outage")
 	assert.Equal(t, "degraded", found["alarm ca/sandbox"])
 	assert.Equal(t, "ok", found["alarm us/sandbox"])
 	code, _ = f.ready(t, "/readyz?strict")
@@ -249,7 +249,7 @@ func TestOutage(t *testing.T) {
 	_, event := f.order(t, canada)
 	require.NoError(t, f.platforms[canada].Webhooks.WaitDelivered(t.Context(), event.ID))
 	assert.True(t, (<-outages).Over)
-	<-runs // the one that the end of the outage has triggered
+	<-runs // the end of the outage triggers this run
 }
 
 // unreliable is an inbox that fails while broken is set.
@@ -291,7 +291,7 @@ func TestUnknownPathRaisesAlarms(t *testing.T) {
 	assert.Equal(t, map[dispensary.Environment]int{us: 1, canada: 1}, warned)
 }
 
-func TestWebhooksOfOthers(t *testing.T) {
+func TestWebhooksOfUnconfiguredApplicationFail(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).kept("memory:", "memory:")
 	delete(f.variables, "DISPENSARY_CA_SANDBOX_WEBHOOK_SECRETS")

@@ -20,8 +20,8 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// BenchmarkOperations measures the server time of operations pages with 3 and with 10,000 dead letters of 40
-// clinics, 4 types and 3 reasons.
+// BenchmarkOperations measures the response time of the operations pages with 3 and with 10,000
+// dead letters of 40 clinics, 4 types and 3 reasons.
 func BenchmarkOperations(b *testing.B) {
 	for name, inbox := range map[string]func(testing.TB) string{
 		"SQLite":     func(t testing.TB) string { return "sqlite:" + file(t) },

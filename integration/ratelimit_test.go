@@ -19,7 +19,7 @@ import (
 )
 
 // Calls of users and clinics and token requests of all processes share the limit.
-func TestRateLimitCoversEverything(t *testing.T) {
+func TestProcessesShareRateLimit(t *testing.T) {
 	t.Parallel()
 	const limit = 20
 	for name, c := range map[string]struct {
@@ -27,9 +27,9 @@ func TestRateLimitCoversEverything(t *testing.T) {
 		limits    ratelimit.Store
 		processes int
 	}{
-		"one process":      {store: func(t *testing.T) string { return "sqlite:" + file(t) }, processes: 1},
-		"PostgreSQL":       {store: func(t *testing.T) string { return postgrestest.Schema(t) }, processes: 2},
-		"store of its own": {store: func(t *testing.T) string { return "sqlite:" + file(t) }, limits: ratelimit.NewMemoryStore(), processes: 2},
+		"one process":  {store: func(t *testing.T) string { return "sqlite:" + file(t) }, processes: 1},
+		"PostgreSQL":   {store: func(t *testing.T) string { return postgrestest.Schema(t) }, processes: 2},
+		"custom store": {store: func(t *testing.T) string { return "sqlite:" + file(t) }, limits: ratelimit.NewMemoryStore(), processes: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -66,14 +66,14 @@ func TestRateLimitCoversEverything(t *testing.T) {
 				require.ErrorIs(t, err, dispensary.ErrNotSent)
 			}
 			sent := slices.DeleteFunc(platform.Journal.Requests(), func(r model.Request) bool {
-				return r.Operation == "" || r.Operation == "oauth.authorize" // of the browser
+				return r.Operation == "" || r.Operation == "oauth.authorize" // request of the browser
 			})
 			assert.Len(t, sent, limit)
 		})
 	}
 }
 
-// Without a limit each process has the default, and the database gets no table for it.
+// Without RateLimit each process has the default limit, and Open creates no table for it.
 func TestDefaultLimitStaysInProcess(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -26,9 +26,9 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
-// newReadmeFixture returns a health record in one country with the variables that the README
-// lists.
-func newReadmeFixture(t *testing.T) *fixture {
+// newProgramFixture returns a health record in one country with the variables of the program in
+// docs/integration.md.
+func newProgramFixture(t *testing.T) *fixture {
 	t.Helper()
 	f, _ := newFileFixture(t)
 	for name := range maps.Clone(f.variables) {
@@ -43,7 +43,7 @@ func newReadmeFixture(t *testing.T) *fixture {
 	return f
 }
 
-// running runs an integration until stop is called, or the test ends.
+// running runs an integration until stop is called or the test ends.
 func running(t testing.TB, i *integration.Integration) (stop func()) {
 	t.Helper()
 	ran := make(chan error, 1)
@@ -54,7 +54,8 @@ func running(t testing.TB, i *integration.Integration) (stop func()) {
 	}
 }
 
-// orders returns a setup that passes on the numbers of orders, and reconciles each interval.
+// orders returns a setup with a reconcile interval, and a channel with the numbers of handled
+// orders.
 func (f *fixture) orders(every time.Duration) (setup integration.Setup, numbers chan string) {
 	numbers = make(chan string, 10)
 	var router webhook.Router
@@ -68,7 +69,7 @@ func (f *fixture) orders(every time.Duration) (setup integration.Setup, numbers 
 	return setup, numbers
 }
 
-// missed has a patient order, and the platform lose the webhook.
+// missed places an order whose webhook the platform loses.
 func (f *fixture) missed(t *testing.T) (number string) {
 	t.Helper()
 	lost := f.platforms[us].Fault(model.Fault{Effect: model.EffectDeliveryLost, Times: 1})
@@ -77,20 +78,20 @@ func (f *fixture) missed(t *testing.T) (number string) {
 	return number
 }
 
-// The program of the README, with its variables alone, recovers an event whose webhook was
-// lost: while it runs, and after a restart.
-func TestReadmeConfigurationRecoversMissedEvent(t *testing.T) {
+// The program of docs/integration.md recovers an event after a lost webhook, while it runs and
+// after a restart. It needs no other variables.
+func TestProgramRecoversMissedEvent(t *testing.T) {
 	t.Parallel()
 	for name, every := range map[string]time.Duration{"often": 50 * time.Millisecond, "hourly": 0} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := newReadmeFixture(t)
+			f := newProgramFixture(t)
 			setup, numbers := f.orders(every)
 			stop := running(t, f.open(t, setup))
 			f.connect(t, us, "dr-17")
 			require.NoError(t, f.platforms[us].Webhooks.Register(f.server.URL+"/webhooks/us-sandbox", "order.placed"))
 			number, _ := f.order(t, us)
-			require.Equal(t, number, <-numbers, "by its webhook")
+			require.Equal(t, number, <-numbers, "order of the webhook")
 
 			number = f.missed(t)
 			stop()
@@ -101,11 +102,11 @@ func TestReadmeConfigurationRecoversMissedEvent(t *testing.T) {
 	}
 }
 
-// A clinic is reconciled as any of its connected users, and one that connects while the program
-// runs is included.
-func TestReconcilesAsAnyConnectedUser(t *testing.T) {
+// The integration reconciles a clinic as any of its connected users, including users who connect
+// while it runs.
+func TestReconcilerUsesAnyConnectedUser(t *testing.T) {
 	t.Parallel()
-	f := newReadmeFixture(t)
+	f := newProgramFixture(t)
 	setup, numbers := f.orders(20 * time.Millisecond)
 	i := f.open(t, setup)
 	running(t, i)
@@ -123,11 +124,11 @@ func TestReconcilesAsAnyConnectedUser(t *testing.T) {
 	assert.Equal(t, "dr-2", clinic.User())
 }
 
-// Once a user has connected with another account, the reconciler sends no request with the
-// token of the first one.
+// After a user connects another account, the reconciler no longer uses the token of the first
+// account.
 func TestReconcilerFollowsReconnectedUser(t *testing.T) {
 	t.Parallel()
-	f := newReadmeFixture(t)
+	f := newProgramFixture(t)
 	setup, _ := f.orders(time.Hour)
 	i := f.open(t, setup)
 	f.connect(t, us, "dr-1")
@@ -157,10 +158,10 @@ func TestReconcilerFollowsReconnectedUser(t *testing.T) {
 	}
 }
 
-// A clinic without a connected user is reported once in the log, and shown in the stats.
-func TestClinicWithoutConnectedUser(t *testing.T) {
+// A clinic without a connected user appears once in the log, and in the stats.
+func TestDisconnectedClinicIsReported(t *testing.T) {
 	t.Parallel()
-	f := newReadmeFixture(t)
+	f := newProgramFixture(t)
 	setup, _ := f.orders(time.Hour)
 	runs := make(chan error, 10)
 	setup.Reconcile.Observer.RunEnd = func(_ context.Context, _ reconcile.Report, err error) { runs <- err }
@@ -169,7 +170,7 @@ func TestClinicWithoutConnectedUser(t *testing.T) {
 	i := f.open(t, setup)
 	f.connect(t, us, "dr-1")
 	f.platforms[us].Fault(model.Fault{Effect: model.EffectErrorStatus, Status: 500, Operation: "oauth.revoke"})
-	require.Error(t, i.Accounts.Disconnect(t.Context(), "dr-1"), "the user is marked, and the clinic stays known")
+	require.Error(t, i.Accounts.Disconnect(t.Context(), "dr-1"), "the failed revocation keeps the record of the clinic")
 	running(t, i)
 	require.Error(t, <-runs)
 	require.Eventually(t, func() bool { return len(i.Reconcilers[us].Stats().Failing) == 1 }, time.Minute, time.Millisecond)
@@ -181,9 +182,9 @@ func TestClinicWithoutConnectedUser(t *testing.T) {
 	assert.Equal(t, 1, strings.Count(log.String(), "no user of the clinic is connected"))
 }
 
-func TestDisableReconcile(t *testing.T) {
+func TestDisableReconcileCreatesNoReconciler(t *testing.T) {
 	t.Parallel()
-	f := newReadmeFixture(t)
+	f := newProgramFixture(t)
 	setup, _ := f.orders(time.Hour)
 	setup.DisableReconcile = true
 	i := f.open(t, setup)
@@ -191,14 +192,14 @@ func TestDisableReconcile(t *testing.T) {
 	assert.NotNil(t, i.Webhooks)
 }
 
-// Rejected requests are an outage once the platform's delivery log, read as any connected user,
-// has a failed delivery. Requests of a stranger are none.
+// Rejected requests are an outage only if the platform's delivery log has a failed delivery.
+// Requests of an attacker are not an outage.
 func TestDeliveryLogConfirmsOutage(t *testing.T) {
 	t.Parallel()
-	for name, failed := range map[string]bool{"the platform": true, "a stranger": false} {
+	for name, failed := range map[string]bool{"the platform": true, "an attacker": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := newReadmeFixture(t)
+			f := newProgramFixture(t)
 			setup, _ := f.orders(time.Hour)
 			var later atomic.Int64
 			setup.Webhooks.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
@@ -207,7 +208,7 @@ func TestDeliveryLogConfirmsOutage(t *testing.T) {
 			setup.Webhooks.Observer.RequestEnd = func(_ context.Context, o webhook.Observation) { seen <- o }
 			i := f.open(t, setup)
 			f.connect(t, us, "dr-1")
-			if failed { // the secret is rotated on the dashboard alone
+			if failed { // only the developer dashboard has the new secret
 				f.platforms[us].Fault(model.Fault{Effect: model.EffectDeliveryForged})
 			}
 			handler, err := i.WebhooksOf(us)

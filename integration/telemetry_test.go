@@ -22,7 +22,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
-// telemetry counts observations by the parts that make them. It observes an inbox by wrap.
+// telemetry counts observations by part. It observes an inbox with wrap.
 type telemetry struct {
 	wrap func(webhook.Inbox) webhook.Inbox // nil changes nothing
 
@@ -94,7 +94,7 @@ func both[T any](own func(context.Context, T), then func(T)) func(context.Contex
 	}
 }
 
-// The program's own observers keep working: each of them reports its part as "own …".
+// The program's own observers still work. Each one reports its part as "own …".
 func TestTelemetryObservesAllParts(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).kept("memory:", "memory:")
@@ -124,7 +124,7 @@ func TestTelemetryObservesAllParts(t *testing.T) {
 	answer, err := http.DefaultClient.Do(request)
 	require.NoError(t, err)
 	require.NoError(t, answer.Body.Close())
-	go func() { _ = i.Run(t.Context()) }() // not before: a run could find the event before its webhook
+	go func() { _ = i.Run(t.Context()) }() // now, because an earlier run could find the event before its webhook
 
 	want := []string{
 		"oauth.token", "clinic.get", "connected", "request accepted", "request refused", "attempt handled", "run in us/sandbox", "watched us-sandbox ca-sandbox",
@@ -142,7 +142,7 @@ var errRefused = errors.New("refused")
 
 func (refusing) WatchInbox(string, engine.Engine) (func() error, error) { return nil, errRefused }
 
-func TestOpenReportsRefusedTelemetry(t *testing.T) {
+func TestOpenReportsTelemetryError(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).kept("memory:", "memory:")
 	setup := f.setup(succeed)
