@@ -28,7 +28,7 @@ func newStateKeys(keys []api.Secret, environment api.Environment, clientID strin
 	k := &stateKeys{}
 	for i, key := range keys {
 		if len(key.Reveal()) < defaults.StateKeySize {
-			return nil, errors.New("needs at least " + strconv.Itoa(defaults.StateKeySize) + " random bytes per key, but key " + strconv.Itoa(i+1) + " is shorter")
+			return nil, errors.New("must contain at least " + strconv.Itoa(defaults.StateKeySize) + " random bytes in each key, but key " + strconv.Itoa(i+1) + " is shorter")
 		}
 		k.keys = append(k.keys, sign([]byte(key.Reveal()), "dispensary/oauth/state/1", []byte(environment.String()), []byte(clientID)))
 	}
