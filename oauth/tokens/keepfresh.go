@@ -36,8 +36,16 @@ type KeepFreshPolicy struct {
 }
 
 func (p KeepFreshPolicy) withDefaults() (KeepFreshPolicy, error) {
-	if p.UsedWithin < 0 || p.Interval < 0 {
-		return p, &api.ArgumentError{Field: "tokens.KeepFreshPolicy", Reason: "must not contain negative values"}
+	for _, f := range []struct {
+		name  string
+		value time.Duration
+	}{
+		{"UsedWithin", p.UsedWithin},
+		{"Interval", p.Interval},
+	} {
+		if f.value < 0 {
+			return p, &api.ArgumentError{Field: "tokens.KeepFreshPolicy." + f.name, Reason: "must not be negative"}
+		}
 	}
 	p.UsedWithin = cmp.Or(p.UsedWithin, defaultUsedWithin)
 	p.Interval = cmp.Or(p.Interval, defaultInterval)

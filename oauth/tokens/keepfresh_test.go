@@ -298,7 +298,11 @@ func TestKeepFreshSkipsUnreadableTokens(t *testing.T) {
 func TestKeepFreshRejectsInvalidPolicy(t *testing.T) {
 	t.Parallel()
 	conns := newConns(t, oauthtest.NewPlatform(oauthtest.RotateNever), tokenstore.NewMemoryStore())
-	require.ErrorIs(t, conns.KeepFresh(t.Context(), tokens.KeepFreshPolicy{Interval: -1}), api.ErrArgument)
+	for field, policy := range map[string]tokens.KeepFreshPolicy{"UsedWithin": {UsedWithin: -1}, "Interval": {Interval: -1}} {
+		var argument *api.ArgumentError
+		require.ErrorAs(t, conns.KeepFresh(t.Context(), policy), &argument, field)
+		assert.Equal(t, "tokens.KeepFreshPolicy."+field, argument.Field)
+	}
 }
 
 // KeepFresh does not wait for a slow limiter with the leases of users. A call on another
