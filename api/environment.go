@@ -54,7 +54,7 @@ func ParseEnvironment(s string) (Environment, error) {
 func (e Environment) Validate() error {
 	switch {
 	case e == "":
-		return &ArgumentError{Field: "Environment", Reason: "is missing: no environment given"}
+		return &ArgumentError{Field: "Environment", Reason: "is empty"}
 	case !slices.Contains(environments, e):
 		return &ArgumentError{Field: "Environment", Reason: "is not a region and a stage, such as us/sandbox"}
 	}

@@ -23,7 +23,7 @@ func TestSiteNamesInvalidField(t *testing.T) {
 	require.NoError(t, sandboxSite().Validate())
 	require.NoError(t, api.USSandbox.At("https://platform.example/api").Validate())
 	for want, change := range map[string]func(*api.Site){
-		"Environment is missing":                                  func(s *api.Site) { s.Environment = "" },
+		"Environment is empty":                                    func(s *api.Site) { s.Environment = "" },
 		"Environment is not a region and a stage":                 func(s *api.Site) { s.Environment = "mars/sandbox" },
 		"BaseURL of us/sandbox is empty":                          func(s *api.Site) { s.BaseURL = "" },
 		"BaseURL of us/sandbox is not an absolute URL":            func(s *api.Site) { s.BaseURL = "/api" },
@@ -32,7 +32,7 @@ func TestSiteNamesInvalidField(t *testing.T) {
 		"BaseURL of us/sandbox must not contain a query":          func(s *api.Site) { s.BaseURL = "https://platform.example?canary" },
 		"BaseURL of us/sandbox must not contain a query or":       func(s *api.Site) { s.BaseURL = "https://platform.example#canary" },
 		"BaseURL of us/sandbox is not an https URL":               func(s *api.Site) { s.BaseURL = "ftp://platform.example" },
-		"BaseURL of us/sandbox plain http":                        func(s *api.Site) { s.BaseURL = "http://platform.example" },
+		"BaseURL of us/sandbox must use HTTPS":                    func(s *api.Site) { s.BaseURL = "http://platform.example" },
 		"AuthURL of us/sandbox is not an absolute":                func(s *api.Site) { s.AuthURL = "https://%zz" },
 	} {
 		site := sandboxSite()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/api"
@@ -83,7 +84,7 @@ func Inspect(ctx context.Context, config Config, environment dispensary.Environm
 	if durable(store, storeProblem) || durable(inbox, inboxProblem) {
 		var err error
 		if keys, err = seal.ParseKeyRing(config.SealKeys); err != nil {
-			problems = append(problems, config.problem(config.name("seal_keys"), "cannot be used"))
+			problems = append(problems, config.problem(config.name("seal_keys"), "cannot be used: "+strings.TrimPrefix(err.Error(), "dispensary: ")))
 		}
 	}
 	if err := errors.Join(problems...); err != nil {

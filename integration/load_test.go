@@ -239,7 +239,7 @@ func TestLoadReportsAllProblems(t *testing.T) {
 	partial, err := load(broken)
 	said := problems(t, err)
 	for _, want := range []string{
-		"DISPENSARY_US_SANDBOX_BASE_URL plain http", "DISPENSARY_US_SANDBOX_AUTH_URL is empty",
+		"DISPENSARY_US_SANDBOX_BASE_URL must use HTTPS", "DISPENSARY_US_SANDBOX_AUTH_URL is empty",
 		"DISPENSARY_US_SANDBOX_CLIENT_SECRET is empty", "DISPENSARY_US_SANDBOX_REDIRECT_URL is empty",
 		"DISPENSARY_US_SANDBOX_WEBHOOK_SECRETS[0] equals Challenge",
 		"DISPENSARY_US_SANDBOX_RATE_LIMIT must be a number of requests and a period",
@@ -282,7 +282,7 @@ func TestProblemsNameSettings(t *testing.T) {
 	said := problems(t, config.Check())
 	for _, want := range []string{
 		"integration.Config.Applications[ca/production].ClientSecret is empty", "integration.Config.Applications[us/sandbox].Site.BaseURL is empty",
-		"integration.Config.Applications contains two applications of us/sandbox", "integration.Config.Applications[none].Environment is missing: no environment given",
+		"integration.Config.Applications contains two applications of us/sandbox", "integration.Config.Applications[none].Environment is empty",
 		"integration.Config.Store is empty: it must begin with one of postgres:, mysql:, sqlite:, memory:",
 	} {
 		assert.Contains(t, said, want)

@@ -20,7 +20,7 @@ func TestNewNamesInvalidField(t *testing.T) {
 		want   string
 	}
 	oauthtest.Each(t, map[string]test{
-		"no environment":     {func(c *oauth.Config) { c.Site.Environment = "" }, "no environment"},
+		"no environment":     {func(c *oauth.Config) { c.Site.Environment = "" }, "Environment is empty"},
 		"no base URL":        {func(c *oauth.Config) { c.Site.BaseURL = "" }, "BaseURL"},
 		"no auth URL":        {func(c *oauth.Config) { c.Site.AuthURL = "" }, "Site.AuthURL of us/sandbox is empty"},
 		"plain auth URL":     {func(c *oauth.Config) { c.Site.AuthURL = "http://login.platform.example" }, "AuthURL"},
@@ -29,7 +29,7 @@ func TestNewNamesInvalidField(t *testing.T) {
 		"no secret":          {func(c *oauth.Config) { c.ClientSecret = api.Secret{} }, "oauth.Config.ClientSecret is empty"},
 		"secret with space":  {func(c *oauth.Config) { c.ClientSecret = api.NewSecret(" canary") }, "oauth.Config.ClientSecret contains space"},
 		"no redirect":        {func(c *oauth.Config) { c.RedirectURL = "" }, "oauth.Config.RedirectURL is empty"},
-		"plain redirect":     {func(c *oauth.Config) { c.RedirectURL = "http://ehr.example/cb" }, "oauth.Config.RedirectURL plain http"},
+		"plain redirect":     {func(c *oauth.Config) { c.RedirectURL = "http://ehr.example/cb" }, "oauth.Config.RedirectURL must use HTTPS"},
 		"relative redirect":  {func(c *oauth.Config) { c.RedirectURL = "/cb" }, "oauth.Config.RedirectURL is not an absolute URL"},
 		"malformed redirect": {func(c *oauth.Config) { c.RedirectURL = "https://canary\x7f/" }, "oauth.Config.RedirectURL is not an absolute URL"},
 		"redirect fragment":  {func(c *oauth.Config) { c.RedirectURL = "https://ehr.example/cb#x" }, "oauth.Config.RedirectURL must not contain"},

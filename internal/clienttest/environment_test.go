@@ -26,8 +26,8 @@ func TestNewFromEnvSelectsSite(t *testing.T) {
 		"no site":             {nil, "DISPENSARY_US_SANDBOX_BASE_URL"},
 		"no AuthURL":          {[]env{{"DISPENSARY_US_SANDBOX_BASE_URL": "https://platform.example/api"}}, "us/sandbox"},
 		"only AuthURL":        {[]env{{"DISPENSARY_US_SANDBOX_AUTH_URL": "https://auth.example"}}, "DISPENSARY_US_SANDBOX_BASE_URL"},
-		"no choice of two":    {[]env{site, second}, "DISPENSARY_ENVIRONMENT is not set"},
-		"unknown environment": {[]env{site, {"DISPENSARY_ENVIRONMENT": "mars"}}, "DISPENSARY_ENVIRONMENT wants"},
+		"no choice of two":    {[]env{site, second}, "DISPENSARY_ENVIRONMENT must be set"},
+		"unknown environment": {[]env{site, {"DISPENSARY_ENVIRONMENT": "mars"}}, "DISPENSARY_ENVIRONMENT must be"},
 		"chosen without site": {[]env{site, {"DISPENSARY_ENVIRONMENT": "ca/sandbox"}}, "DISPENSARY_CA_SANDBOX_BASE_URL"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -35,7 +35,7 @@ func TestNewRejectsInvalidOptions(t *testing.T) {
 		assert.ErrorIs(t, err, api.ErrArgument)
 	}
 	_, err := dispensary.New(dispensary.Site{})
-	assert.ErrorContains(t, err, "Environment is missing")
+	assert.ErrorContains(t, err, "Environment is empty")
 	site := sandboxSite()
 	site.BaseURL = "http://platform.example/api"
 	_, err = dispensary.New(site)

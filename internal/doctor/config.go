@@ -97,8 +97,9 @@ func (c Config) check() error {
 	problem := func(field, reason string) {
 		problems = append(problems, &api.ArgumentError{Field: "doctor.Config." + field, Reason: reason})
 	}
-	if err := c.OAuth.Site.Environment.Validate(); err != nil {
-		problem("OAuth.Site.Environment", "is not a region and a stage, such as us/sandbox")
+	var invalid *api.ArgumentError
+	if errors.As(c.OAuth.Site.Environment.Validate(), &invalid) {
+		problem("OAuth.Site.Environment", invalid.Reason)
 	}
 	for i, name := range c.Operations {
 		if operationOf(name) == nil {

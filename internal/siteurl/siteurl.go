@@ -9,7 +9,7 @@ import (
 
 // ErrInsecure is the error for a plain HTTP URL whose host is not a loopback address. Package
 // api exports it.
-var ErrInsecure = errors.New("dispensary: plain http is allowed only for loopback addresses")
+var ErrInsecure = errors.New("dispensary: must use HTTPS unless the host is a loopback address")
 
 // Validate returns the reason why a URL must not be used for requests to the platform: it is
 // not absolute, it is plain HTTP to a host other than a loopback address ([ErrInsecure]), or
