@@ -1,6 +1,6 @@
-// Package calltest has one call of every operation, made by the client. Tests of
-// several packages make them: that each reaches its operation, that what is sent
-// and answered keeps the contract, that nothing leaks, that every answer decodes.
+// Package calltest contains one client call for each operation of the API. Tests of several
+// packages use the calls to check that each one reaches its operation, that requests and
+// responses follow the contract, that every response decodes, and that nothing leaks.
 package calltest
 
 import (
@@ -20,20 +20,20 @@ import (
 	"github.com/dispensary-go/dispensary/treatmentplans"
 )
 
-// Fixture is a platform with one of everything, and a client for it.
+// Fixture is a fake platform with at least one record of each kind, and a client for it.
 type Fixture struct {
 	Platform *dispensarytest.Server
 	Client   *dispensary.Client
-	HTTP     http.RoundTripper // of OAuth calls
+	HTTP     http.RoundTripper // transport of OAuth calls
 
-	// Ids of the platform's records. Plan is active, Draft is not.
+	// IDs of the platform's records. Plan is an active plan and Draft is a draft.
 	Patient, Practitioner, Staff, Order, Plan, Draft, Event string
 	Product, Variant, Brand, Allergen, Ingredient           string
 	SupplementType, Certification, PractitionerType         string
 	Category, Protocol, OrderNumber                         string
 }
 
-// NewFixture starts a platform and reads the ids of its records through the API.
+// NewFixture starts a fake platform and reads the IDs of its records through the API.
 func NewFixture(t testing.TB, options ...dispensarytest.Option) *Fixture {
 	t.Helper()
 	f := &Fixture{Platform: dispensarytest.New(t, options...)}
@@ -59,7 +59,7 @@ func NewFixture(t testing.TB, options ...dispensarytest.Option) *Fixture {
 	return f
 }
 
-// Through sends all further calls through a transport that wraps the platform's.
+// Through sends all further calls through wrap(the platform's transport).
 func (f *Fixture) Through(wrap func(http.RoundTripper) http.RoundTripper) {
 	f.HTTP = wrap(f.Platform.HTTPClient().Transport)
 	f.Client = f.Platform.Client(model.User{}, dispensary.WithTransport(f.HTTP))
@@ -74,7 +74,7 @@ func (f *Fixture) newPlan(t testing.TB, state treatmentplans.State) string {
 	return plan.ID
 }
 
-// Recommendations are what a plan of the fixture recommends.
+// Recommendations returns the recommendations for each plan of the fixture.
 func (f *Fixture) Recommendations() []treatmentplans.Recommendation {
 	return []treatmentplans.Recommendation{{
 		VariantID: f.Variant, UnitsToPurchase: 1, Refill: true,
@@ -85,16 +85,16 @@ func (f *Fixture) Recommendations() []treatmentplans.Recommendation {
 // Call makes one call of an operation.
 type Call func(ctx context.Context, f *Fixture) (any, error)
 
-// All has one call for every operation, by its name.
+// All returns one call for each operation, keyed by its name, such as "patients.get".
 func All(t testing.TB) map[string]Call {
 	calls := map[string]Call{}
-	for name := range table(t, &Fixture{Client: new(dispensary.Client)}) { // for the names alone
+	for name := range table(t, &Fixture{Client: new(dispensary.Client)}) { // only the names are used
 		calls[name] = func(ctx context.Context, f *Fixture) (any, error) { return table(t, f)[name](ctx) }
 	}
 	return calls
 }
 
-// call is a method with its arguments.
+// call is a client method bound to its arguments.
 type call func(ctx context.Context) (any, error)
 
 func call0[T any](method func(context.Context, ...api.RequestOption) (T, error)) call {
@@ -109,12 +109,12 @@ func call2[A, B, T any](method func(context.Context, A, B, ...api.RequestOption)
 	return func(ctx context.Context) (any, error) { return method(ctx, a, b) }
 }
 
-// page is the call for the first page of a list.
+// page returns a call that loads the first page of a list.
 func page[T any](list *api.List[T]) call {
 	return func(ctx context.Context) (any, error) { return list.PageSize(2).Page(ctx) }
 }
 
-// table has the calls of a fixture as it is now.
+// table returns the calls for the current state of a fixture.
 func table(t testing.TB, f *Fixture) map[string]call {
 	return map[string]call{
 		"oauth.authorize": func(context.Context) (any, error) {
@@ -216,9 +216,9 @@ func table(t testing.TB, f *Fixture) map[string]call {
 			CurrentState: treatmentplans.StateActive, OwnershipType: treatmentplans.OwnershipOwned,
 			SortBy: treatmentplans.ProtocolSortName, SortOrder: api.SortOrderAscending,
 		})),
-		//lint:ignore SA1019 templates are deprecated, and still there
+		//lint:ignore SA1019 templates are deprecated, but still supported
 		"templates.get": call1(f.Client.TreatmentPlans.Templates.Get, f.Protocol),
-		//lint:ignore SA1019 templates are deprecated, and still there
+		//lint:ignore SA1019 templates are deprecated, but still supported
 		"templates.list": page(f.Client.TreatmentPlans.Templates.ListForPractitioner(f.Practitioner)),
 
 		"treatment_plans.list": page(f.Client.TreatmentPlans.ListForPatient(f.Patient, treatmentplans.ListOptions{
@@ -258,7 +258,7 @@ func listed(kind events.Type) events.ListOptions {
 	}
 }
 
-// OAuth returns the OAuth client of the platform's application.
+// OAuth returns an OAuth client for the application of the fake platform.
 func OAuth(t testing.TB, platform *dispensarytest.Server) *oauth.Client {
 	t.Helper()
 	return oauthThrough(t, platform, platform.HTTPClient().Transport)
@@ -275,7 +275,7 @@ func oauthThrough(t testing.TB, platform *dispensarytest.Server, through http.Ro
 	return client
 }
 
-// connect takes a user through the authorization page and exchanges the code.
+// connect authorizes the first user on the authorization page and exchanges the code.
 func connect(ctx context.Context, t testing.TB, f *Fixture) (oauth.Token, error) {
 	t.Helper()
 	client, state := oauthThrough(t, f.Platform, f.HTTP), oauth.NewState()

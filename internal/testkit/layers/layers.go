@@ -1,5 +1,5 @@
-// Package layers orders the files of a package from the top down, so that a file refers to
-// files below it, and reports the references that still run back up.
+// Package layers orders the files of a package from the top down: each file refers to files
+// below it. It reports the references that still point upward.
 package layers
 
 import (
@@ -12,21 +12,22 @@ import (
 	"slices"
 )
 
-// Order is the order of the files of a package with the fewest arrows that run back up.
+// Order is the order of a package's files with the fewest upward arrows. Arrows counts all
+// arrows, and Back lists the upward ones.
 type Order struct {
 	Files  []string
 	Arrows int
 	Back   []Arrow
 }
 
-// Arrow is a file that refers to package-level names or methods of another file.
+// Arrow reports that file From refers to package-level names or methods of file To.
 type Arrow struct{ From, To string }
 
-// Of returns the order of the files of a package, which were parsed into fileSet.
+// Of returns the order of a package's files. fileSet contains their positions.
 func Of(fileSet *token.FileSet, files []*ast.File) Order { return order(arrowsOf(fileSet, files)) }
 
-// arrowsOf resolves names of the package only. Imported packages count as empty, so the errors
-// of the type checker do not matter.
+// arrowsOf resolves names of the package only. It treats imported packages as empty, so it
+// ignores the errors of the type checker.
 func arrowsOf(fileSet *token.FileSet, files []*ast.File) map[Arrow]bool {
 	info := &types.Info{Uses: map[*ast.Ident]types.Object{}}
 	config := types.Config{Importer: empty{}, Error: func(error) {}}
@@ -54,11 +55,11 @@ func (empty) Import(name string) (*types.Package, error) {
 	return p, nil
 }
 
-// starts is the number of orders that the search begins with.
+// starts is the number of random orders from which the search begins.
 const starts = 60
 
-// order moves single files as long as that removes arrows that run back up. It begins with
-// several orders and keeps the best result, because no fast algorithm finds the optimum.
+// order moves single files until no move removes an upward arrow. It begins with several
+// orders and returns the best result, because no fast algorithm finds the optimum.
 func order(arrows map[Arrow]bool) Order {
 	var files []string
 	for arrow := range arrows {
@@ -80,8 +81,8 @@ func order(arrows map[Arrow]bool) Order {
 	return best
 }
 
-// improve moves each file to the place where the fewest of its arrows run back up. It reports
-// whether any file moved.
+// improve moves each file to the position with the fewest upward arrows. It reports whether
+// any file moved.
 func improve(files []string, arrows map[Arrow]bool) (moved bool) {
 	for from := range files {
 		file := files[from]
@@ -114,7 +115,7 @@ func count(b bool) int {
 	return 0
 }
 
-// back returns the arrows that run back up.
+// back returns the upward arrows.
 func back(files []string, arrows map[Arrow]bool) (up []Arrow) {
 	for i, lower := range files {
 		for _, higher := range files[:i] {

@@ -1,4 +1,4 @@
-// Package logtest collects what loggers write during a test.
+// Package logtest collects the output of loggers during a test.
 package logtest
 
 import (
@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// Buffer collects what several goroutines write. The zero value is empty.
+// Buffer is an [io.Writer] for concurrent use that stores its input. The zero value is empty.
 type Buffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -21,14 +21,14 @@ func (b *Buffer) Write(p []byte) (int, error) {
 	return b.buf.Write(p)
 }
 
-// String returns what was written.
+// String returns the text written so far, or since the last Take.
 func (b *Buffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.buf.String()
 }
 
-// Take returns what was written since it was called last.
+// Take returns the text written since its last call and empties the buffer.
 func (b *Buffer) Take() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -36,7 +36,7 @@ func (b *Buffer) Take() string {
 	return b.buf.String()
 }
 
-// NewLogger returns a logger that writes everything as JSON.
+// NewLogger returns a logger that writes records of level Debug and above as JSON.
 func NewLogger(to io.Writer) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(to, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }

@@ -1,4 +1,4 @@
-// Package postgrestest gives a test a schema of its own in PostgreSQL.
+// Package postgrestest creates a separate PostgreSQL schema for each test.
 package postgrestest
 
 import (
@@ -13,12 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Variable holds the address of the database,
-// postgres://postgres@127.0.0.1:5432/test?sslmode=disable for example.
+// Variable is the environment variable with the database URL, such as
+// postgres://postgres@127.0.0.1:5432/test?sslmode=disable.
 const Variable = "DISPENSARY_TEST_POSTGRES"
 
-// Schema returns the address of an empty schema that ends with the test, and skips the
-// test where there is no database. The program registers the driver: "pgx" of
+// Schema creates an empty schema, drops it after the test and returns its URL. It skips the
+// test if [Variable] is not set. The caller registers the driver "pgx" by importing
 // github.com/jackc/pgx/v5/stdlib.
 func Schema(t testing.TB) string {
 	t.Helper()

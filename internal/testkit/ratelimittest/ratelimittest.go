@@ -1,5 +1,5 @@
-// Package ratelimittest tests the contract of a [ratelimit.Store], and a fleet whose store is
-// killed.
+// Package ratelimittest contains the conformance suite for a [ratelimit.Store]. It also tests a
+// fleet while the server of its store is killed.
 package ratelimittest
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/dispensary-go/dispensary/ratelimit"
 )
 
-// Run tests a store. Open returns an empty store, which is closed with its test.
+// Run tests a store. open returns an empty store and closes it after its test.
 func Run(t *testing.T, open func(*testing.T) ratelimit.Store) {
 	for name, test := range map[string]func(*testing.T, ratelimit.Store){
 		"Limit":        testLimit,
@@ -34,7 +34,7 @@ func Run(t *testing.T, open func(*testing.T) ratelimit.Store) {
 	}
 }
 
-// hourly returns a window that lasts longer than a test.
+// hourly returns a window of one hour, which is longer than any test.
 func hourly(starts int) ratelimit.Window { return ratelimit.Window{Starts: starts, Per: time.Hour} }
 
 func take(t *testing.T, s ratelimit.Store, name string, past, want int, windows ...ratelimit.Window) ratelimit.Taken {
@@ -42,7 +42,7 @@ func take(t *testing.T, s ratelimit.Store, name string, past, want int, windows 
 	taken, err := s.Take(t.Context(), name, past, want, windows...)
 	require.NoError(t, err)
 	assert.LessOrEqual(t, taken.Starts, want)
-	assert.Equal(t, taken.Starts < want, taken.Wait > 0, "it waits if it has not recorded all: %+v", taken)
+	assert.Equal(t, taken.Starts < want, taken.Wait > 0, "Wait must be positive only if starts are missing: %+v", taken)
 	assert.LessOrEqual(t, taken.Wait, windows[0].Per)
 	return taken
 }
@@ -56,7 +56,8 @@ func testLimit(t *testing.T, s ratelimit.Store) {
 	assert.Greater(t, partly.Wait, time.Hour-time.Minute)
 }
 
-// Each window permits one more start when its oldest start is as old as the window.
+// testWindows checks that each window permits one more start as soon as its oldest start is as
+// old as the window.
 func testWindows(t *testing.T, s ratelimit.Store) {
 	short := ratelimit.Window{Starts: 2, Per: 200 * time.Millisecond}
 	began := time.Now()
@@ -68,11 +69,11 @@ func testWindows(t *testing.T, s ratelimit.Store) {
 		}, time.Minute, 5*time.Millisecond)
 	}
 	assert.GreaterOrEqual(t, time.Since(began), short.Per-time.Millisecond)
-	assert.Greater(t, take(t, s, "limit", 0, 1, hourly(5), hourly(4), short).Wait, short.Per, "the longest wait counts")
+	assert.Greater(t, take(t, s, "limit", 0, 1, hourly(5), hourly(4), short).Wait, short.Per, "Wait must be the longest wait")
 	assert.Equal(t, 1, take(t, s, "limit", 0, 1, hourly(5)).Starts)
 }
 
-// What a process has sent without the store counts, however much that is.
+// testPast checks that the store counts all requests sent without it, even above the limit.
 func testPast(t *testing.T, s ratelimit.Store) {
 	assert.Equal(t, 1, take(t, s, "limit", 2, 1, hourly(4)).Starts)
 	assert.Equal(t, 1, take(t, s, "limit", 0, 2, hourly(4)).Starts)
@@ -82,7 +83,7 @@ func testPast(t *testing.T, s ratelimit.Store) {
 
 func testNames(t *testing.T, s ratelimit.Store) {
 	for _, name := range []string{"", "limit", "LIMIT", "limit:a", "limit a", "{limit}", "}", "ü'\"\\%_"} {
-		assert.Equal(t, 1, take(t, s, name, 0, 2, hourly(1)).Starts, "names are separate")
+		assert.Equal(t, 1, take(t, s, name, 0, 2, hourly(1)).Starts, "each name must have its own limit")
 		assert.Zero(t, take(t, s, name, 0, 1, hourly(1)).Pause)
 		require.NoError(t, s.Pause(t.Context(), name, time.Hour))
 	}
@@ -92,7 +93,7 @@ func testPause(t *testing.T, s ratelimit.Store) {
 	require.NoError(t, s.Pause(t.Context(), "limit", time.Hour))
 	require.NoError(t, s.Pause(t.Context(), "limit", time.Minute))
 	taken := take(t, s, "limit", 0, 1, hourly(1))
-	assert.Equal(t, 1, taken.Starts, "a pause prevents no start")
+	assert.Equal(t, 1, taken.Starts, "a pause must not prevent a start")
 	assert.InDelta(t, time.Hour, taken.Pause, float64(time.Minute))
 	assert.Positive(t, take(t, s, "limit", 0, 1, hourly(1)).Pause)
 
@@ -125,7 +126,7 @@ func testConcurrently(t *testing.T, s ratelimit.Store) {
 	assert.EqualValues(t, 90, starts.Load())
 }
 
-// join returns the limiter of a process. The limit has room for ten requests an hour.
+// join returns the limiter of a process in a fleet of two, with ten requests per hour.
 func join(t *testing.T, s ratelimit.Store) *ratelimit.Fleet {
 	t.Helper()
 	member, err := ratelimit.NewFleet(ratelimit.FleetConfig{
@@ -135,7 +136,7 @@ func join(t *testing.T, s ratelimit.Store) *ratelimit.Fleet {
 	return member
 }
 
-// send returns how many of n requests start.
+// send sends up to n requests and returns the number of starts.
 func send(t *testing.T, member *ratelimit.Fleet, n int) (starts int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
@@ -155,29 +156,30 @@ func testFleet(t *testing.T, s ratelimit.Store) {
 	assert.Equal(t, 4, send(t, join(t, s), 5))
 }
 
-// Server stores the records of a store, and can be killed.
+// Server is the server of a store.
 type Server struct {
 	Store ratelimit.Store
 
-	// Kill ends the server as a crash does, with its records, or not. Start starts it again.
+	// Kill ends the server like a crash. The records may be lost. Start restarts the server.
 	Kill, Start func()
 }
 
-// RunKilled tests a fleet while the server of its store is killed and started again. A killed
-// server must fail calls, and not ignore them.
+// RunKilled tests a fleet while the server of its store is killed and restarted. Calls to a
+// killed server must fail instead of hanging.
 func RunKilled(t *testing.T, server Server) {
 	member := join(t, server.Store)
 	require.Equal(t, 3, send(t, member, 3))
 	server.Kill()
-	assert.Equal(t, 2, send(t, member, 3), "its share is five")
+	assert.Equal(t, 2, send(t, member, 3), "the share of a process is five")
 	server.Start()
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
-		assert.Equal(c, 1, send(t, member, 1), "the store is back")
+		assert.Equal(c, 1, send(t, member, 1), "the store must work again")
 	}, time.Minute, 50*time.Millisecond)
-	assert.LessOrEqual(t, send(t, join(t, server.Store), 10), 7, "the store knows two starts of the outage")
+	assert.LessOrEqual(t, send(t, join(t, server.Store), 10), 7, "the store must count the two starts during the outage")
 }
 
-// Within returns a view of a store that has its own names, for a server that several tests use.
+// Within returns a view of a store that prefixes all names, for a server shared by several
+// tests.
 func Within(s ratelimit.Store, prefix string) ratelimit.Store { return within{s, prefix} }
 
 type within struct {

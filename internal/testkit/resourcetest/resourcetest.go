@@ -1,5 +1,5 @@
-// Package resourcetest has what the tests of several resources share: the body that was
-// sent, the items of a sequence, a bad argument that is not sent.
+// Package resourcetest contains helpers for the tests of API resources. They record request
+// bodies, collect sequences and check that an invalid argument sends no request.
 package resourcetest
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest"
 )
 
-// LastBody is a transport that keeps the body of the last request.
+// LastBody is a transport that stores the body of the last request.
 type LastBody struct {
 	Base http.RoundTripper
 
@@ -25,7 +25,7 @@ type LastBody struct {
 	body []byte
 }
 
-// RoundTrip keeps the body and sends the request.
+// RoundTrip stores the body and sends the request through Base.
 func (l *LastBody) RoundTrip(r *http.Request) (*http.Response, error) {
 	var body []byte
 	if r.Body != nil {
@@ -39,14 +39,14 @@ func (l *LastBody) RoundTrip(r *http.Request) (*http.Response, error) {
 	return l.Base.RoundTrip(r)
 }
 
-// String returns the body; "" where there was none.
+// String returns the body, or "" if there is none.
 func (l *LastBody) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return string(l.body)
 }
 
-// Collect reads a sequence that must not fail.
+// Collect returns the items of a sequence. The test fails if the sequence does.
 func Collect[T any](t *testing.T, items iter.Seq2[T, error]) []T {
 	t.Helper()
 	var all []T
@@ -57,8 +57,8 @@ func Collect[T any](t *testing.T, items iter.Seq2[T, error]) []T {
 	return all
 }
 
-// RequireUnsent fails unless err names the operation and the field, and nothing was
-// sent since the platform's journal was reset.
+// RequireUnsent fails the test unless err names the operation and the field, and the
+// platform's journal contains no request since its last reset.
 func RequireUnsent(t *testing.T, platform *dispensarytest.Server, err error, operation, field string) {
 	t.Helper()
 	var argument *api.ArgumentError
@@ -67,5 +67,5 @@ func RequireUnsent(t *testing.T, platform *dispensarytest.Server, err error, ope
 	assert.Equal(t, field, argument.Field)
 	require.ErrorIs(t, err, api.ErrArgument)
 	require.ErrorIs(t, err, api.ErrNotSent)
-	assert.Empty(t, platform.Journal.Requests(), "something was sent")
+	assert.Empty(t, platform.Journal.Requests(), "a request was sent")
 }

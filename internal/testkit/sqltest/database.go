@@ -1,4 +1,5 @@
-// Package sqltest is shared by the tests of stores on SQL.
+// Package sqltest creates databases for the tests of SQL stores, and tests how a store creates
+// its tables.
 package sqltest
 
 import (
@@ -17,7 +18,8 @@ import (
 	"github.com/dispensary-go/dispensary/internal/testkit/postgrestest"
 )
 
-// mysqlVariable holds the address of a server, root@tcp(127.0.0.1:3306)/test for example.
+// mysqlVariable is the environment variable with the data source name of a MySQL server, such
+// as root@tcp(127.0.0.1:3306)/test.
 const mysqlVariable = "DISPENSARY_TEST_MYSQL"
 
 func open(t testing.TB, driver, name string) *sql.DB {
@@ -28,8 +30,9 @@ func open(t testing.TB, driver, name string) *sql.DB {
 	return db
 }
 
-// Database returns the data source name of an empty database, which is deleted with the test. It
-// skips the test if there is no server.
+// Database creates an empty database, deletes it after the test and returns its data source
+// name. It skips the test if the environment names no server. Driver is "pgx", "mysql" or
+// "sqlite".
 func Database(t testing.TB, driver string) string {
 	t.Helper()
 	switch driver {
@@ -54,8 +57,8 @@ func Database(t testing.TB, driver string) string {
 	return address[:strings.LastIndex(address, "/")+1] + own
 }
 
-// Limited returns the data source name of a database of [Database] for a role that reads and
-// writes rows, but must not create tables. In SQLite it must not write at all.
+// Limited returns the data source name of a database of [Database] for a role that may read and
+// write rows, but not create tables. In SQLite the role cannot write at all.
 func Limited(t *testing.T, driver, name string) string {
 	t.Helper()
 	role := "role_" + strings.ToLower(rand.Text()[:10])
@@ -81,7 +84,7 @@ func Limited(t *testing.T, driver, name string) string {
 	return name + "&_pragma=query_only(1)"
 }
 
-// limit runs statements now, and others at the end of the test.
+// limit runs the statements now immediately, and the statements end after the test.
 func limit(t *testing.T, driver, name string, now, end []string) {
 	t.Helper()
 	db := open(t, driver, name)
@@ -97,8 +100,8 @@ func limit(t *testing.T, driver, name string, now, end []string) {
 	})
 }
 
-// Demote makes n connections of a pool read-only, as connections are that were opened to a server
-// before it became the primary.
+// Demote makes n connections of a pool read-only, like connections opened to a server before it
+// became the primary.
 func Demote(t testing.TB, driver string, db *sql.DB, n int) {
 	t.Helper()
 	readOnly := map[string]string{"pgx": "SET default_transaction_read_only = on", "mysql": "SET SESSION TRANSACTION READ ONLY"}

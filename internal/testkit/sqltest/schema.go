@@ -17,9 +17,9 @@ import (
 
 var dialects = map[string]string{"pgx": sqlschema.PostgreSQL, "mysql": "mysql", "sqlite": sqlschema.SQLite}
 
-// Store is a store whose tables are tested.
+// Store describes the tables of the store under test.
 type Store struct {
-	// Driver is "pgx", "mysql" or "sqlite", which the program registers.
+	// Driver is "pgx", "mysql" or "sqlite". The caller registers it.
 	Driver string
 
 	// Script is the SQL of the tables.
@@ -28,7 +28,7 @@ type Store struct {
 	// Before applies the SQL that must precede Script. Nil means none.
 	Before func(t *testing.T, db *sql.DB)
 
-	// Create creates the tables in the database with this data source name, which db has open.
+	// Create creates the tables in the database with data source name name, through db.
 	Create func(ctx context.Context, db *sql.DB, name string) error
 }
 
@@ -49,7 +49,7 @@ func RunSchema(t *testing.T, s Store) {
 	}
 }
 
-// createAtOnce starts several processes on an empty database.
+// createAtOnce creates the tables from six concurrent processes on an empty database.
 func createAtOnce(t *testing.T, s Store) {
 	name := Database(t, s.Driver)
 	if s.Driver == "pgx" {
@@ -68,7 +68,7 @@ func createAtOnce(t *testing.T, s Store) {
 	require.NoError(t, s.check(t, name))
 }
 
-// openLimited opens the tables as a role that must not create any.
+// openLimited opens the tables with a role that may not create tables.
 func openLimited(t *testing.T, s Store) {
 	name := Database(t, s.Driver)
 	limited := Limited(t, s.Driver, name)
@@ -89,7 +89,7 @@ func createByHand(t *testing.T, s Store) {
 	}
 	separator := ";"
 	if s.Driver == "pgx" {
-		separator = "\x00" // it takes the whole script
+		separator = "\x00" // pgx runs the whole script in one call
 	}
 	for statement := range strings.SplitSeq(s.Script, separator) {
 		if statement = strings.TrimSpace(statement); statement != "" {
@@ -101,7 +101,7 @@ func createByHand(t *testing.T, s Store) {
 	require.NoError(t, s.Create(t.Context(), open(t, s.Driver, limited), limited))
 }
 
-// createRest creates the tables that an interrupted process did not create.
+// createRest creates the tables left over by an interrupted process.
 func createRest(t *testing.T, s Store) {
 	name := Database(t, s.Driver)
 	db := open(t, s.Driver, name)
@@ -113,7 +113,7 @@ func createRest(t *testing.T, s Store) {
 	require.NoError(t, s.check(t, name))
 }
 
-// rejectForeign finds a table of another program in place of the last one.
+// rejectForeign puts a table of another program in place of the last one.
 func rejectForeign(t *testing.T, s Store) {
 	name := Database(t, s.Driver)
 	db := open(t, s.Driver, name)
@@ -123,13 +123,13 @@ func rejectForeign(t *testing.T, s Store) {
 	require.NoError(t, err)
 	var e *api.SchemaError
 	require.ErrorAs(t, s.Create(t.Context(), db, name), &e)
-	assert.Equal(t, last, e.Table[strings.LastIndex(e.Table, ".")+1:]) // without its schema
+	assert.Equal(t, last, e.Table[strings.LastIndex(e.Table, ".")+1:]) // without the schema
 	assert.NotEmpty(t, e.Column)
 	assert.ErrorContains(t, e, "table "+e.Table+" has no column "+e.Column)
 	_, err = db.ExecContext(t.Context(), "DROP TABLE "+last)
 	require.NoError(t, err)
 	require.ErrorAs(t, s.check(t, name), &e)
-	assert.Equal(t, api.SchemaError{Table: tables[0]}, *e, "it created no table")
+	assert.Equal(t, api.SchemaError{Table: tables[0]}, *e, "it must not create tables")
 }
 
 // tables returns the names of the tables in their order.

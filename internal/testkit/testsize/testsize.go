@@ -1,6 +1,6 @@
-// Package testsize says how large the tests are that may be of any size: fleets of
-// processes, kills, generated inputs. They hold the same at every size. Small, they
-// belong into every `go test`; in full size they also find what happens rarely.
+// Package testsize selects the size of scalable tests, such as fleets of processes, kills and
+// generated inputs. They check the same properties at every size. The small size suits every
+// `go test`, and the full size also finds rare failures.
 package testsize
 
 import (
@@ -8,14 +8,13 @@ import (
 	"testing"
 )
 
-// Variable is the environment variable that makes such tests as large as they were
-// written for; any text but none does.
+// Variable is the environment variable that selects the full size if it is not empty.
 const Variable = "DISPENSARY_TEST_FULL"
 
-// Full reports that the tests are to be large.
+// Full reports whether tests run in full size.
 func Full() bool { return os.Getenv(Variable) != "" }
 
-// Of returns the size that is asked for.
+// Of returns full if [Full] is true, and small otherwise.
 func Of[T any](small, full T) T {
 	if Full() {
 		return full
@@ -23,8 +22,8 @@ func Of[T any](small, full T) T {
 	return small
 }
 
-// UnderRace returns its first argument under the race detector, which makes a test cost many
-// times as much, and its second otherwise.
+// UnderRace returns its first argument if the race detector is enabled, and its second
+// otherwise. The detector slows a test down many times.
 func UnderRace[T any](race, otherwise T) T {
 	if Race {
 		return race
@@ -32,9 +31,12 @@ func UnderRace[T any](race, otherwise T) T {
 	return otherwise
 }
 
-// SkipUnderRace skips a test in which the race detector costs much and finds nothing that
-// it would not find in others: a test that makes one call at a time, that starts processes,
-// or that runs other tests with mistakes for them to find.
+// SkipUnderRace skips a test if the race detector is enabled. Use it if the detector is
+// expensive there and finds no race that other tests miss:
+//
+//   - the test makes one call at a time
+//   - it starts processes
+//   - it runs other tests on mutants
 func SkipUnderRace(t testing.TB) {
 	t.Helper()
 	if Race {
