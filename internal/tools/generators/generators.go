@@ -1,7 +1,7 @@
-// Package generators pins the generator of clients in Go, and what generated code
-// imports; .ci/generators runs it.
+// Package generators pins the version of the Go client generator and the imports of generated
+// code. The script .ci/generators runs the generator.
 package generators
 
 import (
-	_ "github.com/oapi-codegen/runtime" // imported by generated code
+	_ "github.com/oapi-codegen/runtime" // for generated code
 )

@@ -1,10 +1,11 @@
-// Sbom writes the bill of materials of a program that Go built, as CycloneDX: the modules that
-// are in it, with their versions and checksums, as the program itself says.
+// Sbom writes the bill of materials of a Go program in the CycloneDX format. It lists the
+// modules with the versions and checksums recorded in the program.
 //
 //	go run ./sbom dist/dispensary-linux-amd64 v1.2.3 > dist/dispensary-linux-amd64.cdx.json
 //
-// The version is that of this project's own modules, which are built from a checkout. The
-// bill has neither a time nor a random number, so that one program has one bill.
+// The version argument is the version of this project's own modules, because they are built
+// from a checkout. The bill contains neither a time nor a random number, so the same program
+// always has the same bill.
 package main
 
 import (
@@ -28,7 +29,7 @@ func main() {
 
 func run(args []string, out io.Writer) error {
 	if len(args) != 2 {
-		return errors.New("wants the name of a program and its version")
+		return errors.New("usage: sbom PROGRAM VERSION")
 	}
 	info, err := buildinfo.ReadFile(args[0])
 	if err != nil {
