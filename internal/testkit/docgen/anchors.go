@@ -6,11 +6,11 @@ import (
 	"unicode"
 )
 
-// Anchors assigns the ids of GitHub to the headings of one page. The zero value is ready
-// for a page.
+// Anchors assigns the same IDs as GitHub to the headings of one page. The zero value is ready
+// for use.
 type Anchors struct{ taken map[string]int }
 
-// ID returns the id of the next heading.
+// ID returns the ID of the next heading. It numbers repeated headings.
 func (a *Anchors) ID(heading string) string {
 	id := strings.Map(func(r rune) rune {
 		switch {

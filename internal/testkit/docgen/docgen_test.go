@@ -16,12 +16,11 @@ import (
 
 var update = flag.Bool("update", false, "write the generated parts of pages")
 
-// root is where the tree is.
+// root is the root folder of the repository.
 const root = "../../.."
 
-// Examples in the pages that people write are those of the code, and every Go block is
-// one of them.
-func TestWrittenPages(t *testing.T) {
+// Every Go block of a page is an example or an excerpt from the code.
+func TestPagesMatchCode(t *testing.T) {
 	t.Parallel()
 	tree := load(t)
 	names, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
@@ -37,13 +36,13 @@ func TestWrittenPages(t *testing.T) {
 		}
 		if name == filepath.Join("docs", "cookbook.md") {
 			shown := strings.Count(want, "\n<!-- example: ") + strings.Count(want, "\n<!-- command -->\n")
-			assert.Equal(t, strings.Count(want, "\n### "), shown, "each task has an example or a command")
+			assert.Equal(t, strings.Count(want, "\n### "), shown, "each task must have an example or a command")
 		}
 		if *update {
 			require.NoError(t, os.WriteFile(file, []byte(want), 0o644))
 			continue
 		}
-		assert.True(t, want == string(text), "%s is not what the code says: run this test with -update", name)
+		assert.True(t, want == string(text), "%s differs from the code: run this test with -update", name)
 	}
 }
 
@@ -69,7 +68,7 @@ func TestCommentsLinkToExistingNames(t *testing.T) {
 	assert.Empty(t, load(t).BrokenLinks())
 }
 
-// tree is read once.
+// tree loads the repository once for all tests.
 var tree = sync.OnceValues(func() (*docgen.Tree, error) { return docgen.Load(root) })
 
 func load(t *testing.T) *docgen.Tree {

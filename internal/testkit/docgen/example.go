@@ -12,17 +12,17 @@ import (
 	"strings"
 )
 
-// example is a function of a test file, Example….
+// example is an Example… function of a test file.
 type example struct {
-	Code      string   // its body
-	Output    string   // what it prints; "" where it is not run
-	Unordered bool     // whether the lines of Output come in any order
-	File      string   // where it is, from the root of the tree
-	Imports   []string // the packages that it names
+	Code      string   // function body
+	Output    string   // expected output, or "" if tests do not run the example
+	Unordered bool     // the lines of Output may have any order
+	File      string   // path from the root of the tree
+	Imports   []string // import paths of the packages in Code
 }
 
-// find returns the example of a name, such as ExampleNew, from the package in a
-// folder, and nil if there is none.
+// find returns the example with a name, such as ExampleNew, of the package in a folder. It
+// returns nil if there is none.
 func (t *Tree) find(folder, name string) *example {
 	p, file, f := t.function(folder, name)
 	if f == nil || !strings.HasPrefix(name, "Example") {
@@ -31,8 +31,8 @@ func (t *Tree) find(folder, name string) *example {
 	return t.read(p, file, f)
 }
 
-// fileOf returns the source of the file that has an example, a test or the main of a
-// program, and "" if there is none.
+// fileOf returns the source of the file that declares an example, a test or the main function
+// of a program. It returns "" if there is none.
 func (t *Tree) fileOf(folder, name string) string {
 	p, file, f := t.function(folder, name)
 	if f == nil || !regexp.MustCompile(`^(Example|Test|main$)`).MatchString(name) {
@@ -41,7 +41,8 @@ func (t *Tree) fileOf(folder, name string) string {
 	return string(p.sources[file])
 }
 
-// function finds a function of the package in a folder.
+// function returns a function of the package in a folder, with its package and file name. It
+// returns nil if there is none.
 func (t *Tree) function(folder, name string) (*goPackage, string, *ast.FuncDecl) {
 	p := t.byPath[path.Join(Module, folder)]
 	if p == nil {
@@ -57,7 +58,7 @@ func (t *Tree) function(folder, name string) (*goPackage, string, *ast.FuncDecl)
 	return nil, "", nil
 }
 
-// outputComment begins the comment with what an example prints.
+// outputComment matches the start of the comment with the output of an example.
 var outputComment = regexp.MustCompile(`(?im)^[ \t]*//[ \t]*(unordered )?output:`)
 
 func (t *Tree) read(p *goPackage, file string, f *ast.FuncDecl) *example {
@@ -84,7 +85,7 @@ func (t *Tree) read(p *goPackage, file string, f *ast.FuncDecl) *example {
 	return e
 }
 
-// importsOf returns the import paths of a file by the names of their packages in it.
+// importsOf returns the import paths of a file, keyed by the package names in the file.
 func importsOf(file *ast.File) map[string]string {
 	imported := map[string]string{}
 	for _, spec := range file.Imports {
@@ -94,7 +95,7 @@ func importsOf(file *ast.File) map[string]string {
 	return imported
 }
 
-// importName is the name under which a file knows an import.
+// importName returns the package name of an import in its file.
 func importName(spec *ast.ImportSpec, importPath string) string {
 	if spec.Name != nil {
 		return spec.Name.Name
@@ -111,7 +112,7 @@ func (t *Tree) source(p *goPackage, file string, from, to token.Pos) string {
 	return string(p.sources[file][t.files.Position(from).Offset:t.files.Position(to).Offset])
 }
 
-// markdown is the example's code and its output.
+// markdown returns the code and the output of the example as Markdown.
 func (e *example) markdown() string {
 	text := "```go\n" + e.Code + "```\n\n"
 	if e.Output == "" {

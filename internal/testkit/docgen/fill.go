@@ -11,11 +11,12 @@ import (
 	"strings"
 )
 
-// The parts of a page that are generated stand between one of these comments and
-// <!-- end -->. A Go block elsewhere is an excerpt: some lines, in order, of the file that
-// has a function, which the comment <!-- excerpt: FOLDER NAME --> before it names. The
-// function is an example, a test, or the main of a program. Or it is a program that the
-// test builds which <!-- test: FOLDER NAME --> names.
+// A generated part of a page begins with an example, tasks or links comment and ends with
+// <!-- end -->. Any other Go block needs a comment before it:
+//
+//   - <!-- excerpt: FOLDER NAME -->: the block contains lines, in order, of the file that
+//     declares the function NAME. The function is an example, a test or the main of a program.
+//   - <!-- test: FOLDER NAME -->: the block is a program that the test NAME builds.
 var (
 	generated = regexp.MustCompile(`(?s)<!-- (example|tasks|links)(?:: (\S+) (\w+))? -->\n.*?<!-- end -->\n`)
 	excerpt   = regexp.MustCompile("(?s)<!-- (excerpt|test): (\\S+) (\\w+) -->\n+```go\n(.*?)```\n")
@@ -23,9 +24,10 @@ var (
 	anyBlock  = regexp.MustCompile("(?ms)^```.*?^```$")
 )
 
-// Fill writes the generated parts of a page anew. The page is a file of the tree, below
-// root; the rest of it is as people wrote it. It fails if a Go block in it is neither an
-// example nor an excerpt of one, and if it names what does not exist.
+// Fill returns the text of a page with its generated parts replaced. name is the path of the
+// page below the root. Fill changes no other text. It fails if a Go block has none of the
+// comments above, if an excerpt differs from its file, or if a named function, package or
+// symbol does not exist.
 func (t *Tree) Fill(name, text string) (string, error) {
 	f := &filler{tree: t, folder: path.Dir(name), text: text}
 	text = generated.ReplaceAllStringFunc(text, func(part string) string {
@@ -39,7 +41,7 @@ func (t *Tree) Fill(name, text string) (string, error) {
 		return ""
 	})
 	for _, block := range goBlock.FindAllString(written, -1) {
-		f.fail("a Go block is no example:\n%s", block)
+		f.fail("Go block without an example, excerpt or test comment:\n%s", block)
 	}
 	if err := errors.Join(f.problems...); err != nil {
 		return "", fmt.Errorf("%s: %w", name, err)
@@ -49,7 +51,7 @@ func (t *Tree) Fill(name, text string) (string, error) {
 
 type filler struct {
 	tree     *Tree
-	folder   string // of the page
+	folder   string // folder of the page
 	text     string
 	problems []error
 }
@@ -69,15 +71,16 @@ func (f *filler) part(kind, folder, name string) string {
 	}
 }
 
-// example shows an example, which has to be one that is run, and that readers can copy.
+// example returns an example as Markdown. The example must have an output, and may import only
+// packages available to readers.
 func (f *filler) example(folder, name string) string {
 	e := f.tree.find(folder, name)
 	if e == nil {
-		f.fail("there is no %s in %s", name, folder)
+		f.fail("no %s in %s", name, folder)
 		return ""
 	}
 	if e.Output == "" {
-		f.fail("%s in %s has no output that is checked", name, folder)
+		f.fail("%s in %s has no Output comment", name, folder)
 	}
 	var imports []string
 	for _, importPath := range e.Imports {
@@ -85,7 +88,7 @@ func (f *filler) example(folder, name string) string {
 		case p != nil:
 			imports = append(imports, "`"+p.title()+"`")
 		case strings.HasPrefix(importPath, Module+"/"):
-			f.fail("%s in %s uses %s, which readers cannot import", name, folder, importPath)
+			f.fail("%s in %s uses %s: readers cannot import it", name, folder, importPath)
 		case strings.Contains(importPath, "."):
 			imports = append(imports, "`"+importPath+"`")
 		}
@@ -97,7 +100,7 @@ func (f *filler) example(folder, name string) string {
 	return e.markdown() + source
 }
 
-// tasks lists the headings of the second and third level.
+// tasks returns a list of the second-level and third-level headings.
 func (f *filler) tasks() string {
 	var out strings.Builder
 	var anchors Anchors
@@ -117,10 +120,10 @@ func (f *filler) tasks() string {
 	return out.String()
 }
 
-// nameInBrackets is a package, or one of its names, as documentation comments link to it.
+// nameInBrackets matches a link to a package or to one of its names in a documentation comment.
 var nameInBrackets = regexp.MustCompile(`\[([a-z]+)((?:\.[A-Z]\w*){0,2})\]`)
 
-// links defines where the names in brackets lead.
+// links returns the link definitions of the names in brackets.
 func (f *filler) links() string {
 	definitions := map[string]bool{}
 	prose := anyBlock.ReplaceAllString(generated.ReplaceAllString(f.text, ""), "")
@@ -128,11 +131,11 @@ func (f *filler) links() string {
 		name := strings.TrimPrefix(match[2], ".")
 		importPath, found := f.tree.named(match[1])
 		if !found && name == "" {
-			continue // other brackets
+			continue // not a link
 		}
 		p := f.tree.byPath[importPath]
 		if !found || name != "" && !p.symbols[name] {
-			f.fail("there is no %s", match[0])
+			f.fail("no package declares %s", match[0])
 			continue
 		}
 		if name != "" {
@@ -143,12 +146,12 @@ func (f *filler) links() string {
 	return strings.Join(slices.Sorted(maps.Keys(definitions)), "")
 }
 
-// check holds an excerpt to its file. Of a program that is built it is enough that the
-// test is there.
+// check reports a problem if an excerpt differs from its file. If the test builds the block as a
+// program, check only requires the test to exist.
 func (f *filler) check(folder, name, kind, text string) {
 	source := f.tree.fileOf(folder, name)
 	if source == "" {
-		f.fail("there is no %s in %s", name, folder)
+		f.fail("no %s in %s", name, folder)
 		return
 	}
 	if kind == "test" {
@@ -162,14 +165,14 @@ func (f *filler) check(folder, name, kind, text string) {
 		}
 		at := slices.IndexFunc(rest, func(of string) bool { return strings.TrimSpace(of) == line })
 		if at < 0 {
-			f.fail("the file of %s in %s has no such line, or not there: %s", name, folder, line)
+			f.fail("the file of %s in %s does not contain this line at this position: %s", name, folder, line)
 			return
 		}
 		rest = rest[at+1:]
 	}
 }
 
-// relative leads from the page to a file of the tree.
+// relative returns the path from the page to a file of the tree.
 func (f *filler) relative(file string) string {
 	relative, err := filepath.Rel(f.folder, file)
 	if err != nil {

@@ -21,7 +21,7 @@ var (
 	fenced  = regexp.MustCompile("(?ms)^```.*?^```$")
 )
 
-func TestPagesLinkToFilesAndHeadings(t *testing.T) {
+func TestPagesLinkToExistingTargets(t *testing.T) {
 	t.Parallel()
 	checked := 0
 	for _, pattern := range []string{"*.md", "*/*.md", "*/*/*.md"} {
@@ -36,8 +36,8 @@ func TestPagesLinkToFilesAndHeadings(t *testing.T) {
 					file = page
 				}
 				_, err := os.Stat(file)
-				if assert.NoError(t, err, "%s links to %s", page, target) && fragment != "" && filepath.Ext(file) == ".md" {
-					assert.True(t, slices.Contains(anchorsOf(t, file), fragment), "%s links to %s", page, target)
+				if assert.NoError(t, err, "broken link in %s: %s", page, target) && fragment != "" && filepath.Ext(file) == ".md" {
+					assert.True(t, slices.Contains(anchorsOf(t, file), fragment), "broken link in %s: %s", page, target)
 				}
 			}
 		}

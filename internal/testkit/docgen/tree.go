@@ -1,6 +1,6 @@
-// Package docgen writes the generated parts of the pages that people write: examples, the
-// list of tasks, and links to names of packages. Its tests compare the pages with the code.
-// With -update they write the parts again.
+// Package docgen generates parts of hand-written pages: examples, the list of tasks, and links
+// to names of packages. Its tests compare the pages with the code. With -update they rewrite
+// the generated parts.
 package docgen
 
 import (
@@ -30,14 +30,15 @@ type Tree struct {
 // goPackage is a package of the tree.
 type goPackage struct {
 	Name   string
-	Folder string // from the root, with slashes; "." is the root itself
+	Folder string // path from the root, with slashes; "." is the root itself
 
-	sources map[string][]byte // by the name of the file, below the root
+	sources map[string][]byte // by file name below the root
 	parsed  map[string]*ast.File
 	symbols map[string]bool // exported names: "New", "Client.Do", "Config.Site"
 }
 
-// Load reads the tree below root.
+// Load reads the tree below root. It skips testdata, node_modules, hidden folders and the
+// folder tools of the root.
 func Load(root string) (*Tree, error) {
 	t := &Tree{root: root, files: token.NewFileSet(), byPath: map[string]*goPackage{}}
 	err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
@@ -58,7 +59,8 @@ func Load(root string) (*Tree, error) {
 	return t, err
 }
 
-// named returns the import path of the only public package of a name.
+// named returns the import path of the public package with a name. found is false if there is
+// no such package, or more than one.
 func (t *Tree) named(name string) (importPath string, found bool) {
 	for candidate, p := range t.byPath {
 		if p.Name == name && t.public(candidate) != nil {
@@ -71,8 +73,8 @@ func (t *Tree) named(name string) (importPath string, found bool) {
 	return importPath, found
 }
 
-// BrokenLinks returns the links in comments, such as [webhook.Router], to names that their
-// package does not declare, each after the file that contains it.
+// BrokenLinks returns the links in comments, such as [webhook.Router], to undeclared names. Each
+// link follows the name of its file.
 func (t *Tree) BrokenLinks() (broken []string) {
 	for _, p := range t.byPath {
 		for name, file := range p.parsed {
@@ -95,8 +97,8 @@ func (t *Tree) BrokenLinks() (broken []string) {
 	return broken
 }
 
-// load reads the package in a folder, if there is one. It reads the files for Linux on
-// every machine.
+// load reads the package in a folder, if there is one. On every platform it reads the files for
+// Linux.
 func (t *Tree) load(folder string) error {
 	platform := build.Default
 	platform.GOOS, platform.GOARCH, platform.CgoEnabled = "linux", "amd64", false
@@ -144,7 +146,7 @@ func (t *Tree) public(importPath string) *goPackage {
 	return p
 }
 
-// title is the name of the package in text.
+// title returns the name of the package for the text of a page.
 func (p *goPackage) title() string {
 	if p.Folder == "." {
 		return p.Name
@@ -152,7 +154,8 @@ func (p *goPackage) title() string {
 	return p.Folder
 }
 
-// index collects the names that a file declares. A field or a method follows its type.
+// index collects the declared names of a file. A field or method includes its type, as in
+// Client.Do.
 func (p *goPackage) index(file *ast.File) {
 	for _, decl := range file.Decls {
 		f, function := decl.(*ast.FuncDecl)
@@ -190,7 +193,7 @@ func (p *goPackage) indexMembers(kind *ast.TypeSpec) {
 	}
 }
 
-// names returns what a declaration declares; a method belongs to its type.
+// names returns the declared names. For a method it returns the name of its type.
 func names(decl ast.Decl) (names []string) {
 	switch d := decl.(type) {
 	case *ast.FuncDecl:

@@ -12,7 +12,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/testkit/docgen"
 )
 
-// small is a tree with a library, a package of a module below it, and examples.
+// small is a tree with a library, a package in a nested module, and examples.
 var small = map[string]string{
 	"go.mod": "module " + docgen.Module + "\n",
 	"library.go": `package dispensary
@@ -90,7 +90,7 @@ func loadSmall(t *testing.T) *docgen.Tree {
 	return tree
 }
 
-func TestFill(t *testing.T) {
+func TestFillReplacesGeneratedParts(t *testing.T) {
 	t.Parallel()
 	tree := loadSmall(t)
 	page := "# Page\n\n<!-- tasks -->\n<!-- end -->\n\n## A group\n\n### Turn a wheel\n\nWith a [dispensary.Wheel], its [dispensary.Wheel.Teeth] and [dispensary.Wheel.Turn], a [gear.Spinner.Spin], not [sic] or [gear].\n\n" +
@@ -112,15 +112,15 @@ func TestFill(t *testing.T) {
 	assert.Equal(t, filled, again)
 
 	for text, want := range map[string]string{
-		"```go\nx := 1\n```\n":                                                         "a Go block is no example",
-		"<!-- example: . ExampleGone -->\n<!-- end -->\n":                              "there is no ExampleGone in .",
-		"<!-- example: gear TestX -->\n<!-- end -->\n":                                 "there is no TestX in gear",
-		"<!-- example: . ExampleErrJam -->\n<!-- end -->\n":                            "has no output that is checked",
-		"<!-- example: . Example_insideOut -->\n<!-- end -->\n":                        "which readers cannot import",
-		"<!-- test: . TestGone -->\n```go\nx := 1\n```\n":                              "there is no TestGone in .",
-		"<!-- excerpt: . made -->\n```go\ntype made2 struct{}\n```\n":                  "there is no made in .",
-		"<!-- excerpt: . ExampleWheel -->\n```go\nunused := 1\nwheel := made()\n```\n": "no such line, or not there: wheel := made()",
-		"[dispensary.Wheels]\n\n<!-- links -->\n<!-- end -->\n":                        "there is no [dispensary.Wheels]",
+		"```go\nx := 1\n```\n":                                                         "Go block without an example, excerpt or test comment",
+		"<!-- example: . ExampleGone -->\n<!-- end -->\n":                              "no ExampleGone in .",
+		"<!-- example: gear TestX -->\n<!-- end -->\n":                                 "no TestX in gear",
+		"<!-- example: . ExampleErrJam -->\n<!-- end -->\n":                            "has no Output comment",
+		"<!-- example: . Example_insideOut -->\n<!-- end -->\n":                        "readers cannot import it",
+		"<!-- test: . TestGone -->\n```go\nx := 1\n```\n":                              "no TestGone in .",
+		"<!-- excerpt: . made -->\n```go\ntype made2 struct{}\n```\n":                  "no made in .",
+		"<!-- excerpt: . ExampleWheel -->\n```go\nunused := 1\nwheel := made()\n```\n": "does not contain this line at this position: wheel := made()",
+		"[dispensary.Wheels]\n\n<!-- links -->\n<!-- end -->\n":                        "no package declares [dispensary.Wheels]",
 	} {
 		_, err := tree.Fill("docs/page.md", "# Page\n\n"+text)
 		assert.ErrorContains(t, err, want, strings.TrimSpace(text))
