@@ -19,10 +19,10 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// Senders is how many deliveries are under way at a time.
+// Senders is the number of concurrent deliveries.
 const Senders = 64
 
-// Nothing is an inbox that stores nothing, which shows what HTTP and the handler cost.
+// Nothing is an inbox that stores nothing. It shows the cost of HTTP and the handler.
 type Nothing struct{}
 
 // Accept implements [webhook.Inbox].
@@ -30,8 +30,8 @@ func (Nothing) Accept(context.Context, webhook.Delivery) (receipt webhook.Receip
 	return receipt, nil
 }
 
-// Fill gives n new events to an inbox, [Senders] at a time, and returns how long each
-// accept took.
+// Fill sends n new events to an inbox, [Senders] at a time, and returns the duration of each
+// accept.
 func Fill(b *testing.B, inbox webhook.Inbox, n int) []time.Duration {
 	b.Helper()
 	took := make([]time.Duration, n)
@@ -44,7 +44,7 @@ func Fill(b *testing.B, inbox webhook.Inbox, n int) []time.Duration {
 	return took
 }
 
-// BenchmarkLonely measures one accept after the other.
+// BenchmarkLonely measures accepts by a single sender.
 func BenchmarkLonely(b *testing.B, inbox webhook.Inbox) {
 	b.Helper()
 	b.ReportAllocs()
@@ -54,9 +54,9 @@ func BenchmarkLonely(b *testing.B, inbox webhook.Inbox) {
 	}
 }
 
-// BenchmarkHTTP measures accepts through HTTP, signature and all, with [Senders]
-// deliveries under way. It reports accepts per second and the 99th percentile of a
-// request in milliseconds.
+// BenchmarkHTTP measures accepts through HTTP, including the signature, with [Senders]
+// concurrent deliveries. It reports accepts per second and the 99th percentile of the request
+// duration in milliseconds.
 func BenchmarkHTTP(b *testing.B, inbox webhook.Inbox) {
 	b.Helper()
 	handler, err := webhook.NewHandler(webhook.HandlerConfig{
@@ -72,7 +72,7 @@ func BenchmarkHTTP(b *testing.B, inbox webhook.Inbox) {
 		defer func() { _ = conn.Close() }()
 		lines[n] = &connection{Conn: conn, reader: bufio.NewReader(conn)}
 	}
-	const first = 4 * Senders // fills pools and caches
+	const first = 4 * Senders // warm up pools and caches
 	requests := rawRequests(b, first+b.N)
 	send := func(requests [][]byte) {
 		together(len(requests), func(sender, n int) bool { return failed(b, lines[sender].exchange(requests[n])) })
@@ -93,8 +93,8 @@ func BenchmarkHTTP(b *testing.B, inbox webhook.Inbox) {
 	b.ReportMetric(float64(all[len(all)*99/100].Microseconds())/1000, "p99-ms")
 }
 
-// together calls do for every index below n, by all senders at the same time; one
-// that reports a failure stops.
+// together calls do for every index below n from all senders concurrently. A sender stops after
+// do reports a failure.
 func together(n int, do func(sender, n int) (failed bool)) {
 	var next atomic.Int64
 	var group sync.WaitGroup
@@ -117,8 +117,8 @@ func failed(b *testing.B, err error) bool {
 	return err != nil
 }
 
-// rawRequests makes requests ready to be sent: client and server share the
-// machine, and what the client does is not to be measured.
+// rawRequests returns n encoded requests. Client and server share the machine, so encoding them
+// in advance keeps this work out of the measurement.
 func rawRequests(b *testing.B, n int) [][]byte {
 	b.Helper()
 	all := make([][]byte, n)
@@ -132,14 +132,14 @@ func rawRequests(b *testing.B, n int) [][]byte {
 	return all
 }
 
-// connection is one sender's.
+// connection is the connection of one sender. took lists the duration of each exchange.
 type connection struct {
 	net.Conn
 	reader *bufio.Reader
 	took   []time.Duration
 }
 
-// exchange sends a request and reads the answer, whose body is the challenge.
+// exchange sends a request and reads the response. Its body must be the challenge.
 func (c *connection) exchange(request []byte) error {
 	begin := time.Now()
 	if _, err := c.Write(request); err != nil {
@@ -147,7 +147,7 @@ func (c *connection) exchange(request []byte) error {
 	}
 	status, err := c.reader.ReadString('\n')
 	if err != nil || status != "HTTP/1.1 200 OK\r\n" {
-		return fmt.Errorf("answered %q, %w", status, err)
+		return fmt.Errorf("response %q: %w", status, err)
 	}
 	for line := ""; line != "\r\n"; {
 		if line, err = c.reader.ReadString('\n'); err != nil {

@@ -1,6 +1,6 @@
-// Package receivertest holds what the tests and benchmarks of all inboxes share:
-// events that the platform could have sent, its requests, and a crowd that sends
-// them.
+// Package receivertest contains shared helpers for the tests and benchmarks of inboxes. They
+// create events and signed requests like those of the platform, send them from many senders,
+// and kill receivers.
 package receivertest
 
 import (
@@ -27,18 +27,19 @@ import (
 )
 
 const (
-	// Secret and Challenge are those of the endpoint.
+	// Secret and Challenge are the webhook secret and the challenge token of the endpoint.
 	Secret    = "whsec_test_0123456789abcdef"
 	Challenge = "challenge-test-0123456789"
 
-	// Canary is a patient's name, to be looked for where no patient may be.
+	// Canary is the name of each patient. Tests search for it in logs and other output that
+	// must not contain patient data.
 	Canary = "Zaphod-Inbox-Canary"
 )
 
-// Sandbox is the environment that events come from.
+// Sandbox is the environment of all events.
 var Sandbox = api.USSandbox
 
-// KeyRing makes a key ring with a new key.
+// KeyRing returns a key ring with a new key.
 func KeyRing(t testing.TB) *seal.KeyRing {
 	t.Helper()
 	key, err := seal.GenerateKey("test")
@@ -48,24 +49,24 @@ func KeyRing(t testing.TB) *seal.KeyRing {
 	return ring
 }
 
-// FixedKeyRing makes the ring that every process of a test has.
+// FixedKeyRing returns a key ring that is the same in every process of a test.
 func FixedKeyRing() (*seal.KeyRing, error) {
 	return seal.ParseKeyRing(api.NewSecret("kill:QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVphYmNkZWY="))
 }
 
-// Succeed handles any event.
+// Succeed is a handler without effect. It never fails.
 func Succeed(context.Context, events.Event) error { return nil }
 
-// Hold is a handler that is busy until its context ends.
+// Hold is a handler that waits until its context ends, and returns the error of the context.
 func Hold(ctx context.Context, _ events.Event) error {
 	<-ctx.Done()
 	return ctx.Err()
 }
 
-// patients is how many patients there are where nothing else is said.
+// patients is the default number of patients.
 const patients = 500
 
-// Body makes the event with a number, of one of 500 patients, about 2 KB long.
+// Body returns event number n, about 2 KB long, for one of 500 patients.
 func Body(n int, integration string) []byte { return body(n, n%patients, integration) }
 
 func body(n, patient int, integration string) []byte {
@@ -74,13 +75,13 @@ func body(n, patient int, integration string) []byte {
 		n, n/60%60, n%60, integration, patient, Canary, n)
 }
 
-// number makes every event of a run of the program another one.
+// number is the number of the last event. It gives each event of the process a different ID.
 var number atomic.Int64
 
-// NewDelivery makes an event that was never seen before, of one of 500 patients.
+// NewDelivery returns a delivery of a new event, for one of 500 patients.
 func NewDelivery() webhook.Delivery { return NewDeliveryAmong(patients) }
 
-// NewDeliveryAmong does of one of so many patients.
+// NewDeliveryAmong returns a delivery of a new event, for one of the given number of patients.
 func NewDeliveryAmong(patients int) webhook.Delivery {
 	n := int(number.Add(1))
 	return webhook.Delivery{
@@ -89,7 +90,8 @@ func NewDeliveryAmong(patients int) webhook.Delivery {
 	}
 }
 
-// Request makes the platform's request, with the standard library alone.
+// Request returns a signed request like that of the platform. It uses only the standard library,
+// so it is independent of the signing code under test.
 func Request(address string, body []byte) (*http.Request, error) {
 	timestamp := strconv.FormatInt(time.Now().Unix(), 10)
 	mac := hmac.New(sha256.New, []byte(Secret))
@@ -103,7 +105,7 @@ func Request(address string, body []byte) (*http.Request, error) {
 	return request, nil
 }
 
-// Accept gives a new event to an inbox.
+// Accept sends a new event to an inbox and returns its delivery.
 func Accept(t testing.TB, inbox webhook.Inbox) webhook.Delivery {
 	t.Helper()
 	d := NewDelivery()
@@ -113,14 +115,16 @@ func Accept(t testing.TB, inbox webhook.Inbox) webhook.Delivery {
 	return d
 }
 
-// Observe returns a channel with every attempt that is made at the work.
+// Observe returns a channel that receives every finished attempt of the work. It replaces the
+// observer's AttemptEnd.
 func Observe(w *webhook.Work) <-chan webhook.Attempt {
 	made := make(chan webhook.Attempt, 1000)
 	w.Observer.AttemptEnd = func(_ context.Context, a webhook.Attempt) { made <- a }
 	return made
 }
 
-// Until waits until a gate opens, or the context of an attempt ends.
+// Until waits until gate is closed or the context of an attempt ends. It returns the error of
+// the context in the second case.
 func Until(ctx context.Context, gate <-chan struct{}) error {
 	select {
 	case <-gate:
@@ -130,13 +134,14 @@ func Until(ctx context.Context, gate <-chan struct{}) error {
 	}
 }
 
-// Loggers writes every line in every form that a program may choose.
+// Loggers returns a logger that writes each record as text and as JSON, at any level and with
+// its source.
 func Loggers(w io.Writer) *slog.Logger {
 	options := &slog.HandlerOptions{Level: slog.LevelDebug - 100, AddSource: true}
 	return slog.New(slog.NewMultiHandler(slog.NewTextHandler(w, options), slog.NewJSONHandler(w, options)))
 }
 
-// Say prints a value in every way.
+// Say prints a value with every verb of fmt and with [Loggers].
 func Say(w io.Writer, v any) {
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d", "%t"} {
 		fmt.Fprintf(w, verb+"\n", v)

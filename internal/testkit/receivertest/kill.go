@@ -24,55 +24,57 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// KillTest sends events to receivers at one address, see [Receiver], which are killed with
-// SIGKILL after so and so many acknowledgements. [NewKillTest] makes one.
+// KillTest sends events to several [Receiver] processes at one address, and repeatedly kills
+// them with SIGKILL after a random number of acknowledgements. [NewKillTest] creates one.
 type KillTest struct {
-	Folder string   // where the receivers write
-	Keys   []string // of all events
+	Folder string   // output folder of the receivers
+	Keys   []string // keys of all events
 
-	// Receivers is how many run at a time, and Environ what makes one of this program.
+	// Receivers is the number of concurrent receivers. The default is 1. Environ is added to
+	// the environment of this program to start it as a receiver.
 	Receivers int
 	Environ   []string
 
-	// Ended is called when a receiver has ended, before the next one takes its place,
-	// and Cut when a third and two thirds of the deliveries have been acknowledged. Nil
-	// functions are not called.
+	// Ended is called after a receiver has ended, before its replacement starts. Cut is called
+	// after one third and after two thirds of the deliveries are acknowledged. Nil functions
+	// are not called.
 	Ended, Cut func()
 
-	// Drained reports that everything which was sent has been handled.
+	// Drained reports whether all sent events are handled.
 	Drained func() bool
 
-	// Pause is how long a sender waits after an acknowledgement.
+	// Pause is the wait of a sender after each acknowledgement.
 	Pause time.Duration
 
-	// Exits is how many receivers have ended by themselves, and not by a signal.
+	// Exits is the number of receivers that exited without a signal.
 	Exits int
 
 	bodies   [][]byte
 	client   *http.Client
 	socket   *os.File
 	address  string
-	progress chan struct{} // something was acknowledged
+	progress chan struct{} // signals an acknowledgement
 
 	mu    sync.Mutex
 	acked map[string]bool
 
 	acks, sent, refused    atomic.Int64
 	killed, suicides, cuts int
-	exitsInARow            int // with nothing acknowledged between them
+	exitsInARow            int // exits without an acknowledgement between them
 	acksAtExit             int64
 }
 
-// maxExitsInARow is how many receivers may end by themselves before the test says that none
-// can start. Each waits 10 ms longer than the one before, together most of a minute: a server
-// that has no connection to spare for a moment fails no test.
+// maxExitsInARow is the number of receiver exits in a row after which the test fails. Each
+// restart waits 10 ms longer than the previous one, about 50 seconds in total. A database that
+// briefly has no free connection therefore does not fail the test.
 const maxExitsInARow = 100
 
-// NewKillTest makes a test with so many events for each of the integrations.
+// NewKillTest returns a test with total events for each integration. It skips the test on
+// Windows and with -short.
 func NewKillTest(t *testing.T, total int, integrations ...string) *KillTest {
 	t.Helper()
 	if testing.Short() || runtime.GOOS == "windows" {
-		t.Skip("kills processes for seconds, and has them inherit a socket")
+		t.Skip("needs seconds to kill processes that inherit a socket")
 	}
 	k := &KillTest{
 		Folder: t.TempDir(), Receivers: 1, acked: map[string]bool{}, progress: make(chan struct{}, 1),
@@ -81,8 +83,8 @@ func NewKillTest(t *testing.T, total int, integrations ...string) *KillTest {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	k.address = "http://" + listener.Addr().String()
-	// The receivers inherit the socket: who connects while none of them runs waits for
-	// the next one.
+	// The receivers inherit the socket. If no receiver runs, a connection waits for the next
+	// receiver.
 	k.socket, err = listener.(*net.TCPListener).File()
 	require.NoError(t, err)
 	require.NoError(t, listener.Close())
@@ -96,12 +98,12 @@ func NewKillTest(t *testing.T, total int, integrations ...string) *KillTest {
 	return k
 }
 
-// Run sends everything while receivers come and go, and then has the last ones work off
-// what is left.
+// Run sends all events while receivers are killed and restarted. It then waits until the last
+// receivers have handled the rest.
 func (k *KillTest) Run(t *testing.T) {
 	t.Helper()
 	var group sync.WaitGroup
-	t.Cleanup(group.Wait) // when the test's context has ended, which ends all of them
+	t.Cleanup(group.Wait) // the context of the test has ended by then, and stops all receivers
 	deliveries := k.deliveries()
 	sent := make(chan struct{})
 	group.Go(func() {
@@ -120,7 +122,7 @@ func (k *KillTest) Run(t *testing.T) {
 		select {
 		case l := <-ended:
 			k.count(l)
-			require.Less(t, k.exitsInARow, maxExitsInARow, "no receiver can start; the last ones said:\n%s", k.lastLines(t))
+			require.Less(t, k.exitsInARow, maxExitsInARow, "no receiver can start; last output:\n%s", k.lastLines(t))
 			running = slices.DeleteFunc(running, func(other *life) bool { return other == l })
 			if k.Ended != nil {
 				k.Ended()
@@ -152,33 +154,34 @@ func (k *KillTest) Run(t *testing.T) {
 	}
 }
 
-// killAfter is the acknowledgement after which a receiver is killed next: a machine that
-// is slow to start processes must not kill them all before they have done anything.
+// killAfter returns the number of acknowledgements after which the next receiver is killed. A
+// time would be wrong: on a slow machine it might kill every receiver before its first
+// acknowledgement.
 func (k *KillTest) killAfter(acks int) int {
 	part := min(len(k.Keys)/10, 500)
 	return acks + part/2 + rand.N(part)
 }
 
-// life is that of one receiver.
+// life is one receiver process.
 type life struct {
 	receiver *exec.Cmd
 	ctx      context.Context
 	kill     context.CancelFunc
 }
 
-// start starts a receiver, which goes to ended at its end. What it says is appended to a
-// file.
+// start starts a receiver and sends it to ended after it ends. It appends the output of the
+// receiver to the file "log".
 func (k *KillTest) start(t *testing.T, group *sync.WaitGroup, ended chan<- *life) *life {
 	t.Helper()
 	output, err := os.OpenFile(k.Folder+"/log", os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	require.NoError(t, err)
-	defer func() { _ = output.Close() }() // the receiver has its own
+	defer func() { _ = output.Close() }() // the receiver has its own descriptor
 	ctx, kill := context.WithCancel(t.Context())
 	l := &life{exec.CommandContext(ctx, os.Args[0]), ctx, kill}
 	l.receiver.Env = append(os.Environ(), k.Environ...)
 	l.receiver.ExtraFiles = []*os.File{k.socket}
 	l.receiver.Stdout, l.receiver.Stderr = output, output
-	_, err = l.receiver.StdinPipe() // whose end tells it that this process has ended
+	_, err = l.receiver.StdinPipe() // the receiver exits if its stdin is closed, as when this process ends
 	require.NoError(t, err)
 	require.NoError(t, l.receiver.Start())
 	group.Go(func() {
@@ -193,10 +196,10 @@ func (k *KillTest) count(l *life) {
 	switch {
 	case l.ctx.Err() != nil:
 		k.killed++
-	case bySignal: // its own
+	case bySignal: // it killed itself
 		k.suicides++
 	default:
-		k.Exits++ // it could not start, for want of what it needs
+		k.Exits++ // it could not start, such as without a database connection
 	}
 	k.exitsInARow++
 	if acks := k.acks.Load(); bySignal || acks != k.acksAtExit {
@@ -205,7 +208,7 @@ func (k *KillTest) count(l *life) {
 	l.kill()
 }
 
-// lastLines returns the end of what the receivers have said.
+// lastLines returns the last 2,000 bytes of the receivers' output.
 func (k *KillTest) lastLines(t *testing.T) string {
 	t.Helper()
 	log, err := os.ReadFile(k.Folder + "/log")
@@ -213,14 +216,14 @@ func (k *KillTest) lastLines(t *testing.T) string {
 	return string(log[max(0, len(log)-2000):])
 }
 
-// deliveries are the indices of all events, one in four twice, in any order.
+// deliveries returns the indexes of all events in random order, one in four twice.
 func (k *KillTest) deliveries() []int {
 	all := append(rand.Perm(len(k.Keys)), rand.Perm(len(k.Keys))[:len(k.Keys)/4]...)
 	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	return all
 }
 
-// send delivers until each of the deliveries has been acknowledged.
+// send repeats each delivery until it is acknowledged.
 func (k *KillTest) send(t *testing.T, deliveries []int) {
 	together(len(deliveries), func(_, n int) (failed bool) {
 		for !k.deliver(t, deliveries[n]) {
@@ -241,7 +244,8 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// deliver makes one attempt, as the platform does.
+// deliver sends one webhook request. It reports whether the receiver acknowledged it as the
+// platform requires.
 func (k *KillTest) deliver(t *testing.T, n int) (acknowledged bool) {
 	k.sent.Add(1)
 	defer func() {
@@ -256,7 +260,7 @@ func (k *KillTest) deliver(t *testing.T, n int) (acknowledged bool) {
 	}
 	response, err := k.client.Do(request.WithContext(t.Context()))
 	if err != nil {
-		return false // killed meanwhile
+		return false // the receiver was killed
 	}
 	answer, err := io.ReadAll(response.Body)
 	_ = response.Body.Close()
@@ -269,19 +273,19 @@ func (k *KillTest) deliver(t *testing.T, n int) (acknowledged bool) {
 	k.acks.Add(1)
 	select {
 	case k.progress <- struct{}{}:
-	default: // it is seen with what came before
+	default: // Run has yet to read the previous signal
 	}
 	return true
 }
 
-// Acked returns the keys of what has been acknowledged.
+// Acked returns the keys of the acknowledged events.
 func (k *KillTest) Acked() []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return slices.Collect(maps.Keys(k.acked))
 }
 
-// Handled counts how often each event was handled.
+// Handled returns the number of times that each event was handled, by its key.
 func (k *KillTest) Handled(t *testing.T) map[string]int {
 	t.Helper()
 	log, err := os.ReadFile(k.Folder + "/handled")
@@ -293,32 +297,32 @@ func (k *KillTest) Handled(t *testing.T) map[string]int {
 	return counts
 }
 
-// Check holds that every event was acknowledged and handled, and that no receiver has
-// logged a patient.
+// Check fails the test unless every event was acknowledged and handled, and no receiver has
+// logged the name of a patient.
 func (k *KillTest) Check(t *testing.T) {
 	t.Helper()
 	require.Len(t, k.Acked(), len(k.Keys))
 	handled, again := k.Handled(t), 0
 	for _, key := range k.Keys {
-		require.GreaterOrEqual(t, handled[key], 1, "%s was acknowledged, and handled", key)
+		require.GreaterOrEqual(t, handled[key], 1, "%s was acknowledged but not handled", key)
 		again += handled[key] - 1
 	}
 	log, err := os.ReadFile(k.Folder + "/log")
 	require.NoError(t, err)
 	require.NotContains(t, string(log), Canary)
-	t.Logf("%d events in %d deliveries, of which %d were refused or broken off; receivers killed %d times from outside, %d times between accept and answer, ended %d times by themselves; connections cut %d times; %d handled more than once",
+	t.Logf("%d events in %d deliveries, %d of them rejected or interrupted; receivers killed %d times from outside and %d times between accept and response, exited %d times; connections cut %d times; %d repeated handlings",
 		len(k.Keys), k.sent.Load(), k.refused.Load(), k.killed, k.suicides, k.Exits, k.cuts, again)
 }
 
-// CheckTables holds that every event is in the tables once, as one that is done, and had
-// its effect once if it has one.
+// CheckTables fails the test unless every event is stored once, is done once, and had its
+// effect once if [HasEffect]. The maps count rows by event key.
 func (k *KillTest) CheckTables(t *testing.T, stored, done, effects map[string]int) {
 	t.Helper()
 	require.Len(t, stored, len(k.Keys))
 	for _, key := range k.Keys {
-		require.Equal(t, 1, stored[key], "%s is stored once", key)
-		require.Equal(t, 1, done[key], "%s is done", key)
-		require.Equal(t, HasEffect(key), effects[key] == 1, "%s had its effect", key)
-		require.LessOrEqual(t, effects[key], 1, "%s had its effect once", key)
+		require.Equal(t, 1, stored[key], "rows of %s", key)
+		require.Equal(t, 1, done[key], "done rows of %s", key)
+		require.Equal(t, HasEffect(key), effects[key] == 1, "effect of %s", key)
+		require.LessOrEqual(t, effects[key], 1, "effects of %s", key)
 	}
 }

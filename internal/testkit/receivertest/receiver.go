@@ -17,29 +17,28 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// Receiver is the program that a [KillTest] kills: the test program, started once more.
-// Its handlers append the key of their event to the file "handled".
+// Receiver is the process that a [KillTest] kills: a second instance of the test program. Its
+// handler appends the key of each event to the file "handled".
 type Receiver struct {
-	// Folder is that of the [KillTest].
+	// Folder is the folder of the [KillTest].
 	Folder string
 
-	// Open opens the inbox, and whatever handles its events.
+	// Open opens the inbox and starts handling its events.
 	Open func(webhook.Work, *seal.KeyRing) (webhook.Inbox, error)
 
-	// Effect writes the key of an event to a table of the program's own, in the
-	// transaction of the inbox; see [HasEffect]. Nil writes nothing.
+	// Effect writes the key of an event to a table of the program, in the transaction of the
+	// inbox. Run calls it only for events with [HasEffect]. Nil writes nothing.
 	Effect func(ctx context.Context, key string) error
 
-	// CrashOneIn has the receiver kill itself between an accept and its answer, in one of
-	// so many; 0 means never.
+	// CrashOneIn is the average number of accepts until the receiver kills itself between an
+	// accept and its response. 0 means never.
 	CrashOneIn int
 }
 
-// Run serves the inbox on the socket that the receiver has inherited. The receiver ends
-// with the process that started it.
+// Run serves the inbox on the inherited socket. The receiver exits if its parent process ends.
 func (r Receiver) Run() error {
 	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin) // nothing comes, and then the end
+		_, _ = io.Copy(io.Discard, os.Stdin) // returns once the parent has ended
 		os.Exit(1)
 	}()
 	listener, err := net.FileListener(os.NewFile(3, "listener"))
@@ -70,7 +69,7 @@ func (r Receiver) Run() error {
 	}
 	handler, err := webhook.NewHandler(webhook.HandlerConfig{
 		Environment: Sandbox, Secrets: []api.Secret{api.NewSecret(Secret)}, Challenge: api.NewSecret(Challenge), Inbox: crashing{inbox, r.CrashOneIn},
-		AcceptTimeout: 4 * time.Second, // the machine is busy starting processes
+		AcceptTimeout: 4 * time.Second, // the machine is busy starting receivers
 	})
 	if err != nil {
 		return err
@@ -78,11 +77,12 @@ func (r Receiver) Run() error {
 	return http.Serve(listener, handler)
 }
 
-// HasEffect is true of about every other event, by its key.
+// HasEffect reports whether the event with this key has an effect. About half of all events have
+// one.
 func HasEffect(key string) bool { return sha256.Sum256([]byte(key))[0]%2 == 0 }
 
-// crashing is an inbox that kills its process once in a while, at random, between the
-// accept and the answer: nothing is cleaned up.
+// crashing is an inbox that randomly kills its process between an accept and its response,
+// without any cleanup.
 type crashing struct {
 	webhook.Inbox
 	oneIn int
