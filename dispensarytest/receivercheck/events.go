@@ -13,25 +13,26 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// event is an event as it is sent to one integration. API section: "Webhooks",
-// "Event".
+// event is an event for one integration in the format of a webhook.
+//
+// API section: "Webhooks", "Event".
 type event struct {
 	ID            string          `json:"id"`
 	Type          string          `json:"type"`
 	CreatedAt     string          `json:"created_at"`
-	ClinicID      string          `json:"clinic_id,omitempty"` // not there on product events
+	ClinicID      string          `json:"clinic_id,omitempty"` // absent in product events
 	Data          json.RawMessage `json:"data,omitempty"`
 	IntegrationID string          `json:"integration_id,omitempty"`
 }
 
-// samples are an event of each type, as the users of a platform made them.
+// samples contains one event of each type, created by users of the fake platform.
 type samples struct {
 	byType         map[string]event
-	integrationIDs []string    // of one clinic
-	patient        leak.Search // finds what the events say of the patient
+	integrationIDs []string    // integrations of one clinic
+	patient        leak.Search // finds patient data of the events
 }
 
-// collectSamples lets the users of a platform make the events.
+// collectSamples creates the events through actions of users of the fake platform.
 func collectSamples(srv *dispensarytest.Server) (samples, error) {
 	s := samples{byType: make(map[string]event)}
 	in := model.PatientCreate{
@@ -48,7 +49,7 @@ func collectSamples(srv *dispensarytest.Server) (samples, error) {
 	if err != nil {
 		return s, err
 	}
-	draft, _, err := srv.Plans.Create(patient.ID, model.PlanCreate{Draft: true}) // it names a variant that can be ordered
+	draft, _, err := srv.Plans.Create(patient.ID, model.PlanCreate{Draft: true}) // contains an available variant
 	if err != nil {
 		return s, err
 	}
@@ -69,8 +70,8 @@ func collectSamples(srv *dispensarytest.Server) (samples, error) {
 	return s, errors.Join(e1, e2, e3, e4, e5, e6, e7, s.collectIntegrations(srv))
 }
 
-// collectIntegrations lets the clinic revoke its integrations and take them back, and
-// learns their ids from the events.
+// collectIntegrations revokes and reactivates each integration of the clinic, and reads their IDs
+// from the events.
 func (s *samples) collectIntegrations(srv *dispensarytest.Server) error {
 	for _, key := range srv.ClinicKeys() {
 		revoked, err := srv.Clinics.RevokeKey(key)
@@ -93,18 +94,18 @@ func (s *samples) add(made ...model.Event) {
 	}
 }
 
-// newEvent makes an event of the type whose handling is watched, which has just happened.
+// newEvent returns a new event of type Hooks.EventType that has just happened.
 func (c *checker) newEvent() event { return c.newEventOf(c.Hooks.EventType) }
 
-// newEventOf makes an event of a type that has just happened, for the first integration,
-// under an id that no other event has.
+// newEventOf returns a new event of a type that has just happened, for the first integration and
+// with a unique ID.
 func (c *checker) newEventOf(eventType string) event {
 	e := c.samples.byType[eventType]
 	e.ID, e.Type, e.IntegrationID = newID(), eventType, c.samples.integrationIDs[0]
 	return e.at(c.Timing.Now())
 }
 
-// at returns the event as it is if it happened at another time.
+// at returns the event with another creation time.
 func (e event) at(t time.Time) event {
 	e.CreatedAt = t.UTC().Format("2006-01-02T15:04:05.000Z")
 	return e
@@ -113,41 +114,41 @@ func (e event) at(t time.Time) event {
 // newID returns a random UUID.
 func newID() string {
 	var b [16]byte
-	_, _ = rand.Read(b[:]) // it never fails
+	_, _ = rand.Read(b[:]) // never fails
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// body is the event as it is sent.
+// body returns the body of the event's webhook.
 func (e event) body() []byte { return encode(map[string]event{"event": e}) }
 
-// edited is the body of the event after a change to its members.
+// edited returns the body of the event after change has modified its members.
 func (e event) edited(change func(event map[string]any)) []byte {
 	var body struct {
 		Event map[string]any `json:"event"`
 	}
 	if err := json.Unmarshal(e.body(), &body); err != nil {
-		panic(err) // it was encoded a moment ago
+		panic(err) // body returns valid JSON
 	}
 	change(body.Event)
 	return encode(body)
 }
 
-// unusual is a body that no encoder of Go writes: members in another order, white
-// space, escapes, numbers in other forms.
+// unusual returns a body that no Go encoder writes. It has members in another order, extra
+// whitespace, unusual escapes and unusual forms of numbers.
 func (e event) unusual() []byte {
 	return fmt.Appendf(nil, "{ \"event\" :\t{ \"type\":%q, \"integration_id\":%q,\r\n  \"id\" : %q , \"created_at\":%q, \"clinic_id\":%q,"+
 		" \"data\":{\"patient\":{\"id\":\"p\\u002d1\",\"note\":\"a\\/b <b>&amp;</b> \\u00E9\u2028\",\"discount\":1.50E+1,\"number\":12345678901234567890,\"discount_type\":null}}}\n}\n",
 		e.Type, e.IntegrationID, e.ID, e.CreatedAt, e.ClinicID)
 }
 
-// encode writes JSON as the platform does, without the escapes for HTML.
+// encode returns v as JSON without HTML escapes, like the platform.
 func encode(v any) json.RawMessage {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(v); err != nil {
-		panic(err) // only a type that JSON does not know gets here
+		panic(err) // only for a type unsupported by JSON
 	}
 	return bytes.TrimRight(b.Bytes(), "\n")
 }

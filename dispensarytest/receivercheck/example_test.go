@@ -9,15 +9,15 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/receivercheck"
 )
 
-// A receiver as one writes it on the first day. In a test, [receivercheck.Run] makes
-// every verdict a subtest.
+// Examine a typical first version of a receiver. In a test, use [receivercheck.Run], which runs
+// each case as a subtest.
 func ExampleExamine() {
 	naive := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("SVC-Signature") == "" {
 			w.WriteHeader(http.StatusGone)
 			return
 		}
-		_, _ = io.Copy(io.Discard, r.Body) // decoded somewhere
+		_, _ = io.Copy(io.Discard, r.Body) // decode the event here
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, `{"challenge":"the challenge token"}`)
 	})

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// parts is a body that comes in parts, which are not empty. HTTP sends what one Read
-// returned, as a separate chunk or frame, before it reads again: so one part has been sent
-// when the wait for the next begins.
+// parts is a request body of several non-empty parts. The HTTP client sends the result of each
+// Read as a separate chunk or frame before it reads again. One part is therefore sent before the
+// pause for the next part begins.
 type parts struct {
 	left  [][]byte
-	pause time.Duration // before each part but the first
+	pause time.Duration // wait before each part except the first
 	begun bool
-	read  atomic.Bool // to the end
+	read  atomic.Bool // all parts were read
 }
 
 // Read implements [io.Reader].
@@ -34,13 +34,14 @@ func (p *parts) Read(to []byte) (int, error) {
 	return n, nil
 }
 
-// inParts returns a body that arrives in parts. On a socket it pauses between them: without
-// the pause, a slow receiver may read two parts at once.
+// inParts returns a body that arrives in parts. On a socket it pauses between parts, because a
+// slow receiver might otherwise read two parts at once.
 func (c *checker) inParts(left [][]byte) *parts {
 	return &parts{left: left, pause: c.pause()}
 }
 
-// pause returns the time in which sent bytes reach the endpoint.
+// pause returns a time long enough for sent bytes to reach the endpoint: at most 100 ms, or 0 for
+// a Handler.
 func (c *checker) pause() time.Duration {
 	if c.watch != nil {
 		return 0
@@ -48,11 +49,11 @@ func (c *checker) pause() time.Duration {
 	return min(100*time.Millisecond, c.Timing.Timeout/10)
 }
 
-// beyond is more than a sensible limit.
+// beyond is a body size of 32 MiB, above any sensible limit.
 const beyond = 32 << 20
 
-// flood sends a body of blanks beyond a sensible limit, and reports whether it was answered
-// after all of it was read.
+// flood sends a body of 32 MiB of spaces with a wrong signature. whole reports whether the
+// endpoint responded after it had read the whole body.
 func (c *checker) flood(length int64) (e exchange, whole bool) {
 	ctx, cancel := context.WithTimeout(c.ctx, max(c.Timing.Timeout, c.Timing.Patience))
 	defer cancel()
@@ -65,27 +66,27 @@ func (c *checker) flood(length int64) (e exchange, whole bool) {
 	return e, e.err == nil && source.read.Load()
 }
 
-// halfRequest is a request whose body stops half way.
+// halfRequest is a request with an incomplete body.
 type halfRequest struct {
 	answer chan exchange
 	abort  func()
 }
 
-// sendHalf sends half of an event, and returns once it was read or the request was
-// answered.
+// sendHalf sends half of an event. It returns after the client has read this half, or after
+// Timing.Timeout.
 func (c *checker) sendHalf(ev event) halfRequest {
 	ctx, cancel := context.WithCancel(c.ctx)
 	body, end := io.Pipe()
 	s := halfRequest{answer: make(chan exchange, 1), abort: func() {
 		cancel()
-		_ = end.CloseWithError(io.ErrUnexpectedEOF) // a client waits until its body is read
+		_ = end.CloseWithError(io.ErrUnexpectedEOF) // the client waits until its body ends
 	}}
 	r := c.signed(ev.body())
 	r.source = body
 	go func() { s.answer <- c.exchange(ctx, r) }()
 	read := make(chan struct{})
 	go func() {
-		_, _ = end.Write(r.body[:len(r.body)/2]) // fails if it is answered early
+		_, _ = end.Write(r.body[:len(r.body)/2]) // fails after an early response
 		close(read)
 	}()
 	select {
@@ -96,11 +97,11 @@ func (c *checker) sendHalf(ev event) halfRequest {
 	return s
 }
 
-// refusesHalf demands that half an event was not accepted.
+// refusesHalf requires that the endpoint did not accept half an event.
 func (c *checker) refusesHalf(e exchange) {
 	e.abandoned = true
 	c.record(e)
 	if e.accepted() {
-		c.reportf("half an event %s", c.describe(e))
+		c.reportf("accepts half an event: %s", c.describe(e))
 	}
 }

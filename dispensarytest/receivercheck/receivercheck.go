@@ -1,5 +1,5 @@
-// Package receivercheck is the acceptance test of an endpoint for webhooks, written in
-// whichever way: by hand, with package webhook, or in another language behind a URL.
+// Package receivercheck is the acceptance test of a webhook endpoint. The endpoint may use
+// package webhook, be a handler of your own, or run in another language behind a URL.
 //
 //	func TestWebhooks(t *testing.T) {
 //		receivercheck.Run(t, receivercheck.Target{
@@ -9,22 +9,33 @@
 //		})
 //	}
 //
-// It plays the platform on good days and bad ones, and a caller who is not the
-// platform: wrong, stale, replayed and rotated signatures, large, slow and malformed
-// bodies, duplicates, disorder, unknown types, probes, and storage that fails. A case
-// that fails says what was seen, what that does in production, and how to fix it.
+// # Cases
 //
-// The events are of all types, of an invented clinic and under ids that no other run
-// has, so that a receiver with a database can be checked twice. Cases run one after
-// the other, as they share what the hooks do. Those that wait for a failure take long
-// only if there is one. Where the first event is refused, or is not answered in time,
-// no others are sent: one cause is reported once.
+// The test sends requests like the platform, in good and in bad conditions, and like an
+// attacker:
 //
-// It cannot see everything: not whether signatures are compared in constant time, nor
-// whether an event that was acknowledged outlives a crash.
+//   - wrong, stale, replayed and rotated signatures
+//   - large, slow and malformed bodies
+//   - duplicates, events out of order, unknown types and probes
+//   - events while your storage fails
 //
-// API section: "Webhooks", "Signature header". Time-out, probes, and the forms in
-// which data comes, are assumptions.
+// [Run] runs each case as a subtest, and [Examine] returns a [Verdict] for each case. A failed
+// case reports the observed mistakes, their consequence in production, and a fix.
+//
+// The events have all types and belong to an invented clinic. Their IDs differ in each run, so
+// you can check a receiver with a database repeatedly. Cases run one after another, because
+// they share the hooks. A case that waits for a mistake is slow only if the receiver makes it.
+//
+// If the receiver rejects the first event or does not respond in time, the test skips the other
+// cases. It therefore reports a common cause once.
+//
+// # Limits
+//
+// The test cannot detect whether the endpoint compares signatures in constant time, or whether
+// an acknowledged event survives a crash.
+//
+// API sections: "Webhooks", "Signature header". Assumptions: the timeout, the probes and the
+// forms of event data.
 package receivercheck
 
 import (
@@ -38,24 +49,25 @@ import (
 
 // Verdict is the result of one case.
 type Verdict struct {
-	// Case is the name, such as "Signature/Stale".
+	// Case is the name of the case, such as "Signature/Stale".
 	Case string
 
-	// Skipped is why the case was not run; empty if it was.
+	// Skipped is the reason why the case was skipped, or empty if it ran.
 	Skipped string
 
-	// Findings are the mistakes that were seen, and what shows each.
+	// Findings are the observed mistakes, each with its evidence. Empty means that the case
+	// passed or was skipped.
 	Findings []string
 
-	// Consequence is what the mistake does in production, and Fix what to do
-	// about it; both are set whether or not it was made.
+	// Consequence is the effect of a mistake in production, and Fix is its correction. Both
+	// are always set.
 	Consequence, Fix string
 }
 
-// Failed reports that a mistake was seen.
+// Failed reports whether the case found a mistake.
 func (v Verdict) Failed() bool { return len(v.Findings) > 0 }
 
-// String returns the verdict as the failure of a test shows it.
+// String returns the verdict in the format of a test failure.
 func (v Verdict) String() string {
 	switch {
 	case v.Skipped != "":
@@ -67,12 +79,13 @@ func (v Verdict) String() string {
 		"\nIn production: " + v.Consequence + "\nFix: " + v.Fix
 }
 
-// Run checks an endpoint. Every case is a subtest.
+// Run checks an endpoint. Each case is a subtest. The test fails immediately if target is
+// invalid.
 //
-// Cases that were skipped are named in one line on standard error, with the fields of
-// [Target] that they need. Without -v, go test shows it where it is run in the folder
-// of the package; of packages that are named, as in go test ./..., it shows nothing
-// unless they fail: there, use [Examine].
+// Run writes one line to standard error with the skipped cases and the fields of [Target] that
+// they need. Without -v, go test shows this line only if you run it in the folder of the package.
+// For named packages, as in go test ./..., it hides the output of passing packages. Use [Examine]
+// there.
 func Run(t *testing.T, target Target) {
 	t.Helper()
 	c, err := newChecker(t.Context(), target)
@@ -94,13 +107,13 @@ func Run(t *testing.T, target Target) {
 		})
 	})
 	if summary := summarizeSkipped(t.Name(), verdicts); summary != "" {
-		fmt.Fprintln(os.Stderr, summary) // what a test logs is not shown where it passes
+		fmt.Fprintln(os.Stderr, summary) // go test hides the logs of a passing test
 	}
 }
 
-// Examine is [Run] for programs that are not tests: it returns every verdict, in order. The
-// command "dispensary check" prints them for an endpoint in any language.
-// It fails with an *api.ArgumentError if the target is not described well enough.
+// Examine checks an endpoint outside of a test and returns all verdicts in order. The command
+// "dispensary check" prints them for an endpoint in any language. Examine fails with an
+// *api.ArgumentError if target is invalid.
 func Examine(ctx context.Context, target Target) ([]Verdict, error) {
 	c, err := newChecker(ctx, target)
 	if err != nil {
@@ -112,8 +125,8 @@ func Examine(ctx context.Context, target Target) ([]Verdict, error) {
 	return verdicts, nil
 }
 
-// each passes every selected case to report, which runs it. It runs the cases that a selected
-// case needs without a report.
+// each passes every selected case to report, together with a function that runs it. It runs
+// unselected cases without a report if a selected case needs them.
 func (c *checker) each(report func(name string, run func() Verdict)) {
 	all := slices.ContainsFunc(alwaysCases, c.selected)
 	for i, tc := range cases() {
@@ -127,16 +140,16 @@ func (c *checker) each(report func(name string, run func() Verdict)) {
 	}
 }
 
-// cases are in the order in which they run: those of Always review the exchanges of all
-// others.
+// cases returns all cases in the order of their execution. The section Always is last, because
+// it reviews the exchanges of all other cases.
 func cases() []testCase {
 	return slices.Concat(signatureCases, timestampCases, challengeCases, eventCases, deliveryCases, bodyCases, alwaysCases)
 }
 
-// summarizeSkipped names in one line the cases that were skipped, and what each needs;
-// "" if all were run.
+// summarizeSkipped returns one line with the skipped cases and their reasons, or "" if all cases
+// ran.
 func summarizeSkipped(test string, verdicts []Verdict) string {
-	const named = 10 // where more have one reason, it is the receiver that was left out
+	const named = 10 // more cases with one reason are only counted
 	skipped := 0
 	var reasons []string
 	cases := make(map[string][]string)

@@ -1,5 +1,5 @@
-// Package mistakes contains a correct endpoint for webhooks, and the mistakes that real
-// receivers have made, each put into that endpoint. Tests of acceptance tests use it.
+// Package mistakes contains a correct webhook endpoint and the mistakes of real receivers. A
+// [Mutation] adds one mistake to the endpoint. The tests of acceptance tests use the package.
 package mistakes
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
 )
 
-// The values that an endpoint is configured with, and its response to an event.
+// Configuration of an [Endpoint], and its response to an event.
 const (
 	Secret    = "whsec_current_0123456789abcdef"
 	OldSecret = "whsec_old_0123456789abcdef"
@@ -30,11 +30,11 @@ const (
 	Acknowledgement = `{"challenge":"` + Challenge + `"}`
 )
 
-// Patience is a limit for what should happen at once, on a machine of any speed.
+// Patience is the time limit for immediate actions, long enough for any machine.
 const Patience = 2 * time.Minute
 
-// Endpoint is a correct endpoint: the handler of package webhook on an inbox in memory, with
-// every hook.
+// Endpoint is a correct endpoint with every hook: the handler of package webhook with an
+// in-memory inbox.
 type Endpoint struct {
 	*webhook.Handler
 	test   testing.TB
@@ -43,13 +43,14 @@ type Endpoint struct {
 
 	mu      sync.Mutex
 	gate    sync.RWMutex // held for writing while handlers are blocked
-	reading sync.Mutex   // of a mutant
+	reading sync.Mutex   // used by a mutant
 	broken  bool
 	handled map[string]int
 	logs    bytes.Buffer
 }
 
-// New returns an endpoint whose configuration has the changes. It closes with the test.
+// New returns an endpoint after applying changes to its configuration. It closes the endpoint
+// after the test.
 func New(t testing.TB, changes ...func(*webhook.HandlerConfig)) *Endpoint {
 	t.Helper()
 	s := &Endpoint{test: t, handled: map[string]int{}}
@@ -91,21 +92,21 @@ func (s *Endpoint) handle(_ context.Context, e events.Event) error {
 	return nil
 }
 
-// Write implements [io.Writer] for the lines of the log.
+// Write implements [io.Writer]. It stores the lines of the log.
 func (s *Endpoint) Write(line []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.logs.Write(line)
 }
 
-// read returns a value that is guarded by mu.
+// read returns a value guarded by mu.
 func read[T any](s *Endpoint, value func() T) T {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return value()
 }
 
-// Target describes a handler that leads to the endpoint.
+// Target returns a target for a handler that passes requests to the endpoint.
 func (s *Endpoint) Target(handler http.Handler) receivercheck.Target {
 	return receivercheck.Target{
 		Handler: handler, Secret: Secret, Challenge: Challenge,

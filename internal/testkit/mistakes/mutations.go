@@ -21,10 +21,10 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// Mutation puts a mistake into or around the endpoint.
+// Mutation adds a mistake to the endpoint or its target.
 type Mutation func(*Endpoint, *receivercheck.Target)
 
-// configured changes the settings.
+// configured changes the configuration of the handler.
 func configured(change func(*webhook.HandlerConfig)) Mutation {
 	return func(s *Endpoint, r *receivercheck.Target) {
 		config := s.config
@@ -37,15 +37,15 @@ func configured(change func(*webhook.HandlerConfig)) Mutation {
 	}
 }
 
-// Around puts a handler in front of the endpoint, which may answer by itself, or
-// pass a request on.
+// Around puts a handler in front of the endpoint. It may respond itself or pass the request to
+// the endpoint.
 func Around(front func(s *Endpoint, w http.ResponseWriter, r *http.Request)) Mutation {
 	return func(s *Endpoint, r *receivercheck.Target) {
 		r.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { front(s, w, r) })
 	}
 }
 
-// Changing changes requests in front of the endpoint.
+// Changing changes requests before they reach the endpoint.
 func Changing(change func(*http.Request)) Mutation {
 	return Around(func(s *Endpoint, w http.ResponseWriter, r *http.Request) {
 		change(r)
@@ -53,8 +53,8 @@ func Changing(change func(*http.Request)) Mutation {
 	})
 }
 
-// trusting replaces the verification of signatures by a rule: what it accepts is signed
-// again, so that the endpoint accepts it, too.
+// trusting replaces the verification of signatures by rule. It signs accepted requests again, so
+// that the endpoint accepts them too.
 func trusting(rule func(header string, body []byte) bool) Mutation {
 	return Changing(func(r *http.Request) {
 		header, body := r.Header.Get("SVC-Signature"), BodyOf(r)
@@ -66,7 +66,7 @@ func trusting(rule func(header string, body []byte) bool) Mutation {
 	})
 }
 
-// answering changes the answers of the endpoint.
+// answering changes the responses of the endpoint.
 func answering(change func(*http.Request, *httptest.ResponseRecorder)) Mutation {
 	return Around(func(s *Endpoint, w http.ResponseWriter, r *http.Request) {
 		a := httptest.NewRecorder()
@@ -78,14 +78,14 @@ func answering(change func(*http.Request, *httptest.ResponseRecorder)) Mutation 
 	})
 }
 
-// replacing changes a part of the answers.
+// replacing replaces the first occurrence of old in each response body.
 func replacing(old, replacement string) Mutation {
 	return answering(func(_ *http.Request, a *httptest.ResponseRecorder) {
 		a.Body = bytes.NewBufferString(strings.Replace(a.Body.String(), old, replacement, 1))
 	})
 }
 
-// refusing answers verified events that a test is true of with a bare status.
+// refusing responds with a bare status to verified requests for which test returns true.
 func refusing(status int, test func(event map[string]any, body []byte) bool) Mutation {
 	return Around(func(s *Endpoint, w http.ResponseWriter, r *http.Request) {
 		var sent struct{ Event map[string]any }
@@ -105,14 +105,14 @@ func (f acceptFunc) Accept(ctx context.Context, d webhook.Delivery) (webhook.Rec
 	return f(ctx, d)
 }
 
-// storing is the endpoint with another way to accept.
+// storing replaces the inbox of the endpoint by accept.
 func storing(accept func(s *Endpoint) acceptFunc) Mutation {
 	return func(s *Endpoint, r *receivercheck.Target) {
 		configured(func(c *webhook.HandlerConfig) { c.Inbox = accept(s) })(s, r)
 	}
 }
 
-// keyed changes the keys by which duplicates are known.
+// keyed changes the keys that identify duplicates.
 func keyed(change func(*webhook.Key)) func(s *Endpoint) acceptFunc {
 	return func(s *Endpoint) acceptFunc {
 		return func(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
@@ -122,10 +122,10 @@ func keyed(change func(*webhook.Key)) func(s *Endpoint) acceptFunc {
 	}
 }
 
-// impatient is for receivers that do not answer, or do not handle.
+// impatient is the time limit for receivers without a response or without handling.
 const impatient = 2 * time.Second
 
-// Quickly is for mistakes that show in something that does not happen.
+// Quickly shortens the timeouts to 2 seconds, for mistakes that appear as a missing action.
 func Quickly(m Mutation) Mutation {
 	return func(s *Endpoint, r *receivercheck.Target) {
 		m(s, r)
@@ -133,14 +133,14 @@ func Quickly(m Mutation) Mutation {
 	}
 }
 
-// BodyOf reads a body, and puts it back.
+// BodyOf returns the body of a request. The body can be read again.
 func BodyOf(r *http.Request) []byte {
 	body, _ := io.ReadAll(r.Body)
 	Replace(r, body)
 	return body
 }
 
-// Replace gives a request another body.
+// Replace replaces the body of a request.
 func Replace(r *http.Request, body []byte) {
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 }
@@ -152,19 +152,19 @@ func mac(prefix string, body []byte) string {
 	return hex.EncodeToString(m.Sum(nil))
 }
 
-// parts are the values of a header with one signature.
+// parts returns the values of a header with one signature.
 func parts(header string) (t, v1 string) {
 	t, v1, _ = strings.Cut(strings.TrimPrefix(header, "t="), ",v1=")
 	return t, v1
 }
 
-// verified does not look at the time.
+// verified reports whether the signature matches the body. It ignores the time.
 func verified(header string, body []byte) bool {
 	t, v1 := parts(header)
 	return v1 == mac(t+".", body)
 }
 
-// age is how old a signature is; negative if it is from the future.
+// age returns the age of a signature. It is negative for a time in the future.
 func age(header string) time.Duration {
 	t, _ := parts(header)
 	seconds, _ := strconv.ParseInt(t, 10, 64)
@@ -175,8 +175,8 @@ func fresh(header string, body []byte) bool {
 	return verified(header, body) && age(header).Abs() < 5*time.Minute
 }
 
-// AnyFresh reports that one of a header's signatures is that of the body, and that
-// it is not too old or too new.
+// AnyFresh reports whether one of the signatures in a header matches the body and is less than 5
+// minutes away from the current time.
 func AnyFresh(header string, body []byte) bool {
 	t, rest, _ := strings.Cut(header, ",")
 	return slices.ContainsFunc(strings.Split(rest, ","), func(v1 string) bool { return fresh(t+","+v1, body) })
@@ -196,13 +196,13 @@ func indexHeader(r *http.Request) {
 	}
 }
 
-// DecodeEach decodes each chunk by itself, as body += chunk does in Node.
+// DecodeEach decodes each chunk separately, like body += chunk in Node.
 func DecodeEach(r *http.Request) {
 	var text strings.Builder
 	chunk := make([]byte, 64<<10)
 	for n, err := 0, error(nil); err == nil; {
 		n, err = r.Body.Read(chunk)
-		text.WriteString(strings.ToValidUTF8(string(chunk[:n]), "\ufffd")) // the mistake: it may end within a character
+		text.WriteString(strings.ToValidUTF8(string(chunk[:n]), "\ufffd")) // the mistake: the chunk may end within a character
 	}
 	Replace(r, []byte(text.String()))
 }
@@ -236,7 +236,7 @@ func typed(_ map[string]any, body []byte) bool {
 	return json.Unmarshal(body, &sent) != nil
 }
 
-// wants refuses orders whose data lacks a member.
+// wants returns a test for orders without a member in their data.
 func wants(member string) func(map[string]any, []byte) bool {
 	return func(event map[string]any, _ []byte) bool {
 		data, _ := event["data"].(map[string]any)
@@ -244,7 +244,7 @@ func wants(member string) func(map[string]any, []byte) bool {
 	}
 }
 
-// newest refuses what is older than what came before.
+// newest returns a test for events more than 30 minutes older than the newest event so far.
 func newest() func(map[string]any, []byte) bool {
 	var latest time.Time
 	return func(event map[string]any, _ []byte) bool {
@@ -257,7 +257,7 @@ func newest() func(map[string]any, []byte) bool {
 	}
 }
 
-// known is true of bodies that came before.
+// known returns a test for repeated bodies.
 func known() func(map[string]any, []byte) bool {
 	var bodies sync.Map
 	return func(_ map[string]any, body []byte) bool {
@@ -266,7 +266,8 @@ func known() func(map[string]any, []byte) bool {
 	}
 }
 
-// oneAtATime refuses requests that come while another is handled, and waits for one.
+// oneAtATime rejects a request while it handles another. Each request waits up to 5 ms for
+// another one to be rejected.
 func oneAtATime() Mutation {
 	var busy sync.Mutex
 	refused := make(chan struct{})
@@ -288,7 +289,7 @@ func oneAtATime() Mutation {
 	})
 }
 
-// unlimited reads whole bodies of the requests that match.
+// unlimited removes the body limit for requests for which match returns true.
 func unlimited(match func(*http.Request) bool) Mutation {
 	return func(s *Endpoint, r *receivercheck.Target) {
 		open := *r
@@ -310,8 +311,8 @@ func withoutReadTimeout(s *Endpoint, r *receivercheck.Target) {
 	r.Handler, r.URL, r.Timing.BodyTimeout = nil, server.URL, time.Millisecond
 }
 
-// checkThenAct looks first, and stores then. Requests wait for each other in between,
-// so that two certainly look before either stores.
+// checkThenAct looks up the key and then stores the event. Between the two steps, requests wait
+// for each other, so that two requests look up the key before either stores it.
 func checkThenAct(s *Endpoint) acceptFunc {
 	var known sync.Map
 	meet := make(chan struct{})
@@ -329,7 +330,7 @@ func checkThenAct(s *Endpoint) acceptFunc {
 	}
 }
 
-// newKey makes every event a new one.
+// newKey changes the key so that every event is new.
 func newKey(k *webhook.Key) { k.EventID += "#" + rand.Text() }
 
 func regardless(s *Endpoint) acceptFunc {
@@ -339,7 +340,7 @@ func regardless(s *Endpoint) acceptFunc {
 	}
 }
 
-// inside handles events before they are acknowledged.
+// inside handles an event before acknowledging it.
 func inside(s *Endpoint) acceptFunc {
 	return func(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
 		event, err := d.Event()
@@ -350,7 +351,7 @@ func inside(s *Endpoint) acceptFunc {
 	}
 }
 
-// dropping acknowledges what there is no room for.
+// dropping acknowledges events without storing them while handlers are blocked.
 func dropping(s *Endpoint) acceptFunc {
 	return func(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
 		if !s.gate.TryRLock() {
@@ -361,7 +362,7 @@ func dropping(s *Endpoint) acceptFunc {
 	}
 }
 
-// lateAgain handles an event once more when eight others have come.
+// lateAgain handles an event again after eight others have arrived.
 func lateAgain(s *Endpoint) acceptFunc {
 	var mu sync.Mutex
 	var before []webhook.Delivery
