@@ -26,71 +26,71 @@ import (
 type checker struct {
 	Target
 	ctx    context.Context
-	srv    *dispensarytest.Server // makes the samples; its network leads to Handler
-	hosted *http.Client           // for what is on that network
-	client *http.Client           // for the endpoint
-	url    string                 // of the endpoint
-	watch  *watchedHandler        // of Handler; nil with URL
+	srv    *dispensarytest.Server // creates the samples and hosts Handler on its network
+	hosted *http.Client           // client for the network of srv
+	client *http.Client           // client for the endpoint
+	url    string                 // URL of the endpoint
+	watch  *watchedHandler        // wraps Handler, or nil with URL
 
 	samples samples
 
-	current string   // the case that is running
-	found   []string // its findings
-	skipped string   // why it found nothing out
+	current string   // name of the running case
+	found   []string // findings of the running case
+	skipped string   // reason why the running case skipped itself
 
-	unreachable     string         // why no case is run any more
-	halted          string         // why only the cases that review others are run
-	slowness        string         // how long a receiver takes that is too slow for every case
-	expectedHandled map[string]int // how often each event may be handled, by id
+	unreachable     string         // reason why no further case runs
+	halted          string         // reason why only reviewing cases run
+	slowness        string         // finding about a receiver that is too slow for every case
+	expectedHandled map[string]int // maximum number of handlings by event ID
 
 	mu         sync.Mutex
 	exchanges  []exchange
-	dialFailed bool // for the last request
+	dialFailed bool // the last request could not connect
 }
 
-// testCase is one thing that an endpoint must or must not do.
+// testCase tests one requirement on an endpoint.
 type testCase struct {
 	name  string       // as in [Verdict]
-	needs *requirement // nil if there is none
+	needs *requirement // nil if the case needs no optional field
 	run   func(*checker)
 
-	// reviews says that the case sends nothing and reviews the exchanges of the
-	// others.
+	// reviews means that the case sends no request and reviews the exchanges of the other
+	// cases.
 	reviews bool
 
-	// Shown with a failure: what the mistake does in production, and what to do.
+	// consequence is the effect of the mistake in production, and fix is its correction.
 	consequence, fix string
 }
 
-// request is a request that a case makes.
+// request is a request to the endpoint.
 type request struct {
-	method    string // "" is POST
+	method    string // "" means POST
 	body      []byte
-	source    io.Reader // in place of body, for one that takes its time
-	length    int64     // of source, announced as Content-Length; 0 is chunked
-	signature string    // the header; "" is none
-	header    string    // its name, as it is written; "" is that of net/http
-	genuine   bool      // signed as the platform signs, so that the answer may carry the challenge
+	source    io.Reader // replaces body if it is not nil
+	length    int64     // Content-Length of source; 0 sends it in chunks
+	signature string    // signature header; "" sends none
+	header    string    // literal name of the header; "" means the canonical name of net/http
+	genuine   bool      // signed like the platform, so the response may contain the challenge
 }
 
-// exchange is a request that was made, and its outcome.
+// exchange is a request and its outcome.
 type exchange struct {
 	request
-	during    string // the case
-	status    int    // 0 if there was no answer
+	during    string // name of the case
+	status    int    // 0 without a response
 	header    http.Header
 	answer    string
 	err       error
-	abandoned bool // the checker broke it off
+	abandoned bool // the checker canceled the request
 }
 
-// maxAnswer is how much of an answer is read.
+// maxAnswer is the maximum number of bytes read from a response.
 const maxAnswer = 64 << 10
 
-// receiverOrigin is where Handler is hosted on the network without sockets.
+// receiverOrigin is the origin of Handler on the in-memory network.
 const receiverOrigin = "https://receiver.dispensary.test"
 
-// newChecker prepares everything, and sends nothing yet.
+// newChecker returns a checker that has not sent any request yet.
 func newChecker(ctx context.Context, target Target) (*checker, error) {
 	target, err := target.withDefaults()
 	if err != nil {
@@ -124,9 +124,9 @@ func withoutRedirects(client *http.Client) *http.Client {
 	return &copied
 }
 
-func (c *checker) close() { _ = c.srv.Close() } // it was not listening
+func (c *checker) close() { _ = c.srv.Close() } // an in-memory server has no listener to fail
 
-// run runs a case.
+// run runs a case and returns its verdict.
 func (c *checker) run(tc testCase) Verdict {
 	v := Verdict{Case: tc.name, Consequence: tc.consequence, Fix: tc.fix}
 	reason := cmp.Or(c.unreachable, c.missing(tc.needs))
@@ -148,8 +148,8 @@ func (c *checker) run(tc testCase) Verdict {
 	return v
 }
 
-// post sends a request and waits for the answer, for as long as the platform
-// does.
+// post sends a request and waits for the response up to Timing.Timeout, like the platform. It
+// records the exchange.
 func (c *checker) post(p request) exchange {
 	ctx, cancel := context.WithTimeout(c.ctx, c.Timing.Timeout)
 	defer cancel()
@@ -158,7 +158,7 @@ func (c *checker) post(p request) exchange {
 	return e
 }
 
-// exchange sends a request, and ends with its context.
+// exchange sends a request and returns its outcome. It stops if ctx ends.
 func (c *checker) exchange(ctx context.Context, p request) exchange {
 	e := exchange{request: p, during: c.current}
 	body := p.source
@@ -171,7 +171,7 @@ func (c *checker) exchange(ctx context.Context, p request) exchange {
 		return e
 	}
 	req.ContentLength = cmp.Or(p.length, req.ContentLength)
-	req.Close = p.method == http.MethodHead // a response with a body would break the next one
+	req.Close = p.method == http.MethodHead // an invalid body in the response would break the next one
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", "dispensary-webhooks/2")
 	if p.signature != "" {
@@ -191,7 +191,7 @@ func (c *checker) exchange(ctx context.Context, p request) exchange {
 	return e
 }
 
-// record keeps an exchange for the section Always.
+// record stores an exchange for the section Always.
 func (c *checker) record(e exchange) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -202,10 +202,10 @@ func (c *checker) record(e exchange) {
 	}
 }
 
-// timedOut reports that the platform would have stopped waiting.
+// timedOut reports whether the request timed out.
 func (e exchange) timedOut() bool { return errors.Is(e.err, context.DeadlineExceeded) }
 
-// describe says how a request was answered, without secrets.
+// describe returns the outcome of a request as a predicate, without secrets.
 func (c *checker) describe(e exchange) string {
 	switch {
 	case e.timedOut():
@@ -213,14 +213,15 @@ func (c *checker) describe(e exchange) string {
 	case e.err != nil:
 		reason := e.err
 		if named, ok := errors.AsType[*url.Error](e.err); ok {
-			reason = named.Err // without the address, which is always the same
+			reason = named.Err // omit the URL, because it is always the same
 		}
 		return "got no answer: " + reason.Error()
 	}
 	return fmt.Sprintf("was answered with %d %s", e.status, c.quote(e.answer))
 }
 
-// quote returns an answer in quotes, shortened and with names in place of secrets.
+// quote returns a response body with placeholders for secrets, cut to 200 bytes. It escapes the
+// text if it contains control characters or backquotes.
 func (c *checker) quote(answer string) string {
 	pairs := []string{c.Secret, "<the webhook secret>", c.Challenge, "<the challenge token>"}
 	if c.Features.OldSecret != "" {
@@ -236,7 +237,8 @@ func (c *checker) quote(answer string) string {
 	return strconv.Quote(answer)
 }
 
-// waitUntil polls until something is done, for as long as Patience allows.
+// waitUntil polls until done returns true or Timing.Patience has passed. It reports whether done
+// returned true.
 func (c *checker) waitUntil(done func() bool) bool {
 	ctx, cancel := context.WithTimeout(c.ctx, c.Timing.Patience)
 	defer cancel()
@@ -250,7 +252,7 @@ func (c *checker) waitUntil(done func() bool) bool {
 	return true
 }
 
-// watchedHandler records the panics of a handler, and counts its running requests.
+// watchedHandler records the panics of a handler and counts its running requests.
 type watchedHandler struct {
 	handler http.Handler
 	running atomic.Int64
@@ -273,15 +275,16 @@ func (w *watchedHandler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 			w.panics = append(w.panics, fmt.Sprintf("%v\n%s", cause, debug.Stack()))
 			w.mu.Unlock()
 		}
-		panic(cause) // the connection drops, as with a server of net/http
+		panic(cause) // drops the connection, as a net/http server does
 	}()
 	w.handler.ServeHTTP(rw, r)
 }
 
-// idle reports that every request has ended.
+// idle reports whether no request is running.
 func (w *watchedHandler) idle() bool { return w.running.Load() == 0 }
 
-// reportPanics returns a finding that quotes the first panic, or none.
+// reportPanics returns a finding with the number of panics and the text of the first, or nil
+// without a panic.
 func (w *watchedHandler) reportPanics() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/signature"
 )
 
-// sortedByKey iterates over a table in the order of its keys, so that findings always
-// come in the same order.
+// sortedByKey iterates over a table in the order of its keys. Findings therefore always have the
+// same order.
 func sortedByKey[V any](table map[string]V) iter.Seq2[string, V] {
 	return func(yield func(string, V) bool) {
 		for _, key := range slices.Sorted(maps.Keys(table)) {
@@ -25,32 +25,32 @@ func sortedByKey[V any](table map[string]V) iter.Seq2[string, V] {
 	}
 }
 
-// sign returns the signature header of a body that is sent now.
+// sign returns the signature header of a body at the current time of the endpoint's clock.
 func (c *checker) sign(secret string, body []byte) string {
 	return signature.Header(secret, c.Timing.Now(), body)
 }
 
-// signed is a request as the platform makes it.
+// signed returns a request signed like a request of the platform.
 func (c *checker) signed(body []byte) request {
 	return request{body: body, signature: c.sign(c.Secret, body), genuine: true}
 }
 
-// deliver sends a body as the platform does.
+// deliver sends a body in a signed request.
 func (c *checker) deliver(body []byte) exchange { return c.post(c.signed(body)) }
 
-// wrongSecret signs what is to be refused.
+// wrongSecret signs requests that the endpoint must reject.
 const wrongSecret = "not the webhook secret"
 
-// accepted reports that a request was answered with 2xx.
+// accepted reports whether the response has a 2xx status.
 func (e exchange) accepted() bool { return e.err == nil && e.status/100 == 2 }
 
-// reportf records a mistake.
+// reportf adds a finding to the running case.
 func (c *checker) reportf(format string, a ...any) {
 	c.found = append(c.found, fmt.Sprintf(format, a...))
 }
 
-// accepts demands that a request of the platform is answered with 2xx. The body of the
-// answer is checked in the sections Challenge and Always.
+// accepts requires a 2xx response to a request of the platform. The sections Challenge and Always
+// check the body of the response.
 func (c *checker) accepts(what string, e exchange) bool {
 	if e.accepted() {
 		return true
@@ -59,8 +59,7 @@ func (c *checker) accepts(what string, e exchange) bool {
 	return false
 }
 
-// refuses demands that a request that is not verifiably of the platform is answered
-// with 4xx.
+// refuses requires a 4xx response to a request that is not verifiably from the platform.
 func (c *checker) refuses(what string, e exchange) bool {
 	if e.err == nil && e.status/100 == 4 {
 		return true
@@ -69,9 +68,9 @@ func (c *checker) refuses(what string, e exchange) bool {
 	return false
 }
 
-// acknowledgement says what is wrong with the answer to an event that was accepted;
-// "" if nothing is. That the content type matters, and that other members are not
-// allowed, are assumptions.
+// acknowledgement returns the mistake in the response to an accepted event, or "" if the response
+// is correct. Assumption: the content type matters, and other members are not allowed.
+//
 // API section: "Webhooks" 3.
 func (c *checker) acknowledgement(e exchange) string {
 	if e.status != http.StatusOK && e.status != http.StatusCreated {
@@ -100,7 +99,7 @@ func (c *checker) acknowledgement(e exchange) string {
 	return ""
 }
 
-// acknowledges demands that a request of the platform is accepted with the challenge.
+// acknowledges requires the challenge in the response to a request of the platform.
 func (c *checker) acknowledges(what string, e exchange) bool {
 	if !c.accepts(what, e) {
 		return false
@@ -112,7 +111,7 @@ func (c *checker) acknowledges(what string, e exchange) bool {
 	return true
 }
 
-// takes demands that an event is accepted, and handled once.
+// takes requires that the endpoint accepts an event and handles it once.
 func (c *checker) takes(what string, ev event, e exchange) bool {
 	if !c.accepts(what, e) {
 		return false
@@ -121,8 +120,8 @@ func (c *checker) takes(what string, ev event, e exchange) bool {
 	return true
 }
 
-// takesEvent demands that a new event is accepted, and handled once, after a change to the
-// request of the platform.
+// takesEvent requires that the endpoint accepts a new event and handles it once. change modifies
+// the request of the platform.
 func (c *checker) takesEvent(what string, change func(*request)) {
 	ev := c.newEvent()
 	r := c.signed(ev.body())
@@ -130,8 +129,8 @@ func (c *checker) takesEvent(what string, change func(*request)) {
 	c.takes(what, ev, c.post(r))
 }
 
-// refusesEvent demands that a new event is refused, and never handled, after a change to
-// the request of the platform.
+// refusesEvent requires that the endpoint rejects a new event and never handles it. change
+// modifies the request of the platform.
 func (c *checker) refusesEvent(what string, change func(*request)) {
 	ev := c.newEvent()
 	r := c.signed(ev.body())
@@ -141,7 +140,7 @@ func (c *checker) refusesEvent(what string, change func(*request)) {
 	c.neverHandled(ev)
 }
 
-// handled demands that an event is handled so many times within Patience, and no more.
+// handled requires that an event is handled exactly times times within Timing.Patience.
 func (c *checker) handled(ev event, times int) {
 	c.expectedHandled[ev.ID] = times
 	if c.Hooks.Handled == nil {
@@ -154,25 +153,25 @@ func (c *checker) handled(ev event, times int) {
 	c.notHandledAgain(ev.ID)
 }
 
-// neverHandled demands that an event is never handled.
+// neverHandled requires that an event is never handled.
 func (c *checker) neverHandled(ev event) {
 	c.expectedHandled[ev.ID] = 0
 	c.notHandledAgain(ev.ID)
 }
 
-// notHandledAgain demands that an event has not been handled more often than it may.
+// notHandledAgain requires that an event was not handled more often than expected.
 func (c *checker) notHandledAgain(id string) {
 	if c.Hooks.Handled == nil {
 		return
 	}
 	if got, most := c.Hooks.Handled(id), c.expectedHandled[id]; got > most {
 		c.reportf("event %s has been handled %d times and not %d", id, got, most)
-		c.expectedHandled[id] = got // reported once
+		c.expectedHandled[id] = got // report it once
 	}
 }
 
-// drain waits until the receiver has handled an event that it got after all others: an
-// event that is handled twice has been by then. It demands that the given events were not.
+// drain sends a last event and waits until it is handled. By then, any repeated handling of
+// earlier events has happened. drain requires that the given events were not handled again.
 func (c *checker) drain(events ...event) {
 	if c.Hooks.Handled == nil {
 		return

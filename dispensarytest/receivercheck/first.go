@@ -9,9 +9,9 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// firstEvent sends the first event, which decides whether others are sent: a mistake that
-// every answer shows is reported once. It sends another event if the first is not answered
-// in time, and leaves it to the case Always/InTime if that one is not either.
+// firstEvent sends the first event. If it fails, the checker skips the other cases, so that a
+// common mistake is reported once. If the first event times out, firstEvent sends a second
+// event. If both time out, the case Always/InTime reports the mistake.
 func (c *checker) firstEvent() {
 	ev := c.newEvent()
 	e := c.deliver(ev.body())
@@ -26,7 +26,8 @@ func (c *checker) firstEvent() {
 	}
 }
 
-// secondEvent sends an event, and sends no others if it is not answered in time.
+// secondEvent sends an event and waits up to the longer of Patience and Timeout. If the response
+// takes longer than Timeout, it halts the checker.
 func (c *checker) secondEvent(ev event) exchange {
 	patience := max(c.Timing.Patience, c.Timing.Timeout)
 	ctx, cancel := context.WithTimeout(c.ctx, patience)
@@ -48,8 +49,8 @@ func (c *checker) secondEvent(ev event) exchange {
 	return e
 }
 
-// diagnose says why an event with a valid signature is refused, as far as that can
-// be found out from outside.
+// diagnose sends further requests to find out why the endpoint rejects an event with a valid
+// signature, and reports the cause.
 func (c *checker) diagnose(ev event, refused exchange) {
 	c.halted = "see Signature/Valid: nothing else can be judged while no event is accepted"
 	body := ev.body()
@@ -82,15 +83,15 @@ func (c *checker) diagnose(ev event, refused exchange) {
 	c.reportf("the usual causes: the endpoint verifies with another secret than Target.Secret (each environment has its own), over something else than <t>.<raw body>, or finds no header because it minds the case of its name (%s)", http.CanonicalHeaderKey("SVC-Signature"))
 }
 
-// verifies reports that the endpoint can tell a valid signature of a body from a
-// wrong one.
+// verifies reports whether the endpoint distinguishes a valid signature of a body from a wrong
+// signature.
 func (c *checker) verifies(body []byte) bool {
 	right := c.deliver(body)
 	wrong := c.post(request{body: body, signature: c.sign(wrongSecret, body)})
 	return right.err == nil && !right.unauthorized() && wrong.unauthorized()
 }
 
-// unauthorized reports that a request was refused for its signature.
+// unauthorized reports whether the endpoint rejected the signature, with 401 or 403.
 func (e exchange) unauthorized() bool {
 	return e.status == http.StatusUnauthorized || e.status == http.StatusForbidden
 }

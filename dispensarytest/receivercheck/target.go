@@ -14,32 +14,32 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// Target is an endpoint for webhooks that is to be checked. Handler or URL, Secret
-// and Challenge are required. Everything in Hooks, Features and Timing is optional:
-// a case that needs a field which is not set is skipped, with a line that names it.
+// Target describes the webhook endpoint to check. Secret, Challenge and either Handler or URL
+// are required. All fields of Hooks, Features and Timing are optional. A case that needs an
+// unset field is skipped, with a reason that names the field.
 type Target struct {
-	// Handler is the endpoint, or a router with the endpoint at Path. It is
-	// called without a socket.
+	// Handler is the endpoint, or a router with the endpoint at Path. It is called without a
+	// socket.
 	Handler http.Handler
 
-	// Path is where Handler is called; "" means "/webhooks".
+	// Path is the URL path of requests to Handler. "" means "/webhooks".
 	Path string
 
-	// URL is the endpoint of a running server, in place of Handler.
+	// URL is the URL of the endpoint on a running server. It replaces Handler.
 	URL string
 
-	// Client makes the requests to URL, for example trusting a test
-	// certificate; nil means [http.DefaultClient]. Redirects are not followed.
+	// Client sends the requests to URL, for example with trust in a test certificate. It does
+	// not follow redirects. Nil means [http.DefaultClient].
 	Client *http.Client
 
-	// Secret is the webhook secret key that the endpoint verifies with, and
-	// Challenge the challenge token that it answers with.
+	// Secret is the webhook secret key with which the endpoint verifies signatures. Challenge
+	// is the challenge token of its responses.
 	Secret, Challenge string
 
-	// Cases selects cases by their names, such as Bodies/Large; nil selects all. The first,
-	// Signature/Valid, always runs, because no other case can judge an endpoint that fails
-	// it. The section Always judges the responses in all cases, so a selected case of it
-	// also runs the cases that are not selected, and reports no verdict for them.
+	// Cases selects cases by name, such as Bodies/Large. Nil selects all cases. The first case,
+	// Signature/Valid, always runs, because no other case can judge an endpoint that fails it.
+	// The section Always judges the responses in all cases. If you select one of its cases, the
+	// unselected cases run too, but without a verdict.
 	Cases *regexp.Regexp
 
 	Hooks    Hooks
@@ -47,70 +47,68 @@ type Target struct {
 	Timing   Timing
 }
 
-// Hooks let the checks look into the endpoint and disturb it.
+// Hooks let the test observe the endpoint and cause failures in it. A nil hook skips the cases
+// that need it.
 type Hooks struct {
-	// Handled returns how often the event with an id has been handled so far,
-	// for all integrations together. It is polled.
+	// Handled returns the number of times that the event with this ID has been handled so far,
+	// for all integrations together. The test polls it.
 	Handled func(eventID string) int
 
-	// EventType is the type of the events that Handled counts; "" means
-	// order.placed.
+	// EventType is the type of the events counted by Handled. "" means order.placed.
 	EventType string
 
-	// BlockHandler makes the code that handles events wait, until it is called
-	// with false.
+	// BlockHandler blocks the code that handles events until it is called with false.
 	BlockHandler func(blocked bool)
 
-	// BreakStorage makes the code that stores events fail, until it is called
-	// with false.
+	// BreakStorage makes the code that stores events fail until it is called with false.
 	BreakStorage func(broken bool)
 
-	// Logs returns everything that the endpoint has logged so far.
+	// Logs returns the whole log of the endpoint so far.
 	Logs func() string
 
-	// WithoutSecret makes the endpoint as it is where its secret was not
-	// configured, or returns the error that it fails with.
+	// WithoutSecret creates the endpoint without a configured secret. It returns an error if
+	// the endpoint does not start without one.
 	WithoutSecret func() (http.Handler, error)
 }
 
-// Features are what an endpoint is meant to accept beyond what the API documents.
+// Features are optional inputs that an endpoint accepts although the API does not document them.
 type Features struct {
-	// OldSecret is accepted as Secret is, while the secret is rotated.
+	// OldSecret is a second accepted secret during a rotation. "" skips the case that needs it.
 	OldSecret string
 
-	// UnsignedProbe says that the endpoint answers an empty body that is not
-	// signed. Whether the platform signs its probes is not documented.
+	// UnsignedProbe means that the endpoint acknowledges an empty body without a signature. If
+	// it is false, the endpoint must reject such a body. The API does not document whether the
+	// platform signs its probes.
 	UnsignedProbe bool
 
-	// OtherEnvelopes says that the endpoint finds an event that does not come as
-	// {"event":{…}}, the only form that the API documents: one in
-	// {"event_payload":{"event":{…}}}, as the delivery log has it, and one without
-	// a wrapper.
+	// OtherEnvelopes means that the endpoint accepts an event in two forms besides {"event":{…}},
+	// the only documented form: in {"event_payload":{"event":{…}}}, as in the delivery log, and
+	// without a wrapper. If it is false, these cases are skipped.
 	OtherEnvelopes bool
 }
 
-// Timing says how long things take, and by which clock.
+// Timing contains the clock and the time limits of an endpoint. Negative durations are invalid.
 type Timing struct {
-	// Now is the endpoint's clock; nil means [time.Now].
+	// Now returns the time of the endpoint's clock. Nil means [time.Now].
 	Now func() time.Time
 
-	// Tolerance is how old, or how far in the future, a signature may be; 0
-	// means 5 minutes, as the API recommends.
+	// Tolerance is the maximum age of a signature, and its maximum time in the future. 0 means
+	// 5 minutes, as the API recommends.
 	Tolerance time.Duration
 
-	// Timeout is how long the platform waits for an answer; 0 means 2 seconds,
-	// an assumption.
+	// Timeout is the time that the platform waits for a response. 0 means 2 seconds, which is an
+	// assumption.
 	Timeout time.Duration
 
-	// Patience is how long an event may take to be handled; 0 means 10 seconds.
+	// Patience is the maximum time until an event is handled. 0 means 10 seconds.
 	Patience time.Duration
 
-	// BodyTimeout is how long the server waits for a body, its ReadTimeout. A
-	// case waits for that long.
+	// BodyTimeout is the time that the server waits for a body, such as its ReadTimeout. One case
+	// waits for the same time. 0 skips it.
 	BodyTimeout time.Duration
 }
 
-// requirement is an optional field of [Target] that a case needs.
+// requirement is an optional field of [Target] needed by a case.
 type requirement struct {
 	field, purpose string
 	isSet          func(*Target) bool
@@ -127,7 +125,7 @@ var (
 	needsWithoutSecret = &requirement{"Hooks.WithoutSecret", "which makes the endpoint without its secret", func(t *Target) bool { return t.Hooks.WithoutSecret != nil }}
 )
 
-// missing returns the reason that a case cannot run, or "" if t has the field it needs.
+// missing returns the reason why a case cannot run, or "" if t has the needed field.
 func (t *Target) missing(needed *requirement) string {
 	if needed == nil || needed.isSet(t) {
 		return ""
@@ -135,7 +133,7 @@ func (t *Target) missing(needed *requirement) string {
 	return fmt.Sprintf("needs Target.%s, %s", needed.field, needed.purpose)
 }
 
-// withDefaults checks t and fills in what was left out.
+// withDefaults validates t and sets the defaults of its unset fields.
 func (t Target) withDefaults() (Target, error) {
 	if err := t.validate(); err != nil {
 		return t, err
