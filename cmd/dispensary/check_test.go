@@ -175,7 +175,7 @@ func TestCheckPrintsTable(t *testing.T) {
 	assert.Equal(t, "dispensary: 1 check failed\n", stderr)
 	for _, want := range []string{
 		": 33 passed, 0 warn, 1 failed, 10 skipped\n\n\x1b[32mpass\x1b[0m  Signature/Valid\n",
-		"\n\x1b[31mfail\x1b[0m  Always/NeverGone ", " fix: answer with 410 never",
+		"\n\x1b[31mfail\x1b[0m  Always/NeverGone ", " fix: never respond with 410",
 		"\n\x1b[2mskip\x1b[0m  Signature/Replayed       needs the hook handled of --hooks\n", "needs --without-secret\n",
 	} {
 		assert.Contains(t, out, want)
@@ -193,7 +193,7 @@ func TestCheckPrintsTable(t *testing.T) {
 		if c.Failure != nil {
 			assert.Equal(t, "Always", c.Section)
 			assert.Contains(t, c.Failure.Message, "answered with 410; seen in Signature/RawBytes")
-			assert.Contains(t, c.Failure.Text, "\nfix: answer with 410 never")
+			assert.Contains(t, c.Failure.Text, "\nfix: never respond with 410")
 		}
 	}
 }

@@ -17,8 +17,8 @@ var alwaysCases = []testCase{
 		run: func(c *checker) {
 			c.review(func(e exchange) (string, bool) { return "a request was answered with 410", e.status == http.StatusGone })
 		},
-		consequence: "the first 410 switches the address off, at once and for every event, until it is switched on again in the dashboard.",
-		fix:         "answer with 410 never, not for an unknown tenant either; 404 and 401 do less harm.",
+		consequence: "the first 410 disables the endpoint immediately and for all events, until you enable it again in the dashboard",
+		fix:         "never respond with 410, not even for an unknown tenant; 404 and 401 do less harm",
 	},
 	{
 		name: "Always/InTime", reviews: true,
@@ -28,14 +28,14 @@ var alwaysCases = []testCase{
 				c.reportf("%s", c.slowness)
 			}
 		},
-		consequence: "the platform stops waiting: the event counts as failed, and is sent again.",
-		fix:         "answer as soon as the event is stored, and refuse before any work is done.",
+		consequence: "the platform stops waiting, counts the event as failed and sends it again",
+		fix:         "respond as soon as the event is stored, and reject a request before doing any work",
 	},
 	{
 		name: "Always/NoCrash", reviews: true,
 		run: func(c *checker) {
 			c.review(func(e exchange) (string, bool) {
-				// On a socket the refusal of a large body may be lost.
+				// On a socket the rejection of a large body may be lost.
 				lost := c.watch == nil && e.during == "Bodies/Large"
 				return "a request " + c.describe(e), e.dropped() && !lost
 			})
@@ -43,8 +43,8 @@ var alwaysCases = []testCase{
 				c.found = append(c.found, c.watch.reportPanics()...)
 			}
 		},
-		consequence: "the caller sees its connection drop; outside of net/http's own protection the whole process ends.",
-		fix:         "check what you index, dereference and convert; a request can hold anything.",
+		consequence: "the connection of the caller drops, and outside the protection of net/http the whole process ends",
+		fix:         "check every index, pointer and conversion; a request can contain anything",
 	},
 	{
 		name: "Always/Acknowledged", reviews: true,
@@ -54,8 +54,8 @@ var alwaysCases = []testCase{
 				return "the answer to an event that was taken " + wrong, e.genuine && e.accepted() && wrong != ""
 			})
 		},
-		consequence: "what you have taken counts as failed, is sent five more times, and after 24 hours the address is switched off.",
-		fix:         "answer whatever you take in one way, in one place: 200 with the challenge, duplicates and unknown types included.",
+		consequence: "the platform counts accepted events as failed, sends them five more times, and disables the endpoint after 24 hours",
+		fix:         "acknowledge every accepted event in one place, with 200 and the challenge, including duplicates and unknown types",
 	},
 	{
 		name: "Always/TellsNothing", reviews: true,
@@ -69,11 +69,11 @@ var alwaysCases = []testCase{
 				return fmt.Sprintf("an answer tells %s %s", whom, strings.Join(leaked, ", ")), len(leaked) > 0
 			})
 		},
-		consequence: "anyone with the challenge token can answer in your name, anyone with the secret can forge events, and patients' data is in the platform's delivery log, which keeps your answers.",
-		fix:         "answer requests whose signature does not verify with a bare 401, all others with the challenge or a bare status, and repeat nothing of a body.",
+		consequence: "anyone with the challenge token can respond in your name, anyone with the secret can forge events, and the platform's delivery log stores patient data from your responses",
+		fix:         "respond with a bare 401 to requests without a valid signature, and with the challenge or a bare status to all others; repeat no part of a body",
 	},
 	{
-		// Every event is counted again, now that all others have been handled.
+		// Now that all events are handled, this case counts the handlings of each one again.
 		name: "Always/HandledOnce", needs: needsHandled,
 		run: func(c *checker) {
 			c.drain()
@@ -81,8 +81,8 @@ var alwaysCases = []testCase{
 				c.notHandledAgain(id)
 			}
 		},
-		consequence: "an order is shipped twice, though not at once.",
-		fix:         "note that an event was handled in the same transaction as what handling it did, and look at that note before every attempt.",
+		consequence: "an order is shipped twice, though not immediately",
+		fix:         "record that an event is handled in the transaction of its effects, and check that record before every attempt",
 	},
 	{
 		name: "Always/QuietLogs", needs: needsLogs, reviews: true,
@@ -96,13 +96,13 @@ var alwaysCases = []testCase{
 				{What: "the webhook secret", Value: c.Secret}, {What: "the old webhook secret", Value: c.Features.OldSecret}, {What: "the challenge token", Value: c.Challenge},
 			}).Find(1, logs)...)
 		},
-		consequence: "patients' data, or the keys to your records, can be read by everyone who reads logs, and in every system that they are shipped to.",
-		fix:         "log ids, types and reasons: no body, no decoded event, and no error text that quotes one.",
+		consequence: "patient data, or the keys to your records, can be read by everyone with access to the logs and in every system that receives them",
+		fix:         "log IDs, types and reasons, but no body, no decoded event, and no error text that quotes one",
 	},
 }
 
-// review reports each distinct mistake that a function finds in the exchanges so far,
-// with the cases in which it was seen.
+// review reports each distinct mistake found by find in the exchanges so far, with the cases of
+// its exchanges.
 func (c *checker) review(find func(exchange) (mistake string, made bool)) {
 	if len(c.exchanges) == 0 {
 		c.reportf("no other case was run, and this one judges what they have seen")
@@ -126,12 +126,12 @@ func (c *checker) review(find func(exchange) (mistake string, made bool)) {
 	}
 }
 
-// dropped reports that a connection ended without an answer, by the receiver.
+// dropped reports whether the receiver closed the connection without a response.
 func (e exchange) dropped() bool {
 	return e.err != nil && !e.abandoned && !e.timedOut() && !errors.Is(e.err, context.Canceled)
 }
 
-// leaks lists what an answer reveals that its caller must not know.
+// leaks lists the secrets and patient data in a response that its caller must not see.
 func (c *checker) leaks(e exchange) (what []string) {
 	answer := e.answer
 	for name, values := range e.header {

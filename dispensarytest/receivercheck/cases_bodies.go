@@ -10,18 +10,17 @@ import (
 var bodyCases = []testCase{
 	{
 		name: "Bodies/Malformed", run: (*checker).malformedBody,
-		consequence: "a body that cannot be read breaks the process, or is acknowledged, and its content is lost.",
-		fix:         "answer a signed body that holds no event with 400: it stays in the platform's delivery log, and the event in its lists.",
+		consequence: "an unreadable body crashes the process, or it is acknowledged and its content is lost",
+		fix:         "respond with 400 to a signed body without an event: the body stays in the platform's delivery log, and the event in its event lists",
 	},
 	{
 		name: "Bodies/Large", run: (*checker).large,
-		consequence: "one big event, from the platform or from anyone else, breaks the process or holds it up.",
-		fix:         "bound what is read (in Go http.MaxBytesReader), handle what fits, and answer what does not with 413.",
+		consequence: "one large event, from the platform or any other sender, crashes or blocks the process",
+		fix:         "limit the size of a body (in Go with http.MaxBytesReader), handle bodies within the limit, and respond with 413 to larger ones",
 	},
 	{
-		// The signature is wrong: an endpoint that refuses the body for that has read all
-		// of it. An endpoint can bound a body in chunks, or one with its length, and read
-		// the other.
+		// The signature is wrong. An endpoint that rejects it has read the whole body. The case
+		// sends the body with and without a length, because an endpoint may limit only one kind.
 		name: "Bodies/Limit",
 		run: func(c *checker) {
 			for how, length := range sortedByKey(map[string]int64{"in chunks": 0, "with a Content-Length": beyond}) {
@@ -30,8 +29,8 @@ var bodyCases = []testCase{
 				}
 			}
 		},
-		consequence: "anyone who knows the address can fill the memory of the process, with a few requests that are not even signed.",
-		fix:         "stop reading at a limit, a megabyte or a few of them (in Go http.MaxBytesReader), and answer with 413.",
+		consequence: "anyone who knows the URL can fill the memory of the process with a few unsigned requests",
+		fix:         "stop reading at a limit of one or a few megabytes (in Go with http.MaxBytesReader), and respond with 413",
 	},
 	{
 		name: "Bodies/Pieces",
@@ -40,13 +39,13 @@ var bodyCases = []testCase{
 				r.source = c.inParts(slices.Collect(slices.Chunk(r.body, len(r.body)/3+1)))
 			})
 		},
-		consequence: "events fail at random: a network, or a proxy, delivers bodies in pieces and without a length.",
-		fix:         "read the body to its end (in Go io.ReadAll), and do not rely on Content-Length.",
+		consequence: "events fail at random, because a network or a proxy delivers bodies in pieces and without a length",
+		fix:         "read the body to its end (in Go with io.ReadAll), and do not rely on Content-Length",
 	},
 	{
 		name: "Bodies/Characters", run: (*checker).characters,
-		consequence: "now and then an event fails, of a patient called Zoë for example: a packet ends within a character, and the halves are decoded each by itself.",
-		fix:         "put the bytes of a body together and verify them before anything is decoded (in Node Buffer.concat, or express.raw; not body += chunk).",
+		consequence: "some events fail, such as for a patient called Zoë: a packet ends within a character, and each half is decoded separately",
+		fix:         "join the bytes of a body and verify them before decoding (in Node with Buffer.concat or express.raw, not body += chunk)",
 	},
 	{
 		name: "Bodies/BrokenOff",
@@ -63,8 +62,8 @@ var bodyCases = []testCase{
 			c.neverHandled(ev)
 			c.takes("the event, once it is sent whole,", ev, c.deliver(ev.body()))
 		},
-		consequence: "a caller who sends half a body holds the receiver up for all others, or makes it handle half an event.",
-		fix:         "hold no lock while a body is read, stop when reading fails, and verify before anything else.",
+		consequence: "a caller that sends half a body blocks the receiver for all others, or makes it handle half an event",
+		fix:         "hold no lock while reading a body, stop if reading fails, and verify before anything else",
 	},
 	{
 		name: "Bodies/SlowLoris", needs: needsBodyTimeout,
@@ -80,8 +79,8 @@ var bodyCases = []testCase{
 			}
 			c.neverHandled(ev)
 		},
-		consequence: "a caller who opens connections and sends nothing can exhaust the server.",
-		fix:         "give the server a time-out for reading (in Go http.Server.ReadTimeout).",
+		consequence: "a caller that opens connections and sends no data can exhaust the server",
+		fix:         "set a read timeout on the server (in Go http.Server.ReadTimeout)",
 	},
 }
 
@@ -116,7 +115,7 @@ func (c *checker) malformedBody() {
 	c.accepts("an event after all these", c.deliver(c.newEvent().body()))
 }
 
-// large is one megabyte, which is more than any event has been seen to have.
+// large sends an event of one megabyte, which is larger than any observed event.
 func (c *checker) large() {
 	ev := c.newEvent()
 	body := ev.edited(note(strings.Repeat("magnesium ", 100_000)))
@@ -129,7 +128,7 @@ func (c *checker) large() {
 	case e.err == nil && e.status/100 == 5:
 		c.reportf("a signed event of %d bytes %s; handle it, or answer with 413", len(body), c.describe(e))
 	}
-	// On a socket, an answer that is sent before the body was read may be lost.
+	// On a socket, a response sent before the body was read may be lost.
 	e = c.post(request{body: body})
 	if e.err == nil || e.timedOut() || c.watch != nil {
 		c.refuses("an unsigned megabyte", e)
@@ -137,13 +136,13 @@ func (c *checker) large() {
 	c.accepts("an event after these", c.deliver(c.newEvent().body()))
 }
 
-// note adds a text to the data of an event.
+// note returns a change that adds a text to the data of an event.
 func note(text string) func(event map[string]any) {
 	return func(event map[string]any) { event["data"].(map[string]any)["note"] = text }
 }
 
-// characters cuts a body within characters of two, three and four bytes, and waits in
-// between.
+// characters splits a body within characters of two, three and four bytes, and pauses between
+// the parts.
 func (c *checker) characters() {
 	multiByte := []string{"ë", "李", "🌿"}
 	ev := c.newEvent()

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-const uniqueKey = "store the event under a unique key of event id and integration id (INSERT … ON CONFLICT DO NOTHING), and handle it if that was the first; one statement, not a look and then an insert."
+const uniqueKey = "store the event under a unique key of event ID and integration ID (INSERT … ON CONFLICT DO NOTHING), and handle it only if the statement inserted it; do not query first and insert then"
 
 var deliveryCases = []testCase{
 	{
@@ -23,12 +23,12 @@ var deliveryCases = []testCase{
 			}
 			c.drain(ev)
 		},
-		consequence: "the platform sends an event again whose answer got lost: it is handled twice, or fails until the address is switched off.",
-		fix:         "answer an event that you know as you answered it the first time, with the challenge. " + uniqueKey,
+		consequence: "the platform repeats an event if the response was lost, and the event is handled twice or fails until the endpoint is disabled",
+		fix:         "respond to a known event with the challenge, as for the first time; " + uniqueKey,
 	},
 	{
 		name: "Delivery/Concurrent", run: (*checker).concurrent,
-		consequence: "copies of an event that come at the same time, to two replicas for example, are handled twice.",
+		consequence: "copies of an event that arrive at the same time, such as at two replicas, are handled twice",
 		fix:         uniqueKey,
 	},
 	{
@@ -46,8 +46,8 @@ var deliveryCases = []testCase{
 			c.accepts("either of them once more", c.deliver(other.body()))
 			c.drain(ev)
 		},
-		consequence: "a clinic with two integrations gets the same event for each: what the second one's customer waits for never happens.",
-		fix:         "make the integration id part of the key that duplicates are recognized by.",
+		consequence: "a clinic with two integrations gets the same event for each of them, and the event of the second is never handled",
+		fix:         "include the integration ID in the key that identifies duplicates",
 	},
 	{
 		name: "Delivery/Reordered",
@@ -55,11 +55,11 @@ var deliveryCases = []testCase{
 			older := c.newEvent().at(c.Timing.Now().Add(-time.Hour))
 			c.takesEvent("an event", func(*request) {})
 			if c.accepts("an event that is an hour older than the one before", c.deliver(older.body())) {
-				c.expectedHandled[older.ID] = 1 // skipping what is outdated is an answer, too
+				c.expectedHandled[older.ID] = 1 // the receiver may also skip the outdated event
 			}
 		},
-		consequence: "events come in order without guarantee: the older one that comes late fails six times, or is lost.",
-		fix:         "acknowledge events in whatever order they come; compare created_at when you handle them, or read the object from the API.",
+		consequence: "events can arrive out of order, and a late older event fails six times or is lost",
+		fix:         "acknowledge events in any order; compare created_at in the handler, or read the object from the API",
 	},
 	{
 		name: "Delivery/StorageDown", needs: needsBreakStorage,
@@ -77,8 +77,8 @@ var deliveryCases = []testCase{
 			repair()
 			c.takes("an event that is sent again once it can be stored", ev, c.deliver(ev.body()))
 		},
-		consequence: "what was acknowledged is never sent again: every event that comes while the database is away is lost.",
-		fix:         "answer 200 once the event is stored and committed, and 503 if that fails: the platform comes back.",
+		consequence: "the platform never repeats an acknowledged event, so every event that arrives during a database outage is lost",
+		fix:         "respond with 200 after the event is stored and committed, and with 503 if that fails: the platform retries",
 	},
 	{
 		name: "Delivery/SlowHandler", needs: needsBlockHandler,
@@ -99,12 +99,12 @@ var deliveryCases = []testCase{
 			}
 			c.drain(events...)
 		},
-		consequence: "the platform stops waiting and sends the event again, which makes more of the slow work; after 24 hours it switches the address off.",
-		fix:         "store the event, answer, and handle it outside of the request.",
+		consequence: "the platform stops waiting and repeats the event, which adds to the slow work, and it disables the endpoint after 24 hours",
+		fix:         "store the event, respond, and handle it outside the request",
 	},
 }
 
-// duplicatesAtOnce is how many copies of an event come at the same time.
+// duplicatesAtOnce is the number of concurrent copies of an event.
 const duplicatesAtOnce = 50
 
 func (c *checker) concurrent() {

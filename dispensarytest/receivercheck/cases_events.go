@@ -19,14 +19,14 @@ var challengeCases = []testCase{
 				c.handled(ev, 1)
 			}
 		},
-		consequence: "the platform counts the delivery as failed, sends the event five more times, and after 24 hours switches the address off.",
-		fix:         `answer events with 200, Content-Type: application/json and the body {"challenge":"<the challenge token>"}, the token being that of the dashboard and not the secret.`,
+		consequence: "the platform counts the delivery as failed, sends the event five more times, and disables the endpoint after 24 hours",
+		fix:         `respond to events with 200, Content-Type: application/json and the body {"challenge":"<the challenge token>"}, with the challenge token from the dashboard and not the secret`,
 	},
 	{
 		name:        "Challenge/Probe",
 		run:         func(c *checker) { c.acknowledges("an empty body with a valid signature", c.deliver(nil)) },
-		consequence: "an address that does not answer the empty test call cannot be registered, or gets no events where the call comes before each.",
-		fix:         "answer an empty body with a valid signature like an event, and handle nothing.",
+		consequence: "the platform does not register an endpoint without an acknowledged test call, or sends no events if it makes the call before each event",
+		fix:         "acknowledge an empty body with a valid signature like an event, but do not handle it",
 	},
 	{
 		name: "Challenge/UnsignedProbe",
@@ -37,8 +37,8 @@ var challengeCases = []testCase{
 			}
 			demand(c, "an empty body without a signature", c.post(request{genuine: c.Features.UnsignedProbe}))
 		},
-		consequence: "anyone who asks gets the challenge token, and can answer in your name; or, where you mean to answer unsigned probes, registration fails.",
-		fix:         "answer an empty body without signature with 401, unless registration fails otherwise; set Target.Features.UnsignedProbe to what you mean.",
+		consequence: "any caller gets the challenge token and can respond in your name; or registration fails if the platform sends unsigned probes",
+		fix:         "respond with 401 to an empty body without a signature, unless registration then fails; set Target.Features.UnsignedProbe to the intended behavior",
 	},
 	{
 		name: "Challenge/OnlyPost",
@@ -47,8 +47,8 @@ var challengeCases = []testCase{
 				c.refusesEvent("a signed event sent by "+method, func(r *request) { r.method = method })
 			}
 		},
-		consequence: "a link in an e-mail or a crawler sets events off, or gets the challenge token.",
-		fix:         "answer every method but POST with 405.",
+		consequence: "a link in an email or a crawler triggers events or gets the challenge token",
+		fix:         "respond with 405 to every method except POST",
 	},
 }
 
@@ -60,8 +60,8 @@ var eventCases = []testCase{
 				c.accepts(kind, c.deliver(c.newEventOf(kind).body()))
 			}
 		},
-		consequence: "events of that type are sent six times and then lost.",
-		fix:         "acknowledge every event that is signed, also of types that you have no use for, and decide afterwards what to do with it.",
+		consequence: "events of this type are sent six times and then lost",
+		fix:         "acknowledge every signed event, including types that you do not use, and decide later whether to handle it",
 	},
 	{
 		name: "Events/UnknownType",
@@ -70,8 +70,8 @@ var eventCases = []testCase{
 			ev.Data = json.RawMessage(`{"archive":{"id":"a-1"}}`)
 			c.accepts("an event of the type treatment_plan.archived", c.deliver(ev.body()))
 		},
-		consequence: "the day the platform adds a type, events fail, and if nothing else is sent for 24 hours the address is switched off.",
-		fix:         "store and acknowledge events whatever their type; skip the unknown ones when you handle them.",
+		consequence: "events fail as soon as the platform adds a type, and the endpoint is disabled if the platform sends no other events for 24 hours",
+		fix:         "store and acknowledge events of any type; skip unknown types in the handler",
 	},
 	{
 		name: "Events/UnknownFields",
@@ -84,8 +84,8 @@ var eventCases = []testCase{
 			body = append([]byte(`{"api_version":"2030-01-01",`), body[1:]...)
 			c.takes("an event with unknown fields", ev, c.deliver(body))
 		},
-		consequence: "new fields, which the API counts as compatible, make events fail.",
-		fix:         "ignore fields that you do not know (in Go do not use DisallowUnknownFields).",
+		consequence: "events with new fields fail, although the API counts new fields as compatible",
+		fix:         "ignore unknown fields (in Go do not use DisallowUnknownFields)",
 	},
 	{
 		name: "Events/MissingFields",
@@ -99,8 +99,8 @@ var eventCases = []testCase{
 				c.acceptsEdited(kind+" whose object has only an id", kind, func(event map[string]any) { strip(event["data"].(map[string]any)) })
 			}
 		},
-		consequence: "events without them fail, or break the process: clinic_id is not there on product events, integration_id only where relevant, and much of an object can be null.",
-		fix:         "demand an id and a type to acknowledge an event, and nothing else; check the rest when you handle it.",
+		consequence: "events without these fields fail or crash the process: product events have no clinic_id, other events have integration_id only if relevant, and many members of an object can be null",
+		fix:         "require only an ID and a type to acknowledge an event; check the rest in the handler",
 	},
 	{
 		name: "Events/OtherForms",
@@ -113,8 +113,8 @@ var eventCases = []testCase{
 			body := respelled.Replace(string(c.newEventOf(model.EventTreatmentPlanUpdated).body()))
 			c.accepts("treatment_plan.updated with the dosage as in answers", c.deliver([]byte(body)))
 		},
-		consequence: "events fail whose booleans and numbers come as strings, or whose dosage is spelled as in answers; both are seen.",
-		fix:         "do not decode an event's data before it is acknowledged, and be lenient when you do.",
+		consequence: "events fail if booleans and numbers are strings, or if the dosage has the field names of API responses; both occur",
+		fix:         "decode the data of an event after acknowledging it, and leniently",
 	},
 	{
 		name: "Events/Wrapping",
@@ -129,8 +129,8 @@ var eventCases = []testCase{
 				}
 			}
 		},
-		consequence: "orders, or new products, are lost: their data is seen directly in data as well as under order and product.",
-		fix:         "look for the object under its name in data, and in data itself.",
+		consequence: "orders or new products are lost: their fields occur directly in data as well as under order and product",
+		fix:         "read the object under its name in data, or from data itself",
 	},
 	{
 		name: "Events/Payload", needs: needsEnvelopes,
@@ -138,8 +138,8 @@ var eventCases = []testCase{
 			ev := c.newEvent()
 			c.takes("an event in event_payload", ev, c.deliver(encode(map[string]any{"event_payload": map[string]event{"event": ev}})))
 		},
-		consequence: `events in {"event_payload":{"event":{…}}} are lost; the delivery log has that form, and it is seen in webhooks, too.`,
-		fix:         "look for event in event_payload if it is not on top.",
+		consequence: `events in {"event_payload":{"event":{…}}} are lost; this form occurs in the delivery log and in webhooks`,
+		fix:         "read event from event_payload if the top level does not contain it",
 	},
 	{
 		name: "Events/Bare", needs: needsEnvelopes,
@@ -147,17 +147,18 @@ var eventCases = []testCase{
 			ev := c.newEvent()
 			c.takes("an event without a wrapper", ev, c.deliver(encode(ev)))
 		},
-		consequence: "an event that comes without a wrapper is lost. This form is an assumption, for safety.",
-		fix:         "take the body itself for the event if it has an id and a type.",
+		consequence: "an event without a wrapper is lost; this form is a precautionary assumption",
+		fix:         "use the body itself as the event if it has an ID and a type",
 	},
 }
 
-// acceptsEdited demands that a new event is accepted after a change to its members.
+// acceptsEdited requires that the endpoint accepts a new event after change has modified its
+// members.
 func (c *checker) acceptsEdited(what, eventType string, change func(event map[string]any)) {
 	c.accepts(what, c.deliver(c.newEventOf(eventType).edited(change)))
 }
 
-// strip leaves of an object, or of the objects in it, nothing but the id.
+// strip removes all members except the ID from an object, or from the objects in it.
 func strip(object map[string]any) {
 	_, identified := object["id"]
 	for name, value := range object {

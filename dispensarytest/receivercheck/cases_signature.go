@@ -14,8 +14,8 @@ import (
 var signatureCases = []testCase{
 	{
 		name: "Signature/Valid", run: (*checker).firstEvent,
-		consequence: "every webhook fails, and after 24 hours the platform switches the address off.",
-		fix:         "compute HMAC-SHA256 with the webhook secret over <t>.<raw body>, t being the text in the header, and compare its hex digits with v1.",
+		consequence: "every webhook fails, and the platform disables the endpoint after 24 hours",
+		fix:         "compute HMAC-SHA256 with the webhook secret over <t>.<raw body>, with t exactly as in the header, and compare its hex digits with v1",
 	},
 	{
 		name: "Signature/RawBytes",
@@ -23,12 +23,12 @@ var signatureCases = []testCase{
 			c.accepts("a signed body with unusual white space, escapes and numbers", c.deliver(c.newEventOf(model.EventPatientUpdated).unusual()))
 			body := c.newEventOf(model.EventPatientUpdated).unusual()
 			var compact bytes.Buffer
-			_ = json.Compact(&compact, body) // it is a constant but for ids
+			_ = json.Compact(&compact, body) // the body is valid JSON
 			e := c.post(request{body: body, signature: c.sign(c.Secret, compact.Bytes())})
 			c.refuses("a body whose signature is that of the same JSON without white space", e)
 		},
-		consequence: "events fail that another program would have written with other white space, escapes or order: today none, with the platform's next release perhaps all.",
-		fix:         "verify the bytes as they arrived. Mount the endpoint in front of everything that reads or parses bodies, and decode only what is verified.",
+		consequence: "events fail if their whitespace, escapes or order differ from the encoder of your program: none today, perhaps all after the platform's next release",
+		fix:         "verify the raw bytes; mount the endpoint before any code that reads or parses bodies, and decode only verified bodies",
 	},
 	{
 		name: "Signature/Forged",
@@ -52,16 +52,16 @@ var signatureCases = []testCase{
 				c.refusesEvent("an event "+what, forge)
 			}
 		},
-		consequence: "anyone who knows the address can put orders and patients into your records.",
-		fix:         "verify the signature of every request before anything else, with the webhook secret, over timestamp and body, comparing all 64 digits (in Go hmac.Equal).",
+		consequence: "anyone who knows the URL can add orders and patients to your records",
+		fix:         "verify the signature of every request before anything else, with the webhook secret, over timestamp and body, and compare all 64 digits (in Go with hmac.Equal)",
 	},
 	{
 		name: "Signature/Missing",
 		run: func(c *checker) {
 			c.refusesEvent("an event without a signature", func(r *request) { r.signature = "" })
 		},
-		consequence: "anyone who knows the address can put orders and patients into your records: leaving the signature off is enough.",
-		fix:         "refuse a request without SVC-Signature with 401.",
+		consequence: "anyone who knows the URL can add orders and patients to your records by omitting the signature",
+		fix:         "reject a request without SVC-Signature with 401",
 	},
 	{
 		name: "Signature/Malformed",
@@ -84,13 +84,13 @@ var signatureCases = []testCase{
 				})
 			}
 		},
-		consequence: "a scanner's requests are taken for events, or end in errors that raise an alarm.",
-		fix:         "read the header as t=<digits>,v1=<64 hex digits>, and refuse everything else with 401.",
+		consequence: "a scanner's requests are accepted as events, or cause errors that raise an alarm",
+		fix:         "parse the header as t=<digits>,v1=<64 hex digits>, and reject any other header with 401",
 	},
 }
 
-// driftMargin is how far from the edge of the tolerance a timestamp is: the
-// receiver's clock is not read at the same moment.
+// driftMargin is the distance of a timestamp from the limit of the tolerance. It is necessary
+// because the receiver reads its clock at another moment.
 const driftMargin = 30 * time.Second
 
 var timestampCases = []testCase{
@@ -101,8 +101,8 @@ var timestampCases = []testCase{
 				c.refusesEvent(fmt.Sprintf("an event that was signed %s ago", age), c.signedAt(-age))
 			}
 		},
-		consequence: "who has seen one request, in a proxy's log for example, can send it again at any time.",
-		fix:         "refuse a timestamp that is older than five minutes.",
+		consequence: "anyone who has seen one request, such as in a proxy's log, can send it again at any time",
+		fix:         "reject a timestamp older than five minutes",
 	},
 	{
 		name: "Signature/Future",
@@ -111,8 +111,8 @@ var timestampCases = []testCase{
 				c.refusesEvent(fmt.Sprintf("an event with a signature from %s in the future", lead), c.signedAt(lead))
 			}
 		},
-		consequence: "a request that was signed ahead of its time stays good until then, and for the tolerance after it.",
-		fix:         "compare the distance between timestamp and clock, in both directions: abs(now - t) > 5 minutes is refused.",
+		consequence: "a request signed in advance stays valid until its timestamp, and for the tolerance after it",
+		fix:         "check the distance between timestamp and clock in both directions: reject abs(now - t) > 5 minutes",
 	},
 	{
 		name: "Signature/Drift",
@@ -121,8 +121,8 @@ var timestampCases = []testCase{
 			c.takesEvent(fmt.Sprintf("an event that was signed %s ago", within), c.signedAt(-within))
 			c.takesEvent(fmt.Sprintf("an event that was signed %s ahead of the clock", within), c.signedAt(within))
 		},
-		consequence: "events fail as soon as two clocks differ a little, or a delivery is held up on its way.",
-		fix:         "accept timestamps within five minutes of the clock, in both directions.",
+		consequence: "events fail if two clocks differ slightly or a delivery is delayed",
+		fix:         "accept timestamps within five minutes of the clock, in both directions",
 	},
 	{
 		name: "Signature/Replayed", needs: needsHandled,
@@ -130,12 +130,12 @@ var timestampCases = []testCase{
 			ev := c.newEvent()
 			first := c.signed(ev.body())
 			if c.takes("an event", ev, c.post(first)) {
-				c.post(first) // how it is answered is up to the receiver
+				c.post(first) // the receiver may accept or reject it
 				c.drain(ev)
 			}
 		},
-		consequence: "the same request, sent twice within five minutes, is handled twice.",
-		fix:         "store the event's id and integration id under a unique key, and handle what is new.",
+		consequence: "a request sent twice within five minutes is handled twice",
+		fix:         "store the event ID and integration ID under a unique key, and handle only new events",
 	},
 	{
 		name: "Signature/TwoSignatures",
@@ -151,8 +151,8 @@ var timestampCases = []testCase{
 			c.takesEvent("an event with a right and a wrong v1", signedWith(c.Secret, wrongSecret))
 			c.refusesEvent("an event with two wrong v1", signedWith(wrongSecret, ""))
 		},
-		consequence: "while the secret is rotated, the platform may sign with both: every webhook fails until the rotation is over.",
-		fix:         "read all v1 of the header, and accept if any of them matches.",
+		consequence: "during a rotation the platform may sign with both secrets, so every webhook fails until the rotation ends",
+		fix:         "read every v1 of the header, and accept the request if any of them matches",
 	},
 	{
 		name: "Signature/Rotated", needs: needsOldSecret,
@@ -160,27 +160,27 @@ var timestampCases = []testCase{
 			c.takesEvent("an event signed with the new secret", func(r *request) { r.signature = c.sign(c.Secret, r.body) })
 			c.takesEvent("an event signed with the old secret", func(r *request) { r.signature = c.sign(c.Features.OldSecret, r.body) })
 		},
-		consequence: "between the change in the dashboard and that of your configuration every webhook fails.",
-		fix:         "verify with a list of secrets, the new and the old, until the change has taken effect everywhere.",
+		consequence: "every webhook fails between the change in the dashboard and the change of your configuration",
+		fix:         "verify with a list of both secrets, new and old, until the change has taken effect everywhere",
 	},
 	{
 		name: "Signature/FailsClosed", needs: needsWithoutSecret, run: (*checker).failsClosed,
-		consequence: "a variable that is missing in one environment opens the address to every sender, without a sign of it.",
-		fix:         "refuse to start without a secret.",
+		consequence: "a variable missing in one environment silently opens the endpoint to every sender",
+		fix:         "exit at startup without a secret",
 	},
 }
 
-// intolerable returns distances from the clock that are beyond the tolerance.
+// intolerable returns distances from the clock beyond the tolerance.
 func (c *checker) intolerable() []time.Duration {
 	return []time.Duration{c.Timing.Tolerance + driftMargin, 24 * time.Hour, 365 * 24 * time.Hour}
 }
 
-// signedAt changes the time of a signature.
+// signedAt returns a change that signs a request at the current time plus shift.
 func (c *checker) signedAt(shift time.Duration) func(*request) {
 	return func(r *request) { r.signature = signature.Header(c.Secret, c.Timing.Now().Add(shift), r.body) }
 }
 
-// unconfiguredOrigin is where the receiver without a secret is hosted.
+// unconfiguredOrigin is the origin of the receiver without a secret.
 const unconfiguredOrigin = "https://unconfigured.dispensary.test"
 
 func (c *checker) failsClosed() {
