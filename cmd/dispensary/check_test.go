@@ -108,8 +108,8 @@ func rowsFor(t *testing.T, out string) (rows []doctor.Row) {
 // otherwise are the mistakes that show in another way through a URL, which has no access to
 // the process: panics are dropped connections, and a handler that goes on is not seen.
 var otherwise = map[string]mistakes.Mistake{
-	"panics":          {Case: "Always/NoCrash", Says: "got no answer: EOF"},
-	"reads on and on": {Case: "Challenge/Answer", Says: "has no body"},
+	"panics":             {Case: "Always/NoCrash", Says: "sends no response: EOF"},
+	"handler never ends": {Case: "Challenge/Answer", Says: "has no body"},
 }
 
 func TestCheckFindsEveryMistake(t *testing.T) {
@@ -192,7 +192,7 @@ func TestCheckPrintsTable(t *testing.T) {
 		assert.Equal(t, c.Name == "NeverGone", c.Failure != nil, c.Name)
 		if c.Failure != nil {
 			assert.Equal(t, "Always", c.Section)
-			assert.Contains(t, c.Failure.Message, "answered with 410; seen in Signature/RawBytes")
+			assert.Contains(t, c.Failure.Message, "responds with 410; seen in Signature/RawBytes")
 			assert.Contains(t, c.Failure.Text, "\nfix: never respond with 410")
 		}
 	}
@@ -229,21 +229,21 @@ func TestCheckRefuses(t *testing.T) {
 	secret := filepath.Join(f.folder, "secret")
 	require.NoError(t, os.WriteFile(secret, []byte(mistakes.Secret), 0o600))
 	for want, args := range map[string][]string{
-		"the URL of one endpoint":                         {"check"},
-		"--secret-env: NONE is not set":                   {"check", closed, "--secret-env", "NONE"},
-		"--secret-env and --secret-file: use one of":      checks(closed, "--secret-file", secret),
-		"--challenge-file: open none: no such file":       {"check", closed, "--secret-file", secret, "--challenge-file", "none"},
-		"no environment is configured":                    {"check", closed, "--secret-file", secret},
-		"the webhook secret equals Challenge":             {"check", closed, "--secret-file", secret, "--challenge-file", secret},
-		"URL is not an absolute HTTP address":             checks("localhost:3000"),
-		"--run matches no case":                           checks(closed, "--run", "Signed"),
-		"--run: error parsing regexp":                     checks(closed, "--run", "("),
-		"--event-type is not one of clinic_key":           checks(closed, "--event-type", "order"),
-		"--body-timeout holds a negative duration":        checks(closed, "--timeout", "-1s"),
-		"--log: open none: no such file":                  checks(closed, "--log", "none"),
-		"--without-secret: not a URL":                     checks(closed, "--without-secret", "localhost"),
-		"--hooks: ":                                       checks(closed, "--hooks", closed),
-		"an event with a valid signature got no answer: ": checks(closed),
+		"the URL of one endpoint":                                                 {"check"},
+		"--secret-env: NONE is not set":                                           {"check", closed, "--secret-env", "NONE"},
+		"--secret-env and --secret-file: use one of":                              checks(closed, "--secret-file", secret),
+		"--challenge-file: open none: no such file":                               {"check", closed, "--secret-file", secret, "--challenge-file", "none"},
+		"no environment is configured":                                            {"check", closed, "--secret-file", secret},
+		"the webhook secret equals Challenge":                                     {"check", closed, "--secret-file", secret, "--challenge-file", secret},
+		"URL is not an absolute HTTP URL":                                         checks("localhost:3000"),
+		"--run matches no case":                                                   checks(closed, "--run", "Signed"),
+		"--run: error parsing regexp":                                             checks(closed, "--run", "("),
+		"--event-type is not one of clinic_key":                                   checks(closed, "--event-type", "order"),
+		"--body-timeout contains a negative duration":                             checks(closed, "--timeout", "-1s"),
+		"--log: open none: no such file":                                          checks(closed, "--log", "none"),
+		"--without-secret: not a URL":                                             checks(closed, "--without-secret", "localhost"),
+		"--hooks: ":                                                               checks(closed, "--hooks", closed),
+		"does not accept an event with a valid signature but sends no response: ": checks(closed),
 	} {
 		assert.NotContains(t, f.refused(want, args...), mistakes.Secret)
 	}

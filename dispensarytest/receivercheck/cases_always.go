@@ -15,7 +15,7 @@ var alwaysCases = []testCase{
 	{
 		name: "Always/NeverGone", reviews: true,
 		run: func(c *checker) {
-			c.review(func(e exchange) (string, bool) { return "a request was answered with 410", e.status == http.StatusGone })
+			c.review(func(e exchange) (string, bool) { return "responds with 410", e.status == http.StatusGone })
 		},
 		consequence: "the first 410 disables the endpoint immediately and for all events, until you enable it again in the dashboard",
 		fix:         "never respond with 410, not even for an unknown tenant; 404 and 401 do less harm",
@@ -23,7 +23,7 @@ var alwaysCases = []testCase{
 	{
 		name: "Always/InTime", reviews: true,
 		run: func(c *checker) {
-			c.review(func(e exchange) (string, bool) { return "a request " + c.describe(e), e.timedOut() })
+			c.review(func(e exchange) (string, bool) { return "the endpoint " + c.describe(e), e.timedOut() })
 			if c.slowness != "" {
 				c.reportf("%s", c.slowness)
 			}
@@ -37,7 +37,7 @@ var alwaysCases = []testCase{
 			c.review(func(e exchange) (string, bool) {
 				// On a socket the rejection of a large body may be lost.
 				lost := c.watch == nil && e.during == "Bodies/Large"
-				return "a request " + c.describe(e), e.dropped() && !lost
+				return "the endpoint " + c.describe(e), e.dropped() && !lost
 			})
 			if c.watch != nil {
 				c.found = append(c.found, c.watch.reportPanics()...)
@@ -51,7 +51,7 @@ var alwaysCases = []testCase{
 		run: func(c *checker) {
 			c.review(func(e exchange) (string, bool) {
 				wrong := c.acknowledgement(e)
-				return "the answer to an event that was taken " + wrong, e.genuine && e.accepted() && wrong != ""
+				return "does not acknowledge an accepted event: the response " + wrong, e.genuine && e.accepted() && wrong != ""
 			})
 		},
 		consequence: "the platform counts accepted events as failed, sends them five more times, and disables the endpoint after 24 hours",
@@ -61,12 +61,12 @@ var alwaysCases = []testCase{
 		name: "Always/TellsNothing", reviews: true,
 		run: func(c *checker) {
 			c.review(func(e exchange) (string, bool) {
-				whom := "a sender whose signature does not verify"
+				whom := "a sender without a valid signature"
 				if e.genuine {
 					whom = "the platform"
 				}
 				leaked := c.leaks(e)
-				return fmt.Sprintf("an answer tells %s %s", whom, strings.Join(leaked, ", ")), len(leaked) > 0
+				return fmt.Sprintf("reveals to %s %s", whom, strings.Join(leaked, ", ")), len(leaked) > 0
 			})
 		},
 		consequence: "anyone with the challenge token can respond in your name, anyone with the secret can forge events, and the platform's delivery log stores patient data from your responses",
@@ -89,7 +89,7 @@ var alwaysCases = []testCase{
 		run: func(c *checker) {
 			logs := c.Hooks.Logs()
 			if logs == "" {
-				c.skipped = "Target.Hooks.Logs returned nothing: there is nothing to look through"
+				c.skipped = "Target.Hooks.Logs returned nothing: no log to search"
 				return
 			}
 			c.found = append(c.samples.patient.Find(1, logs), leak.New([]leak.Secret{
@@ -105,9 +105,9 @@ var alwaysCases = []testCase{
 // its exchanges.
 func (c *checker) review(find func(exchange) (mistake string, made bool)) {
 	if len(c.exchanges) == 0 {
-		c.reportf("no other case was run, and this one judges what they have seen")
+		c.reportf("no other case has run, and this case reviews their requests")
 	}
-	seenIn := make(map[string][]string) // the cases, by the mistake
+	seenIn := make(map[string][]string) // cases by mistake
 	var order []string
 	for _, e := range c.exchanges {
 		mistake, made := find(e)

@@ -25,7 +25,7 @@ var bodyCases = []testCase{
 		run: func(c *checker) {
 			for how, length := range sortedByKey(map[string]int64{"in chunks": 0, "with a Content-Length": beyond}) {
 				if e, whole := c.flood(length); whole && (e.unauthorized() || e.accepted()) {
-					c.reportf("a body of %d megabytes %s, from a sender whose signature does not verify, was read to its end", beyond>>20, how)
+					c.reportf("reads a body of %d megabytes %s to its end, although the signature is wrong", beyond>>20, how)
 				}
 			}
 		},
@@ -35,7 +35,7 @@ var bodyCases = []testCase{
 	{
 		name: "Bodies/Pieces",
 		run: func(c *checker) {
-			c.takesEvent("an event that comes in pieces, without a length,", func(r *request) {
+			c.takesEvent("an event sent in pieces and without a length", func(r *request) {
 				r.source = c.inParts(slices.Collect(slices.Chunk(r.body, len(r.body)/3+1)))
 			})
 		},
@@ -53,14 +53,14 @@ var bodyCases = []testCase{
 			ev := c.newEvent()
 			half := c.sendHalf(ev)
 			defer half.abort()
-			c.accepts("an event, while the body of another stands still,", c.deliver(c.newEvent().body()))
+			c.accepts("an event while the body of another is incomplete", c.deliver(c.newEvent().body()))
 			half.abort()
 			c.refusesHalf(<-half.answer)
 			if c.watch != nil && !c.waitUntil(c.watch.idle) {
-				c.reportf("the handler has not ended %s after its caller left", c.Timing.Patience)
+				c.reportf("keeps the handler running %s after the caller disconnected", c.Timing.Patience)
 			}
 			c.neverHandled(ev)
-			c.takes("the event, once it is sent whole,", ev, c.deliver(ev.body()))
+			c.takes("the complete event", ev, c.deliver(ev.body()))
 		},
 		consequence: "a caller that sends half a body blocks the receiver for all others, or makes it handle half an event",
 		fix:         "hold no lock while reading a body, stop if reading fails, and verify before anything else",
@@ -75,7 +75,7 @@ var bodyCases = []testCase{
 			case e := <-half.answer:
 				c.refusesHalf(e)
 			case <-time.After(c.Timing.BodyTimeout + c.Timing.Timeout):
-				c.reportf("half an event keeps its connection for more than %s", c.Timing.BodyTimeout+c.Timing.Timeout)
+				c.reportf("keeps the connection of half an event open for more than %s", c.Timing.BodyTimeout+c.Timing.Timeout)
 			}
 			c.neverHandled(ev)
 		},
@@ -88,31 +88,31 @@ func (c *checker) malformedBody() {
 	ev := c.newEvent()
 	whole := string(ev.body())
 	for what, body := range sortedByKey(map[string]string{
-		"that is no JSON":             "Zephyrine Quillfeather",
-		"that breaks off":             whole[:len(whole)-9],
-		"with something behind it":    whole + "}",
+		"of plain text":               "Zephyrine Quillfeather",
+		"with a truncated event":      whole[:len(whole)-9],
+		"with text after the event":   whole + "}",
 		"of two events":               whole + whole,
-		"that is null":                "null",
-		"that is a list":              "[" + whole + "]",
-		"that is an empty object":     "{}",
-		"whose event is null":         `{"event":null}`,
-		"whose event is a word":       `{"event":"patient.updated"}`,
-		"whose event is empty":        `{"event":{}}`,
-		"whose event has no id":       string(c.newEvent().edited(func(event map[string]any) { delete(event, "id") })),
-		"of a hundred thousand lists": strings.Repeat("[", 100_000),
-		"that is not UTF-8":           "\xff\xfe\x00{",
+		"of null":                     "null",
+		"of a list":                   "[" + whole + "]",
+		"of an empty object":          "{}",
+		"with a null event":           `{"event":null}`,
+		"with a string as its event":  `{"event":"patient.updated"}`,
+		"with an empty event":         `{"event":{}}`,
+		"with an event without an ID": string(c.newEvent().edited(func(event map[string]any) { delete(event, "id") })),
+		"of 100,000 nested lists":     strings.Repeat("[", 100_000),
+		"of invalid UTF-8":            "\xff\xfe\x00{",
 	}) {
 		e := c.deliver([]byte(body))
 		switch {
 		case e.err != nil:
-			c.reportf("a signed body %s %s", what, c.describe(e))
+			c.reportf("does not reject a signed body %s but %s", what, c.describe(e))
 		case e.accepted():
-			c.reportf("a signed body %s %s: an event that cannot be read is lost", what, c.describe(e))
+			c.reportf("accepts a signed body %s, so its event is lost: %s", what, c.describe(e))
 		}
 		c.refuses("an unsigned body "+what, c.post(request{body: []byte(body)}))
 	}
 	c.neverHandled(ev)
-	c.accepts("an event after all these", c.deliver(c.newEvent().body()))
+	c.accepts("an event after the malformed bodies", c.deliver(c.newEvent().body()))
 }
 
 // large sends an event of one megabyte, which is larger than any observed event.
@@ -122,18 +122,18 @@ func (c *checker) large() {
 	e := c.deliver(body)
 	switch {
 	case e.timedOut() || e.err != nil && c.watch != nil:
-		c.reportf("a signed event of %d bytes %s", len(body), c.describe(e))
+		c.reportf("neither accepts nor rejects a signed event of %d bytes but %s", len(body), c.describe(e))
 	case e.accepted():
 		c.handled(ev, 1)
 	case e.err == nil && e.status/100 == 5:
-		c.reportf("a signed event of %d bytes %s; handle it, or answer with 413", len(body), c.describe(e))
+		c.reportf("fails on a signed event of %d bytes: %s; handle it, or respond with 413", len(body), c.describe(e))
 	}
 	// On a socket, a response sent before the body was read may be lost.
 	e = c.post(request{body: body})
 	if e.err == nil || e.timedOut() || c.watch != nil {
-		c.refuses("an unsigned megabyte", e)
+		c.refuses("an unsigned event of one megabyte", e)
 	}
-	c.accepts("an event after these", c.deliver(c.newEvent().body()))
+	c.accepts("an event after the large bodies", c.deliver(c.newEvent().body()))
 }
 
 // note returns a change that adds a text to the data of an event.
@@ -154,5 +154,5 @@ func (c *checker) characters() {
 		left, rest = append(left, rest[:at]), rest[at:]
 	}
 	r.source = c.inParts(append(left, rest))
-	c.takes("an event with a character whose bytes come in two packets", ev, c.post(r))
+	c.takes("an event with a character split across two packets", ev, c.post(r))
 }

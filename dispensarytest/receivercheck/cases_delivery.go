@@ -17,7 +17,7 @@ var deliveryCases = []testCase{
 				return
 			}
 			for range 2 {
-				if !c.acknowledges("an event that was handled before", c.deliver(ev.body())) {
+				if !c.acknowledges("an event that it has already handled", c.deliver(ev.body())) {
 					return
 				}
 			}
@@ -42,8 +42,8 @@ var deliveryCases = []testCase{
 				return
 			}
 			c.handled(ev, 2)
-			c.accepts("either of them once more", c.deliver(ev.body()))
-			c.accepts("either of them once more", c.deliver(other.body()))
+			c.accepts("a repetition of one of them", c.deliver(ev.body()))
+			c.accepts("a repetition of one of them", c.deliver(other.body()))
 			c.drain(ev)
 		},
 		consequence: "a clinic with two integrations gets the same event for each of them, and the event of the second is never handled",
@@ -54,7 +54,7 @@ var deliveryCases = []testCase{
 		run: func(c *checker) {
 			older := c.newEvent().at(c.Timing.Now().Add(-time.Hour))
 			c.takesEvent("an event", func(*request) {})
-			if c.accepts("an event that is an hour older than the one before", c.deliver(older.body())) {
+			if c.accepts("an event one hour older than the previous event", c.deliver(older.body())) {
 				c.expectedHandled[older.ID] = 1 // the receiver may also skip the outdated event
 			}
 		},
@@ -70,12 +70,12 @@ var deliveryCases = []testCase{
 			defer repair()
 			for range 2 {
 				if e := c.deliver(ev.body()); e.accepted() {
-					c.reportf("an event that could not be stored %s", c.describe(e))
+					c.reportf("accepts an event that it could not store: %s", c.describe(e))
 					return
 				}
 			}
 			repair()
-			c.takes("an event that is sent again once it can be stored", ev, c.deliver(ev.body()))
+			c.takes("a repeated event after the storage recovered", ev, c.deliver(ev.body()))
 		},
 		consequence: "the platform never repeats an acknowledged event, so every event that arrives during a database outage is lost",
 		fix:         "respond with 200 after the event is stored and committed, and with 503 if that fails: the platform retries",
@@ -88,11 +88,11 @@ var deliveryCases = []testCase{
 			defer release()
 			events := []event{c.newEvent(), c.newEvent()}
 			for _, ev := range events {
-				if !c.accepts("an event, while the handling of events takes its time,", c.deliver(ev.body())) {
+				if !c.accepts("an event while the handler is blocked", c.deliver(ev.body())) {
 					return
 				}
 			}
-			c.accepts("the first event once more, while it is handled,", c.deliver(events[0].body()))
+			c.accepts("a repetition of the first event while it is being handled", c.deliver(events[0].body()))
 			release()
 			for _, ev := range events {
 				c.handled(ev, 1)
@@ -127,12 +127,12 @@ func (c *checker) concurrent() {
 		case e.accepted():
 			taken = true
 		case e.err != nil || e.status/100 != 5 && e.status != http.StatusConflict && e.status != http.StatusTooManyRequests:
-			c.reportf("one of %d copies of an event that came at once %s; 200, or 503 for those that lost the race, are fine", duplicatesAtOnce, c.describe(e))
+			c.reportf("fails on one of %d concurrent copies of an event: %s; respond with 200, or with 503 to the copies that lost the race", duplicatesAtOnce, c.describe(e))
 			return
 		}
 	}
 	if !taken {
-		c.reportf("none of %d copies of an event that came at once was accepted; the last %s", duplicatesAtOnce, c.describe(answers[len(answers)-1]))
+		c.reportf("accepts none of %d concurrent copies of an event: %s to the last one", duplicatesAtOnce, c.describe(answers[len(answers)-1]))
 		return
 	}
 	c.handled(ev, 1)

@@ -44,7 +44,7 @@ var challengeCases = []testCase{
 		name: "Challenge/OnlyPost",
 		run: func(c *checker) {
 			for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPut, http.MethodPatch, http.MethodDelete} {
-				c.refusesEvent("a signed event sent by "+method, func(r *request) { r.method = method })
+				c.refusesEvent("a signed event sent with "+method, func(r *request) { r.method = method })
 			}
 		},
 		consequence: "a link in an email or a crawler triggers events or gets the challenge token",
@@ -68,7 +68,7 @@ var eventCases = []testCase{
 		run: func(c *checker) {
 			ev := c.newEventOf("treatment_plan.archived")
 			ev.Data = json.RawMessage(`{"archive":{"id":"a-1"}}`)
-			c.accepts("an event of the type treatment_plan.archived", c.deliver(ev.body()))
+			c.accepts("an event of type treatment_plan.archived", c.deliver(ev.body()))
 		},
 		consequence: "events fail as soon as the platform adds a type, and the endpoint is disabled if the platform sends no other events for 24 hours",
 		fix:         "store and acknowledge events of any type; skip unknown types in the handler",
@@ -92,11 +92,11 @@ var eventCases = []testCase{
 		run: func(c *checker) {
 			for _, field := range []string{"clinic_id", "integration_id", "created_at"} {
 				c.acceptsEdited("an event without "+field, c.Hooks.EventType, func(event map[string]any) { delete(event, field) })
-				c.acceptsEdited("an event whose "+field+" is null", c.Hooks.EventType, func(event map[string]any) { event[field] = nil })
+				c.acceptsEdited("an event with "+field+" null", c.Hooks.EventType, func(event map[string]any) { event[field] = nil })
 			}
 			for _, kind := range []string{model.EventOrderPlaced, model.EventPatientUpdated, model.EventProductUpdated, model.EventTreatmentPlanUpdated} {
-				c.acceptsEdited(kind+" whose data is null", kind, func(event map[string]any) { event["data"] = nil })
-				c.acceptsEdited(kind+" whose object has only an id", kind, func(event map[string]any) { strip(event["data"].(map[string]any)) })
+				c.acceptsEdited(kind+" with null data", kind, func(event map[string]any) { event["data"] = nil })
+				c.acceptsEdited(kind+" with only an id in its object", kind, func(event map[string]any) { strip(event["data"].(map[string]any)) })
 			}
 		},
 		consequence: "events without these fields fail or crash the process: product events have no clinic_id, other events have integration_id only if relevant, and many members of an object can be null",
@@ -105,13 +105,13 @@ var eventCases = []testCase{
 	{
 		name: "Events/OtherForms",
 		run: func(c *checker) {
-			c.acceptsEdited("patient.updated with booleans and numbers in strings", model.EventPatientUpdated, func(event map[string]any) {
+			c.acceptsEdited("patient.updated with booleans and numbers as strings", model.EventPatientUpdated, func(event map[string]any) {
 				patient := event["data"].(map[string]any)["patient"].(map[string]any)
 				patient["active"], patient["text_message_notification"], patient["discount"] = "true", "true", "12.5"
 			})
 			respelled := strings.NewReplacer("recommended_amount", "amount", "recommended_frequency", "frequency", "recommended_duration", "duration")
 			body := respelled.Replace(string(c.newEventOf(model.EventTreatmentPlanUpdated).body()))
-			c.accepts("treatment_plan.updated with the dosage as in answers", c.deliver([]byte(body)))
+			c.accepts("treatment_plan.updated with the dosage as in API responses", c.deliver([]byte(body)))
 		},
 		consequence: "events fail if booleans and numbers are strings, or if the dosage has the field names of API responses; both occur",
 		fix:         "decode the data of an event after acknowledging it, and leniently",

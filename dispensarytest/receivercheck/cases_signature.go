@@ -20,12 +20,12 @@ var signatureCases = []testCase{
 	{
 		name: "Signature/RawBytes",
 		run: func(c *checker) {
-			c.accepts("a signed body with unusual white space, escapes and numbers", c.deliver(c.newEventOf(model.EventPatientUpdated).unusual()))
+			c.accepts("a signed body with unusual whitespace, escapes and numbers", c.deliver(c.newEventOf(model.EventPatientUpdated).unusual()))
 			body := c.newEventOf(model.EventPatientUpdated).unusual()
 			var compact bytes.Buffer
 			_ = json.Compact(&compact, body) // the body is valid JSON
 			e := c.post(request{body: body, signature: c.sign(c.Secret, compact.Bytes())})
-			c.refuses("a body whose signature is that of the same JSON without white space", e)
+			c.refuses("a body with the signature of the same JSON without whitespace", e)
 		},
 		consequence: "events fail if their whitespace, escapes or order differ from the encoder of your program: none today, perhaps all after the platform's next release",
 		fix:         "verify the raw bytes; mount the endpoint before any code that reads or parses bodies, and decode only verified bodies",
@@ -39,12 +39,12 @@ var signatureCases = []testCase{
 				"signed with the challenge token":      func(r *request) { r.signature = c.sign(c.Challenge, r.body) },
 				"with the signature of another body":   func(r *request) { r.signature = c.sign(c.Secret, bytes.ToUpper(r.body)) },
 				"with the first half of its signature": func(r *request) { r.signature = r.signature[:len(r.signature)-32] },
-				"whose signature was made for another second": func(r *request) {
+				"with a signature for another second": func(r *request) {
 					t, v1, _ := strings.Cut(r.signature, ",")
 					last := len(t) - 1
 					r.signature = t[:last] + string(t[last]^1) + "," + v1
 				},
-				"whose signature leaves the timestamp out": func(r *request) {
+				"with a signature that omits the timestamp": func(r *request) {
 					t, _, _ := strings.Cut(r.signature, ",")
 					r.signature = t + ",v1=" + signature.MAC(c.Secret, "", r.body)
 				},
@@ -67,18 +67,18 @@ var signatureCases = []testCase{
 		name: "Signature/Malformed",
 		run: func(c *checker) {
 			for what, header := range sortedByKey(map[string]string{
-				"that is a word":                       "signature",
-				"of commas":                            strings.Repeat(",", 8<<10),
-				"whose values are empty":               "t=,v1=",
-				"without v1":                           "t=<t>",
-				"with an empty v1":                     "t=<t>,v1=",
-				"whose v1 is not hexadecimal":          "t=<t>,v1=" + strings.Repeat("zz", 32),
-				"without t":                            "v1=<digits>",
-				"with an empty t":                      "t=,v1=<digits>",
-				"that is the bare signature":           "<digits>",
-				"of another scheme (v0 in v1's place)": "t=<t>,v0=<digits>",
+				"of one word":                            "signature",
+				"of commas":                              strings.Repeat(",", 8<<10),
+				"with empty values":                      "t=,v1=",
+				"without v1":                             "t=<t>",
+				"with an empty v1":                       "t=<t>,v1=",
+				"with a v1 that is not hexadecimal":      "t=<t>,v1=" + strings.Repeat("zz", 32),
+				"without t":                              "v1=<digits>",
+				"with an empty t":                        "t=,v1=<digits>",
+				"of only the digits":                     "<digits>",
+				"with another scheme (v0 instead of v1)": "t=<t>,v0=<digits>",
 			}) {
-				c.refusesEvent("a header "+what, func(r *request) {
+				c.refusesEvent("a signature header "+what, func(r *request) {
 					t, digits, _ := strings.Cut(strings.TrimPrefix(r.signature, "t="), ",v1=")
 					r.signature = strings.NewReplacer("<t>", t, "<digits>", digits).Replace(header)
 				})
@@ -98,7 +98,7 @@ var timestampCases = []testCase{
 		name: "Signature/Stale",
 		run: func(c *checker) {
 			for _, age := range c.intolerable() {
-				c.refusesEvent(fmt.Sprintf("an event that was signed %s ago", age), c.signedAt(-age))
+				c.refusesEvent(fmt.Sprintf("an event signed %s ago", age), c.signedAt(-age))
 			}
 		},
 		consequence: "anyone who has seen one request, such as in a proxy's log, can send it again at any time",
@@ -108,7 +108,7 @@ var timestampCases = []testCase{
 		name: "Signature/Future",
 		run: func(c *checker) {
 			for _, lead := range c.intolerable() {
-				c.refusesEvent(fmt.Sprintf("an event with a signature from %s in the future", lead), c.signedAt(lead))
+				c.refusesEvent(fmt.Sprintf("an event signed %s in the future", lead), c.signedAt(lead))
 			}
 		},
 		consequence: "a request signed in advance stays valid until its timestamp, and for the tolerance after it",
@@ -118,8 +118,8 @@ var timestampCases = []testCase{
 		name: "Signature/Drift",
 		run: func(c *checker) {
 			within := max(c.Timing.Tolerance-driftMargin, c.Timing.Tolerance/2)
-			c.takesEvent(fmt.Sprintf("an event that was signed %s ago", within), c.signedAt(-within))
-			c.takesEvent(fmt.Sprintf("an event that was signed %s ahead of the clock", within), c.signedAt(within))
+			c.takesEvent(fmt.Sprintf("an event signed %s ago", within), c.signedAt(-within))
+			c.takesEvent(fmt.Sprintf("an event signed %s ahead of the clock", within), c.signedAt(within))
 		},
 		consequence: "events fail if two clocks differ slightly or a delivery is delayed",
 		fix:         "accept timestamps within five minutes of the clock, in both directions",
@@ -147,8 +147,8 @@ var timestampCases = []testCase{
 					r.signature = signature.Header(first, now, r.body) + "," + v1
 				}
 			}
-			c.takesEvent("an event with a wrong and a right v1", signedWith(wrongSecret, c.Secret))
-			c.takesEvent("an event with a right and a wrong v1", signedWith(c.Secret, wrongSecret))
+			c.takesEvent("an event with a wrong and a correct v1", signedWith(wrongSecret, c.Secret))
+			c.takesEvent("an event with a correct and a wrong v1", signedWith(c.Secret, wrongSecret))
 			c.refusesEvent("an event with two wrong v1", signedWith(wrongSecret, ""))
 		},
 		consequence: "during a rotation the platform may sign with both secrets, so every webhook fails until the rotation ends",
@@ -189,19 +189,19 @@ func (c *checker) failsClosed() {
 		return
 	}
 	if err := c.srv.Host(unconfiguredOrigin, handler); err != nil {
-		c.reportf("WithoutSecret returned neither a handler nor an error")
+		c.reportf("Target.Hooks.WithoutSecret returned neither a handler nor an error")
 		return
 	}
 	other := &checker{Target: c.Target, ctx: c.ctx, current: c.current, client: c.hosted, url: unconfiguredOrigin + c.Path}
 	for what, sign := range sortedByKey(map[string]func([]byte) string{
-		"unsigned":                    func([]byte) string { return "" },
-		"signed with an empty secret": func(body []byte) string { return c.sign("", body) },
-		"signed with some secret":     func(body []byte) string { return c.sign(wrongSecret, body) },
+		"without a signature":             func([]byte) string { return "" },
+		"signed with an empty secret":     func(body []byte) string { return c.sign("", body) },
+		"signed with an arbitrary secret": func(body []byte) string { return c.sign(wrongSecret, body) },
 	}) {
 		ev := c.newEvent()
 		e := other.post(request{body: ev.body(), signature: sign(ev.body())})
 		if e.status/100 == 2 {
-			c.reportf("without a secret, an event that is %s %s", what, c.describe(e))
+			c.reportf("accepts an event %s although no secret is configured: %s", what, c.describe(e))
 		}
 		c.neverHandled(ev)
 	}

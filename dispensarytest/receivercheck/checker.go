@@ -139,7 +139,7 @@ func (c *checker) run(tc testCase) Verdict {
 	c.current, c.found, c.skipped = v.Case, nil, ""
 	tc.run(c)
 	if c.dialFailed && c.unreachable == "" {
-		c.unreachable = fmt.Sprintf("nothing listens at %s any more, since %s", c.url, v.Case)
+		c.unreachable = fmt.Sprintf("no server has listened at %s since %s", c.url, v.Case)
 	}
 	v.Findings, v.Skipped = c.found, c.skipped
 	if !v.Failed() && !tc.reviews {
@@ -198,7 +198,7 @@ func (c *checker) record(e exchange) {
 	c.exchanges = append(c.exchanges, e)
 	op, ok := errors.AsType[*net.OpError](e.err)
 	if c.dialFailed = ok && op.Op == "dial"; c.dialFailed && len(c.exchanges) == 1 {
-		c.unreachable = fmt.Sprintf("nothing listens at %s", c.url)
+		c.unreachable = fmt.Sprintf("no server listens at %s", c.url)
 	}
 }
 
@@ -209,15 +209,15 @@ func (e exchange) timedOut() bool { return errors.Is(e.err, context.DeadlineExce
 func (c *checker) describe(e exchange) string {
 	switch {
 	case e.timedOut():
-		return fmt.Sprintf("was not answered within %s", c.Timing.Timeout)
+		return fmt.Sprintf("sends no response within %s", c.Timing.Timeout)
 	case e.err != nil:
 		reason := e.err
 		if named, ok := errors.AsType[*url.Error](e.err); ok {
 			reason = named.Err // omit the URL, because it is always the same
 		}
-		return "got no answer: " + reason.Error()
+		return "sends no response: " + reason.Error()
 	}
-	return fmt.Sprintf("was answered with %d %s", e.status, c.quote(e.answer))
+	return fmt.Sprintf("responds with %d %s", e.status, c.quote(e.answer))
 }
 
 // quote returns a response body with placeholders for secrets, cut to 200 bytes. It escapes the
@@ -291,5 +291,5 @@ func (w *watchedHandler) reportPanics() []string {
 	if len(w.panics) == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("the first of %d panics: %s", len(w.panics), w.panics[0])}
+	return []string{fmt.Sprintf("panics %d times; the first panic: %s", len(w.panics), w.panics[0])}
 }

@@ -55,7 +55,7 @@ func (c *checker) accepts(what string, e exchange) bool {
 	if e.accepted() {
 		return true
 	}
-	c.reportf("%s %s; it comes from the platform and has to be answered with 200 or 201", what, c.describe(e))
+	c.reportf("does not accept %s but %s (required: 200 or 201)", what, c.describe(e))
 	return false
 }
 
@@ -64,7 +64,7 @@ func (c *checker) refuses(what string, e exchange) bool {
 	if e.err == nil && e.status/100 == 4 {
 		return true
 	}
-	c.reportf("%s %s; it has to be refused with 400, 401, 403 or another 4xx", what, c.describe(e))
+	c.reportf("does not reject %s but %s (required: 400, 401, 403 or another 4xx)", what, c.describe(e))
 	return false
 }
 
@@ -74,7 +74,7 @@ func (c *checker) refuses(what string, e exchange) bool {
 // API section: "Webhooks" 3.
 func (c *checker) acknowledgement(e exchange) string {
 	if e.status != http.StatusOK && e.status != http.StatusCreated {
-		return fmt.Sprintf("has the status %d: only 200 and 201 count", e.status)
+		return fmt.Sprintf("has status %d: only 200 and 201 count", e.status)
 	}
 	var members map[string]json.RawMessage
 	var token string
@@ -83,18 +83,18 @@ func (c *checker) acknowledgement(e exchange) string {
 	case e.answer == "":
 		return "has no body"
 	case bytes.Contains([]byte(e.answer), []byte(c.Secret)):
-		return "carries the webhook secret: the challenge token is another value of the dashboard, and the secret must stay secret"
+		return "contains the webhook secret: the challenge token is another value in the dashboard, and the secret must stay secret"
 	case err != nil:
-		return fmt.Sprintf("is not a JSON object but %s", c.quote(e.answer))
+		return fmt.Sprintf("is not a JSON object: %s", c.quote(e.answer))
 	case members["challenge"] == nil:
 		return fmt.Sprintf("has no member challenge: %s", c.quote(e.answer))
 	case json.Unmarshal(members["challenge"], &token) != nil || token != c.Challenge:
-		return fmt.Sprintf("has another challenge than the dashboard's: %s", c.quote(e.answer))
+		return fmt.Sprintf("has a challenge that differs from the dashboard: %s", c.quote(e.answer))
 	case len(members) > 1:
-		return fmt.Sprintf("has more members than challenge: %s", c.quote(e.answer))
+		return fmt.Sprintf("has members besides challenge: %s", c.quote(e.answer))
 	}
 	if kind, _, _ := mime.ParseMediaType(e.header.Get("Content-Type")); kind != "application/json" {
-		return fmt.Sprintf("has the content type %q and not application/json", e.header.Get("Content-Type"))
+		return fmt.Sprintf("has content type %q instead of application/json", e.header.Get("Content-Type"))
 	}
 	return ""
 }
@@ -105,7 +105,7 @@ func (c *checker) acknowledges(what string, e exchange) bool {
 		return false
 	}
 	if wrong := c.acknowledgement(e); wrong != "" {
-		c.reportf("the answer to %s %s", what, wrong)
+		c.reportf("does not acknowledge %s: the response %s", what, wrong)
 		return false
 	}
 	return true
@@ -147,7 +147,7 @@ func (c *checker) handled(ev event, times int) {
 		return
 	}
 	if !c.waitUntil(func() bool { return c.Hooks.Handled(ev.ID) >= times }) {
-		c.reportf("event %s was acknowledged, and after %s it has been handled %d times: once for each integration, %d, is expected", ev.ID, c.Timing.Patience, c.Hooks.Handled(ev.ID), times)
+		c.reportf("acknowledged event %s, but within %s handled it %d times; expected %d, once for each integration", ev.ID, c.Timing.Patience, c.Hooks.Handled(ev.ID), times)
 		return
 	}
 	c.notHandledAgain(ev.ID)
@@ -165,7 +165,7 @@ func (c *checker) notHandledAgain(id string) {
 		return
 	}
 	if got, most := c.Hooks.Handled(id), c.expectedHandled[id]; got > most {
-		c.reportf("event %s has been handled %d times and not %d", id, got, most)
+		c.reportf("handled event %s %d times instead of %d", id, got, most)
 		c.expectedHandled[id] = got // report it once
 	}
 }
@@ -176,7 +176,7 @@ func (c *checker) drain(events ...event) {
 	if c.Hooks.Handled == nil {
 		return
 	}
-	c.takesEvent("an event at the end", func(*request) {})
+	c.takesEvent("the last event", func(*request) {})
 	for _, ev := range events {
 		c.notHandledAgain(ev.ID)
 	}

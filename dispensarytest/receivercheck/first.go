@@ -37,32 +37,32 @@ func (c *checker) secondEvent(ev event) exchange {
 	took := time.Since(start)
 	switch {
 	case e.timedOut():
-		c.slowness = fmt.Sprintf("another one was not answered within %s either", patience)
+		c.slowness = fmt.Sprintf("sends no response to a second event within %s either", patience)
 	case took > c.Timing.Timeout:
-		c.slowness = fmt.Sprintf("another one %s, after %s", c.describe(e), took.Round(100*time.Millisecond))
+		c.slowness = fmt.Sprintf("%s to a second event, only after %s", c.describe(e), took.Round(100*time.Millisecond))
 	default:
 		c.record(e)
 		return e
 	}
 	c.expectedHandled[ev.ID] = 1
-	c.halted = "see Always/InTime: nothing else can be judged while no event is answered in time"
+	c.halted = "see Always/InTime: the other cases need a response in time"
 	return e
 }
 
 // diagnose sends further requests to find out why the endpoint rejects an event with a valid
 // signature, and reports the cause.
 func (c *checker) diagnose(ev event, refused exchange) {
-	c.halted = "see Signature/Valid: nothing else can be judged while no event is accepted"
+	c.halted = "see Signature/Valid: the other cases need an accepted event"
 	body := ev.body()
 	confused := c.post(request{body: body, signature: c.sign(c.Challenge, body)})
 	switch {
 	case confused.status/100 == 2:
-		c.reportf("signed with the challenge token it is accepted: the endpoint verifies with the wrong value of the dashboard")
+		c.reportf("accepts the event if it is signed with the challenge token: the endpoint verifies with the wrong value from the dashboard")
 		return
 	case !refused.unauthorized():
 		ev.Data = encode(map[string]any{"order": ev.Data})
 		if ev.Type == model.EventOrderPlaced && c.deliver(ev.body()).accepted() {
-			c.reportf("with its fields in data.order it is accepted: orders are also seen with their fields in data, so look for the object in both")
+			c.reportf("accepts the event if its fields are in data.order: the fields of an order also occur directly in data, so read the object from both places")
 		}
 		return
 	}
@@ -70,17 +70,17 @@ func (c *checker) diagnose(ev event, refused exchange) {
 		r := c.signed(body)
 		r.header = name
 		if c.post(r).status/100 == 2 {
-			c.reportf("sent as %s it is accepted: the endpoint minds the case of a header's name, which HTTP does not", name)
+			c.reportf("accepts the event if the header is sent as %s: the endpoint distinguishes the case of header names, but HTTP does not", name)
 			return
 		}
 	}
 	for what, small := range sortedByKey(map[string]string{"an empty body": "", "the body {}": "{}"}) {
 		if c.verifies([]byte(small)) {
-			c.reportf("%s with a valid signature is not refused like one with a wrong signature: the secret is right, and the body is probably read or rewritten by something in front of the endpoint, or parsed and written again before it is verified", what)
+			c.reportf("distinguishes %s with a valid signature from one with a wrong signature: the secret is correct, and the body is probably read or rewritten by something in front of the endpoint, or parsed and encoded again before the verification", what)
 			return
 		}
 	}
-	c.reportf("the usual causes: the endpoint verifies with another secret than Target.Secret (each environment has its own), over something else than <t>.<raw body>, or finds no header because it minds the case of its name (%s)", http.CanonicalHeaderKey("SVC-Signature"))
+	c.reportf("usual causes: the endpoint verifies with a secret other than Target.Secret (each environment has its own), does not verify <t>.<raw body>, or does not find the header because it distinguishes the case of header names (%s)", http.CanonicalHeaderKey("SVC-Signature"))
 }
 
 // verifies reports whether the endpoint distinguishes a valid signature of a body from a wrong

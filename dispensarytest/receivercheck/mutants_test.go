@@ -18,7 +18,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/testkit/testsize"
 )
 
-// examineCase returns the verdict of a case.
+// examineCase returns the verdict of one case.
 func examineCase(t *testing.T, r receivercheck.Target, name string) receivercheck.Verdict {
 	t.Helper()
 	r.Cases = regexp.MustCompile("^" + name + "$")
@@ -27,7 +27,7 @@ func examineCase(t *testing.T, r receivercheck.Target, name string) receiverchec
 	return verdicts[len(verdicts)-1]
 }
 
-func TestEveryMistakeIsFound(t *testing.T) {
+func TestCasesFindMistakes(t *testing.T) {
 	t.Parallel()
 	testsize.SkipUnderRace(t)
 	for name, m := range mistakes.All {
@@ -46,8 +46,8 @@ func TestEveryMistakeIsFound(t *testing.T) {
 	}
 }
 
-// Without its mistake the same endpoint passes, and every case has a mutant.
-func TestEveryCaseFindsSomething(t *testing.T) {
+// The correct endpoint passes every case, and every case has a mutant.
+func TestEveryCaseHasMutant(t *testing.T) {
 	t.Parallel()
 	s := mistakes.New(t)
 	verdicts, err := receivercheck.Examine(t.Context(), s.Target(s))
@@ -64,8 +64,8 @@ func TestEveryCaseFindsSomething(t *testing.T) {
 	}
 }
 
-// examine returns the verdicts that failed, and how many cases were skipped with a
-// reason that contains the words.
+// examine returns the failed verdicts and the number of cases skipped with a reason that contains
+// words.
 func examine(t *testing.T, r receivercheck.Target, words string) (failed []receivercheck.Verdict, skipped int) {
 	t.Helper()
 	verdicts, err := receivercheck.Examine(t.Context(), r)
@@ -81,8 +81,8 @@ func examine(t *testing.T, r receivercheck.Target, words string) (failed []recei
 	return failed, skipped
 }
 
-// A mistake that every answer shows is reported once, with its cause.
-func TestOneCauseIsReportedOnce(t *testing.T) {
+// A mistake in every response is reported once, with its cause.
+func TestCommonCauseIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		breaks        mistakes.Mutation
@@ -92,33 +92,33 @@ func TestOneCauseIsReportedOnce(t *testing.T) {
 	}{
 		"never in time": {
 			mistakes.Quickly(mistakes.Around(func(_ *mistakes.Endpoint, _ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })),
-			"Always/InTime", "not answered within 2s; seen in Signature/Valid\n  another one was not answered within 2s either", "HMAC", "stops waiting",
+			"Always/InTime", "sends no response within 2s; seen in Signature/Valid\n  sends no response to a second event within 2s either", "HMAC", "stops waiting",
 		},
-		"the name of the header as it is written": {
+		"case-sensitive header name": {
 			mistakes.Changing(func(r *http.Request) {
-				//lint:ignore SA1008 that is the mistake
+				//lint:ignore SA1008 the mistake under test
 				values := r.Header["SVC-Signature"]
 				r.Header.Set("SVC-Signature", strings.Join(values, ""))
 			}),
-			"Signature/Valid", "sent as SVC-Signature it is accepted: the endpoint minds the case of a header's name", "body is", "every webhook fails",
+			"Signature/Valid", "accepts the event if the header is sent as SVC-Signature: the endpoint distinguishes the case of header names", "body is", "every webhook fails",
 		},
 		"another secret": {
 			func(_ *mistakes.Endpoint, r *receivercheck.Target) {
 				r.Secret, r.Features.OldSecret = "whsec_of_production", ""
 			},
-			"Signature/Valid", "the endpoint verifies with another secret", "the secret is right", "every webhook fails",
+			"Signature/Valid", "the endpoint verifies with a secret other than", "the secret is correct", "every webhook fails",
 		},
-		"written again with spaces": {
+		"encoded again with spaces": {
 			mistakes.Changing(func(r *http.Request) {
 				mistakes.Replace(r, bytes.ReplaceAll(mistakes.BodyOf(r), []byte(":"), []byte(": ")))
 			}),
-			"Signature/Valid", "the secret is right, and the body is probably read or rewritten", "header's name", "every webhook fails",
+			"Signature/Valid", "the secret is correct, and the body is probably read or rewritten", "header names", "every webhook fails",
 		},
-		"fails": {
+		"internal server error": {
 			mistakes.Around(func(_ *mistakes.Endpoint, w http.ResponseWriter, _ *http.Request) {
 				w.WriteHeader(http.StatusInternalServerError)
 			}),
-			"Signature/Valid", "was answered with 500", "secret", "every webhook fails",
+			"Signature/Valid", "responds with 500", "secret", "every webhook fails",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -138,8 +138,8 @@ func TestOneCauseIsReportedOnce(t *testing.T) {
 	}
 }
 
-// A receiver that is slow only at first fails one case; the others are run.
-func TestASlowStartIsNoMore(t *testing.T) {
+// A receiver with only a slow first response fails one case. All other cases run.
+func TestSlowFirstResponseFailsOneCase(t *testing.T) {
 	t.Parallel()
 	s := mistakes.New(t)
 	r := s.Target(s)
@@ -159,8 +159,8 @@ func TestASlowStartIsNoMore(t *testing.T) {
 	assert.Zero(t, skipped)
 }
 
-// An empty log is no proof that nothing leaks.
-func TestNoLogsAreNoLeak(t *testing.T) {
+// An empty log does not prove that the endpoint logs no secret.
+func TestEmptyLogSkipsCase(t *testing.T) {
 	t.Parallel()
 	s := mistakes.New(t)
 	r := s.Target(s)
@@ -170,8 +170,8 @@ func TestNoLogsAreNoLeak(t *testing.T) {
 	assert.Contains(t, verdict.Skipped, "Target.Hooks.Logs returned nothing")
 }
 
-// The report on a receiver whose process ends names the case after which it ended.
-func TestTheEndOfAReceiverIsReportedOnce(t *testing.T) {
+// If the process of a receiver ends, the report names the last case with a running process.
+func TestCrashedReceiverIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	s := mistakes.New(t)
 	var server *httptest.Server
@@ -186,9 +186,9 @@ func TestTheEndOfAReceiverIsReportedOnce(t *testing.T) {
 	t.Cleanup(server.Close)
 	r := s.Target(nil)
 	r.Handler, r.URL = nil, server.URL
-	failed, skipped := examine(t, r, "any more, since Signature/Forged")
+	failed, skipped := examine(t, r, "since Signature/Forged")
 	require.Len(t, failed, 2, "%s", failed)
-	assert.Equal(t, "Signature/RawBytes", failed[0].Case, "where it ended")
-	assert.Equal(t, "Signature/Forged", failed[1].Case, "where that was noticed")
+	assert.Equal(t, "Signature/RawBytes", failed[0].Case, "the case that crashed the receiver")
+	assert.Equal(t, "Signature/Forged", failed[1].Case, "the case that could not connect")
 	assert.Greater(t, skipped, 30)
 }

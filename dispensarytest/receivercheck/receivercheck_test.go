@@ -22,7 +22,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// onSockets describes a server of the endpoint in place of its handler.
+// onSockets returns a target with the URL of a server for the endpoint.
 func onSockets(t *testing.T, s *mistakes.Endpoint, handler http.HandlerFunc) receivercheck.Target {
 	t.Helper()
 	server := httptest.NewTLSServer(handler)
@@ -32,13 +32,13 @@ func onSockets(t *testing.T, s *mistakes.Endpoint, handler http.HandlerFunc) rec
 	return r
 }
 
-func TestOurHandlerPassesBehindAServer(t *testing.T) {
+func TestHandlerPassesBehindServer(t *testing.T) {
 	t.Parallel()
 	s := mistakes.New(t, func(c *webhook.HandlerConfig) { c.AnswerUnsignedProbe = true })
 	const bodyTimeout = 2 * time.Second
 	r := onSockets(t, s, func(w http.ResponseWriter, r *http.Request) {
-		// As the server's ReadTimeout would, which also bounds the fifty
-		// handshakes that come at once.
+		// Like the ReadTimeout of the server. That one would also limit the fifty concurrent
+		// handshakes.
 		assert.NoError(t, http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout)))
 		s.ServeHTTP(w, r)
 	})
@@ -46,9 +46,9 @@ func TestOurHandlerPassesBehindAServer(t *testing.T) {
 	receivercheck.Run(t, r)
 }
 
-// Over a connection nothing joins what was sent in two parts. The receiver may be
-// too slow to see that there are two, and then is asked again.
-func TestCharactersAreCutOnTheWireToo(t *testing.T) {
+// A connection keeps the two parts of a body separate. A slow receiver may read both at once, so
+// the test repeats the case.
+func TestSocketSplitsCharacters(t *testing.T) {
 	t.Parallel()
 	s := mistakes.New(t)
 	r := onSockets(t, s, func(w http.ResponseWriter, r *http.Request) {
@@ -57,11 +57,11 @@ func TestCharactersAreCutOnTheWireToo(t *testing.T) {
 	})
 	require.Eventually(t, func() bool {
 		verdict := examineCase(t, r, "Bodies/Characters")
-		return strings.Contains(verdict.String(), "two packets was answered with 401")
+		return strings.Contains(verdict.String(), "two packets but responds with 401")
 	}, time.Minute, time.Millisecond)
 }
 
-// elsewhere runs TestMutant in another process, and returns its output.
+// elsewhere runs TestMutant in another process and returns its output.
 func elsewhere(t *testing.T, mutant string, flags ...string) (string, error) {
 	suite := exec.CommandContext(t.Context(), os.Args[0], append(flags, "-test.run", "^TestMutant$", "-test.count=1")...)
 	suite.Env = append(os.Environ(), "DISPENSARY_TEST_MUTANT="+mutant)
@@ -69,7 +69,7 @@ func elsewhere(t *testing.T, mutant string, flags ...string) (string, error) {
 	return string(output), err
 }
 
-// TestMutant is the check in the process of a mutant, or of a receiver without hooks.
+// TestMutant checks a mutant, or a receiver without hooks, in a separate process.
 func TestMutant(t *testing.T) {
 	name := os.Getenv("DISPENSARY_TEST_MUTANT")
 	s := mistakes.New(t)
@@ -80,42 +80,42 @@ func TestMutant(t *testing.T) {
 	case name == "no hooks":
 		r.Hooks, r.Features = receivercheck.Hooks{}, receivercheck.Features{}
 	default:
-		t.Skip("runs in the process that another test starts")
+		t.Skip("runs only in a process started by another test")
 	}
 	receivercheck.Run(t, r)
 }
 
-func TestMistakesAreFailures(t *testing.T) {
+func TestRunFailsOnMistake(t *testing.T) {
 	t.Parallel()
 	output, err := elsewhere(t, "202", "-test.v")
 	var exit *exec.ExitError
-	require.ErrorAs(t, err, &exit, "the check is content")
+	require.ErrorAs(t, err, &exit, "the check must fail")
 	for _, want := range []string{
-		"--- FAIL: TestMutant/Challenge/Answer", "has the status 202: only 200 and 201 count", "In production: ", "Fix: ",
+		"--- FAIL: TestMutant/Challenge/Answer", "has status 202: only 200 and 201 count", "In production: ", "Fix: ",
 		"--- PASS: TestMutant/Signature/Valid",
-		"--- SKIP: TestMutant/Bodies/SlowLoris", "needs Target.Timing.BodyTimeout, how long the server waits for a body",
+		"--- SKIP: TestMutant/Bodies/SlowLoris", "needs Target.Timing.BodyTimeout, the time that the server waits for a body",
 	} {
 		assert.Contains(t, output, want)
 	}
 }
 
-// Without -v too, one line names the cases that did not run.
-func TestSkippedCasesAreNamed(t *testing.T) {
+// One line names the skipped cases, even without -v.
+func TestRunNamesSkippedCases(t *testing.T) {
 	t.Parallel()
 	output, err := elsewhere(t, "no hooks")
 	require.NoError(t, err, output)
 	assert.Equal(t, 1, strings.Count(output, "receivercheck:"), output)
 	for _, want := range []string{
 		"receivercheck: TestMutant did not run 10 of 44 cases: ",
-		"Signature/Replayed, Always/HandledOnce (needs Target.Hooks.Handled, which tells how often an event was handled)",
+		"Signature/Replayed, Always/HandledOnce (needs Target.Hooks.Handled, to count the handlings of an event)",
 		"Delivery/StorageDown (needs Target.Hooks.BreakStorage, ",
 	} {
 		assert.Contains(t, output, want)
 	}
 }
 
-// Without hooks fewer cases are run, and the others say what they need.
-func TestRunWithoutHooks(t *testing.T) {
+// Each skipped case names the field that it needs.
+func TestMissingHooksSkipCases(t *testing.T) {
 	t.Parallel()
 	s := mistakes.New(t)
 	verdicts, err := receivercheck.Examine(t.Context(), receivercheck.Target{Handler: s, Secret: mistakes.Secret, Challenge: mistakes.Challenge})
@@ -136,8 +136,8 @@ func TestRunWithoutHooks(t *testing.T) {
 	assert.Equal(t, "Signature/Valid: passed", verdicts[0].String())
 }
 
-// A case of the section Always judges the responses in cases that are not reported.
-func TestSelectedCasesAreReported(t *testing.T) {
+// A case of the section Always also judges the responses in unselected cases.
+func TestOnlySelectedCasesAreReported(t *testing.T) {
 	t.Parallel()
 	s := mistakes.New(t)
 	for pattern, want := range map[string][]string{
@@ -158,8 +158,8 @@ func TestSelectedCasesAreReported(t *testing.T) {
 	}
 }
 
-// The receiver's clock and its tolerance are its own.
-func TestRunOnAnotherClock(t *testing.T) {
+// The target can have another clock and tolerance.
+func TestRunUsesTargetClock(t *testing.T) {
 	t.Parallel()
 	now := func() time.Time { return time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC) }
 	s := mistakes.New(t, func(c *webhook.HandlerConfig) { c.Now, c.Tolerance = now, 40*time.Second })
@@ -168,7 +168,7 @@ func TestRunOnAnotherClock(t *testing.T) {
 	receivercheck.Run(t, r)
 }
 
-func TestRunWithoutAReceiver(t *testing.T) {
+func TestUnreachableReceiverSkipsCases(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.NotFoundHandler())
 	server.Close()
@@ -176,23 +176,23 @@ func TestRunWithoutAReceiver(t *testing.T) {
 	require.NoError(t, err)
 	assert.True(t, verdicts[0].Failed())
 	for _, v := range verdicts[1:] {
-		assert.Equal(t, "nothing listens at "+server.URL, v.Skipped, v.Case)
+		assert.Equal(t, "no server listens at "+server.URL, v.Skipped, v.Case)
 	}
 }
 
-func TestReceiverIsDescribed(t *testing.T) {
+func TestInvalidTargetIsRejected(t *testing.T) {
 	t.Parallel()
 	for says, change := range map[string]func(*receivercheck.Target){
-		"receivercheck.Target needs one of Handler and URL":              func(r *receivercheck.Target) { r.Handler = nil },
-		"receivercheck.Target needs one of Handler and URL ":             func(r *receivercheck.Target) { r.URL = "https://example.com" },
+		"receivercheck.Target needs either Handler or URL":               func(r *receivercheck.Target) { r.Handler = nil },
+		"receivercheck.Target needs either Handler or URL ":              func(r *receivercheck.Target) { r.URL = "https://example.com" },
 		"receivercheck.Target.Secret is missing":                         func(r *receivercheck.Target) { r.Secret = "" },
 		"receivercheck.Target.Challenge is missing":                      func(r *receivercheck.Target) { r.Challenge = "" },
 		"receivercheck.Target.Secret equals Challenge":                   func(r *receivercheck.Target) { r.Challenge = r.Secret },
-		"receivercheck.Target.Timing holds a negative duration":          func(r *receivercheck.Target) { r.Timing.Tolerance = -1 },
+		"receivercheck.Target.Timing contains a negative duration":       func(r *receivercheck.Target) { r.Timing.Tolerance = -1 },
 		"receivercheck.Target.Hooks.EventType is not one of clinic_key.": func(r *receivercheck.Target) { r.Hooks.EventType = "order.place" },
 		"receivercheck.Target.Cases matches no case":                     func(r *receivercheck.Target) { r.Cases = regexp.MustCompile("^Bodies$") },
-		"receivercheck.Target.Path does not begin with a slash":          func(r *receivercheck.Target) { r.Path = "webhooks" },
-		"receivercheck.Target.URL is not an absolute HTTP address":       func(r *receivercheck.Target) { r.Handler, r.URL = nil, "localhost:80" },
+		"receivercheck.Target.Path must begin with a slash":              func(r *receivercheck.Target) { r.Path = "webhooks" },
+		"receivercheck.Target.URL is not an absolute HTTP URL":           func(r *receivercheck.Target) { r.Handler, r.URL = nil, "localhost:80" },
 	} {
 		r := receivercheck.Target{Handler: http.NotFoundHandler(), Secret: mistakes.Secret, Challenge: mistakes.Challenge}
 		change(&r)
@@ -202,8 +202,8 @@ func TestReceiverIsDescribed(t *testing.T) {
 	}
 }
 
-// toTheLetter is a receiver by hand that takes what the API documents,
-// {"event":{…}}, and the empty test call, and refuses everything else.
+// toTheLetter is a handwritten receiver. It accepts only the documented form, {"event":{…}}, and
+// the empty test call.
 func toTheLetter(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
 		w.WriteHeader(http.StatusMethodNotAllowed)
@@ -228,7 +228,7 @@ func toTheLetter(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, mistakes.Acknowledgement)
 }
 
-func TestReceiverToTheLetterPasses(t *testing.T) {
+func TestDocumentedReceiverPasses(t *testing.T) {
 	t.Parallel()
 	verdicts, err := receivercheck.Examine(t.Context(), receivercheck.Target{
 		Handler: http.HandlerFunc(toTheLetter), Secret: mistakes.Secret, Challenge: mistakes.Challenge, Timing: receivercheck.Timing{Timeout: mistakes.Patience},

@@ -115,14 +115,14 @@ type requirement struct {
 }
 
 var (
-	needsBlockHandler  = &requirement{"Hooks.BlockHandler", "which makes the handling of events wait", func(t *Target) bool { return t.Hooks.BlockHandler != nil }}
-	needsBodyTimeout   = &requirement{"Timing.BodyTimeout", "how long the server waits for a body", func(t *Target) bool { return t.Timing.BodyTimeout > 0 }}
-	needsBreakStorage  = &requirement{"Hooks.BreakStorage", "which makes the storing of events fail", func(t *Target) bool { return t.Hooks.BreakStorage != nil }}
-	needsEnvelopes     = &requirement{"Features.OtherEnvelopes", "which says that events are found in envelopes that the API does not document", func(t *Target) bool { return t.Features.OtherEnvelopes }}
-	needsHandled       = &requirement{"Hooks.Handled", "which tells how often an event was handled", func(t *Target) bool { return t.Hooks.Handled != nil }}
-	needsLogs          = &requirement{"Hooks.Logs", "which returns what was logged", func(t *Target) bool { return t.Hooks.Logs != nil }}
-	needsOldSecret     = &requirement{"Features.OldSecret", "the second secret that is accepted while one is rotated", func(t *Target) bool { return t.Features.OldSecret != "" }}
-	needsWithoutSecret = &requirement{"Hooks.WithoutSecret", "which makes the endpoint without its secret", func(t *Target) bool { return t.Hooks.WithoutSecret != nil }}
+	needsBlockHandler  = &requirement{"Hooks.BlockHandler", "to block the handler", func(t *Target) bool { return t.Hooks.BlockHandler != nil }}
+	needsBodyTimeout   = &requirement{"Timing.BodyTimeout", "the time that the server waits for a body", func(t *Target) bool { return t.Timing.BodyTimeout > 0 }}
+	needsBreakStorage  = &requirement{"Hooks.BreakStorage", "to make the storage fail", func(t *Target) bool { return t.Hooks.BreakStorage != nil }}
+	needsEnvelopes     = &requirement{"Features.OtherEnvelopes", "to send events in undocumented envelopes", func(t *Target) bool { return t.Features.OtherEnvelopes }}
+	needsHandled       = &requirement{"Hooks.Handled", "to count the handlings of an event", func(t *Target) bool { return t.Hooks.Handled != nil }}
+	needsLogs          = &requirement{"Hooks.Logs", "to search the log", func(t *Target) bool { return t.Hooks.Logs != nil }}
+	needsOldSecret     = &requirement{"Features.OldSecret", "the second accepted secret during a rotation", func(t *Target) bool { return t.Features.OldSecret != "" }}
+	needsWithoutSecret = &requirement{"Hooks.WithoutSecret", "to create the endpoint without its secret", func(t *Target) bool { return t.Hooks.WithoutSecret != nil }}
 )
 
 // missing returns the reason why a case cannot run, or "" if t has the needed field.
@@ -155,27 +155,27 @@ func (t *Target) validate() error {
 	timing := t.Timing
 	switch {
 	case (t.Handler == nil) == (t.URL == ""):
-		return wrong("", "needs one of Handler and URL")
+		return wrong("", "needs either Handler or URL")
 	case t.Secret == "":
 		return wrong(".Secret", "is missing")
 	case t.Challenge == "":
 		return wrong(".Challenge", "is missing")
 	case t.Secret == t.Challenge:
-		return wrong(".Secret", "equals Challenge: the dashboard shows a secret key and a challenge token, which differ")
+		return wrong(".Secret", "equals Challenge: the dashboard shows two different values, a secret key and a challenge token")
 	case min(timing.BodyTimeout, timing.Patience, timing.Timeout, timing.Tolerance) < 0:
-		return wrong(".Timing", "holds a negative duration")
+		return wrong(".Timing", "contains a negative duration")
 	case t.Hooks.EventType != "" && !slices.Contains(known, t.Hooks.EventType):
 		return wrong(".Hooks.EventType", "is not one of "+strings.Join(known, ", "))
 	case !slices.ContainsFunc(cases(), t.selected):
 		return wrong(".Cases", "matches no case")
 	case t.Path != "" && !strings.HasPrefix(t.Path, "/"):
-		return wrong(".Path", "does not begin with a slash")
+		return wrong(".Path", "must begin with a slash")
 	}
 	if t.URL == "" {
 		return nil
 	}
 	if u, err := url.Parse(t.URL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return wrong(".URL", "is not an absolute HTTP address")
+		return wrong(".URL", "is not an absolute HTTP URL")
 	}
 	return nil
 }
