@@ -6,16 +6,16 @@ import (
 	"net"
 )
 
-// Conn returns a connection to PostgreSQL with the mistake, for drivers that are none of
-// database/sql. What comes from the server stays as it is.
+// Conn returns a PostgreSQL connection with the mistake, for drivers outside database/sql. It
+// does not change the messages from the server.
 func (m *Mutant) Conn(plain net.Conn) net.Conn { return &conn{Conn: plain, mutant: m} }
 
-// conn rewrites statements in the messages that are sent.
+// conn rewrites statements in the messages to the server.
 type conn struct {
 	net.Conn
 	mutant *Mutant
-	begun  bool   // the first message, which has no type, was sent
-	rest   []byte // of a message that has not been written to its end
+	begun  bool   // the first message was sent; it has no type byte
+	rest   []byte // incomplete message
 }
 
 // Write implements [net.Conn].
@@ -35,7 +35,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// header is how many bytes come before the length of a message.
+// header returns the number of bytes before the length of the next message.
 func (c *conn) header() int {
 	if c.begun {
 		return 1
@@ -43,7 +43,7 @@ func (c *conn) header() int {
 	return 0
 }
 
-// size is that of the next message, or 0 if its length is not known yet.
+// size returns the size of the next message in bytes, or 0 if its length is not known yet.
 func (c *conn) size() int {
 	from := c.header()
 	if len(c.rest) < from+4 {
@@ -52,8 +52,8 @@ func (c *conn) size() int {
 	return from + int(binary.BigEndian.Uint32(c.rest[from:]))
 }
 
-// rewrite returns what is sent in place of a message. A statement that is prepared comes
-// after its name, and one without arguments, as of a schema, comes alone.
+// rewrite returns the message to send instead of message. In a parse message, the statement
+// follows its name. In a query message, as for a schema, it comes first.
 func (c *conn) rewrite(message []byte) []byte {
 	const parse, query = 'P', 'Q'
 	if !c.begun || message[0] != parse && message[0] != query {

@@ -1,5 +1,5 @@
-// Package mutant makes deliberate mistakes in what the packages of this project say to a
-// database, between them and the driver, for tests that have to find them.
+// Package mutant makes deliberate mistakes between the packages of this project and a database
+// driver. Tests use it to prove that they find such mistakes.
 package mutant
 
 import (
@@ -14,16 +14,16 @@ import (
 	"github.com/ngrok/sqlmw"
 )
 
-// Mutant is a mistake.
+// Mutant is one mistake.
 type Mutant struct {
-	// Name says what is wrong.
+	// Name describes the mistake.
 	Name string
 
-	// Rewrite returns what is said in place of a statement. Nil changes nothing.
+	// Rewrite returns the statement to run instead of its argument. Nil changes no statement.
 	Rewrite func(string) string
 
-	// Late has the commits of prepared statements done when the next statement comes,
-	// after they were reported as done.
+	// Late delays each prepared COMMIT until the next statement, but reports it as done
+	// immediately.
 	Late bool
 
 	applied atomic.Int64
@@ -31,10 +31,10 @@ type Mutant struct {
 	late    func() error
 }
 
-// Applied returns how often the mistake was made.
+// Applied returns the number of times that the mistake was made.
 func (m *Mutant) Applied() int { return int(m.applied.Load()) }
 
-// Open is [sql.Open] with the mistake.
+// Open opens a database like [sql.Open], with the mistake in all connections.
 func (m *Mutant) Open(driverName, dsn string) (*sql.DB, error) {
 	plain, err := sql.Open(driverName, dsn)
 	if err != nil {
@@ -46,7 +46,7 @@ func (m *Mutant) Open(driverName, dsn string) (*sql.DB, error) {
 	return db, errors.Join(err, plain.Close())
 }
 
-// interceptor stands between database/sql and a driver.
+// interceptor intercepts the calls between database/sql and a driver.
 type interceptor struct {
 	sqlmw.NullInterceptor
 	mutant *Mutant
@@ -63,7 +63,8 @@ func (m *Mutant) mutate(query string) string {
 	return instead
 }
 
-// ConnPrepareContext implements [sqlmw.Interceptor], as the others do.
+// ConnPrepareContext implements [sqlmw.Interceptor], like the methods below. It prepares the
+// rewritten statement.
 func (i *interceptor) ConnPrepareContext(ctx context.Context, conn driver.ConnPrepareContext, query string) (context.Context, driver.Stmt, error) {
 	if err := i.mutant.catchUp(); err != nil {
 		return ctx, nil, err
@@ -72,7 +73,7 @@ func (i *interceptor) ConnPrepareContext(ctx context.Context, conn driver.ConnPr
 	return ctx, stmt, err
 }
 
-// ConnExecContext runs a statement that is not prepared.
+// ConnExecContext runs an unprepared statement.
 func (i *interceptor) ConnExecContext(ctx context.Context, conn driver.ExecerContext, query string, args []driver.NamedValue) (driver.Result, error) {
 	if err := i.mutant.catchUp(); err != nil {
 		return nil, err
@@ -80,7 +81,7 @@ func (i *interceptor) ConnExecContext(ctx context.Context, conn driver.ExecerCon
 	return conn.ExecContext(ctx, i.mutant.mutate(query), args)
 }
 
-// ConnQueryContext runs a query that is not prepared.
+// ConnQueryContext runs an unprepared query.
 func (i *interceptor) ConnQueryContext(ctx context.Context, conn driver.QueryerContext, query string, args []driver.NamedValue) (context.Context, driver.Rows, error) {
 	if err := i.mutant.catchUp(); err != nil {
 		return ctx, nil, err
@@ -116,12 +117,13 @@ func (i *interceptor) StmtQueryContext(ctx context.Context, stmt driver.StmtQuer
 	return ctx, rows, err
 }
 
-// StmtClose closes a prepared statement, which may be a late commit.
+// StmtClose closes a prepared statement. It runs a delayed commit first, because the commit may
+// need the statement.
 func (i *interceptor) StmtClose(_ context.Context, stmt driver.Stmt) error {
 	return errors.Join(i.mutant.catchUp(), stmt.Close())
 }
 
-// catchUp does what was reported as done.
+// catchUp runs the delayed commit, if there is one.
 func (m *Mutant) catchUp() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -2,22 +2,22 @@ package schedule
 
 import "time"
 
-// Fate is what becomes of a call.
+// Fate is the outcome of a call.
 type Fate string
 
-// The fates. A call names those that it can meet beside Passed, Late and Stalled.
+// The fates. Every call can meet Passed, Late and Stalled. [Spec] lists the others.
 const (
-	Passed      Fate = ""                  // it is carried out, and answered
-	Refused     Fate = "refused"           // nothing is done, and the caller can know
-	Dropped     Fate = "lost on the way"   // nothing is done, and the caller cannot know
-	AnswerLost  Fate = "answer lost"       // it is carried out, and the caller cannot know
-	Doubled     Fate = "carried out twice" // and answered by the second
-	Unavailable Fate = "unavailable"       // something on the way answers 503
-	Late        Fate = "answer late"       // it is carried out, and its answer waits for another decision
-	Stalled     Fate = "stalled"           // it waits
+	Passed      Fate = ""              // the call runs and returns
+	Refused     Fate = "rejected"      // the call does not run, and the caller can tell
+	Dropped     Fate = "request lost"  // the call does not run, and the caller cannot tell
+	AnswerLost  Fate = "response lost" // the call runs, and the caller cannot tell
+	Doubled     Fate = "run twice"     // the call runs twice and returns the second result
+	Unavailable Fate = "unavailable"   // an intermediary responds with 503
+	Late        Fate = "response late" // the call runs, and its response needs another decision
+	Stalled     Fate = "stalled"       // the call waits
 )
 
-// Kind says what a [Decision] is about.
+// Kind is the kind of a [Decision].
 type Kind string
 
 // The kinds of decisions.
@@ -30,13 +30,13 @@ const (
 // Decision is one step of a schedule.
 type Decision struct {
 	Kind    Kind
-	Process string        // of a call
-	Name    string        // of a call or an action
-	Fate    Fate          // of a call
-	Wait    time.Duration // of time, and of a call that is stalled
+	Process string        // for a call
+	Name    string        // for a call or an action
+	Fate    Fate          // for a call
+	Wait    time.Duration // for Time, and for a stalled call
 }
 
-// String tells the decision.
+// String describes the decision.
 func (d Decision) String() string {
 	switch d.Kind {
 	case Action:

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Process is one life of a replica: killing it ends it, and another one begins with the
-// restart. Every call that leaves it goes through [Do].
+// Process is one life of a replica, from a start until a kill. A restart creates another Process.
+// All outgoing calls of a process go through [Do].
 type Process struct {
 	Name string
 
@@ -17,10 +17,10 @@ type Process struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	killed  chan struct{}
-	stalled time.Time // until then none of its calls goes on
+	stalled time.Time // no call of the process continues before this time
 }
 
-// member is a replica through all its lives.
+// member is a replica with all its processes.
 type member struct {
 	name    string
 	s       *Scheduler
@@ -28,15 +28,15 @@ type member struct {
 	process *Process
 }
 
-// Process adds a replica, which start starts, also again after a kill. It is killed and
-// stands still up to so many times.
+// Process adds a replica. start starts it, and restarts it after each kill. The scheduler kills
+// it up to kills times and stalls it up to stalls times.
 func (s *Scheduler) Process(name string, kills, stalls int, start func(*Process)) {
 	m := &member{name: name, s: s, start: start}
 	s.processes = append(s.processes, m)
 	alive := func() bool { return m.process.Alive() }
 	s.Action("kill "+name, kills, alive, func() { m.process.kill() })
 	s.Action("restart "+name, kills, func() bool { return !alive() }, m.begin)
-	s.Action(name+" stands still for 40s", stalls, alive, func() { m.process.stalled = time.Now().Add(40 * time.Second) })
+	s.Action(name+" stalls for 40s", stalls, alive, func() { m.process.stalled = time.Now().Add(40 * time.Second) })
 }
 
 func (m *member) begin() {
@@ -46,11 +46,11 @@ func (m *member) begin() {
 	m.start(p)
 }
 
-// Context ends when the process is killed.
+// Context returns a context that ends with the process.
 func (p *Process) Context() context.Context { return p.ctx }
 
-// Alive reports that the process was not killed: what a dead one still does in memory
-// counts for nothing.
+// Alive reports whether the process was not killed. Anything that a dead process still does in
+// memory does not count.
 func (p *Process) Alive() bool {
 	select {
 	case <-p.killed:
@@ -60,8 +60,8 @@ func (p *Process) Alive() bool {
 	}
 }
 
-// kill ends the process where it stands: no call leaves it any more, and those under way
-// get no answer.
+// kill ends the process immediately. It makes no further calls, and its running calls get no
+// response.
 func (p *Process) kill() {
 	if p.Alive() {
 		p.s.disturbed.Add(1)
@@ -70,24 +70,23 @@ func (p *Process) kill() {
 	}
 }
 
-// Spec says what a call is.
+// Spec describes a call.
 type Spec struct {
 	Name  string
-	Fates []Fate // that it can meet; Late and Stalled are added
+	Fates []Fate // possible fates; Late and Stalled are added unless Alone is set
 
-	// Fail makes the error of a fate.
+	// Fail returns the error of a fate.
 	Fail func(Fate) error
 
-	// Alone is set for a call that is made under a lock: until it is decided nothing else of
-	// its process goes on, and no time passes.
+	// Alone is set if the caller holds a lock. Until the call is decided, its process makes no
+	// other call and no time passes.
 	Alone bool
 }
 
-// ErrKilled is what the calls of a dead process meet that are made under a lock. Others
-// end their goroutine.
+// ErrKilled is the error of calls with Alone in a dead process. Other calls end their goroutine.
 var ErrKilled = errors.New("the process was killed")
 
-// parkedCall is a call that waits at its yield point.
+// parkedCall is a call waiting at its yield point.
 type parkedCall struct {
 	process *Process
 	name    string
@@ -95,13 +94,13 @@ type parkedCall struct {
 	alone   bool
 	since   time.Time
 	heldUp  bool
-	until   time.Time // it is stalled
+	until   time.Time // end of the stall
 	decided chan Fate
 }
 
 func (c *parkedCall) stalledUntil() time.Time {
 	if c.alone {
-		return time.Time{} // others wait for its lock in a way that keeps time from passing
+		return time.Time{} // other goroutines wait for its lock, which stops time in the bubble
 	}
 	if c.process.stalled.After(c.until) {
 		return c.process.stalled
@@ -109,8 +108,8 @@ func (c *parkedCall) stalledUntil() time.Time {
 	return c.until
 }
 
-// Do makes a call: it waits for the scheduler's decision, and does what that says. A call
-// whose ctx ends while it waits fails with the error of ctx.
+// Do waits for the scheduler's decision about a call and carries it out. It fails with the error
+// of ctx if ctx ends before the decision.
 func Do[T any](ctx context.Context, p *Process, call Spec, work func() (T, error)) (T, error) {
 	var none T
 	fates := append(slices.Clone(call.Fates), Late, Stalled)
@@ -132,17 +131,17 @@ func Do[T any](ctx context.Context, p *Process, call Spec, work func() (T, error
 	case AnswerLost:
 		return none, call.Fail(fate)
 	case Late:
-		if _, gone := p.wait(ctx, call.Name+", the answer", []Fate{Stalled}, false); gone != nil {
+		if _, gone := p.wait(ctx, call.Name+", response", []Fate{Stalled}, false); gone != nil {
 			return none, gone
 		}
 	}
 	return result, err
 }
 
-// Step is a yield point of an actor: what follows happens when the scheduler says so.
+// Step is a yield point of an actor. It returns once the scheduler lets the actor continue.
 func (p *Process) Step(name string) { _, _ = p.wait(p.ctx, name, []Fate{Stalled}, false) }
 
-// wait waits for a decision.
+// wait waits for the decision about a call.
 func (p *Process) wait(ctx context.Context, name string, fates []Fate, alone bool) (Fate, error) {
 	s := p.s
 	if !p.Alive() {
@@ -169,7 +168,7 @@ func (p *Process) wait(ctx context.Context, name string, fates []Fate, alone boo
 		s.parked = slices.DeleteFunc(s.parked, func(o *parkedCall) bool { return o == c })
 	}()
 	select {
-	case <-p.killed: // before the end of ctx, which comes with it
+	case <-p.killed: // check first, because a kill also ends ctx
 		return p.end(alone)
 	default:
 	}
@@ -186,7 +185,7 @@ func (p *Process) wait(ctx context.Context, name string, fates []Fate, alone boo
 	}
 }
 
-// end ends a goroutine of a dead process.
+// end ends the goroutine of a call in a dead process. With alone, it returns ErrKilled instead.
 func (p *Process) end(alone bool) (Fate, error) {
 	if !alone {
 		runtime.Goexit()
@@ -194,5 +193,5 @@ func (p *Process) end(alone bool) (Fate, error) {
 	return Passed, ErrKilled
 }
 
-// Processes returns how many replicas there are.
+// Processes returns the number of replicas.
 func (s *Scheduler) Processes() int { return len(s.processes) }

@@ -2,10 +2,11 @@ package schedule
 
 import "time"
 
-// OnRecovery adds what ends with the faults: it is called before the recovery.
+// OnRecovery adds a function that ends faults of the scenario. It is called before the recovery.
 func (s *Scheduler) OnRecovery(heal func()) { s.heal = append(s.heal, heal) }
 
-// SettledWhen adds what the recovery waits for. That it never holds is a violation.
+// SettledWhen adds a condition that the recovery waits for. It is a violation if the condition
+// never holds.
 func (s *Scheduler) SettledWhen(name string, holds func() bool) {
 	s.settled = append(s.settled, condition{name, holds})
 }
@@ -15,7 +16,7 @@ type condition struct {
 	holds func() bool
 }
 
-// Recovering is for how long no fault has happened any more; 0 before the recovery.
+// Recovering returns the time since the start of the recovery, or 0 before it.
 func (s *Scheduler) Recovering() time.Duration {
 	if s.recovers.IsZero() {
 		return 0
@@ -23,13 +24,13 @@ func (s *Scheduler) Recovering() time.Duration {
 	return time.Since(s.recovers) + 1
 }
 
-// recovery bounds the recovery.
+// Limits of the recovery.
 const (
 	recoverySteps = 4000
 	recoveryTime  = 72 * time.Hour
 )
 
-// recover ends all faults, and waits until the scenario is settled.
+// recover ends all faults and waits until the scenario is settled.
 func (s *Scheduler) recover() {
 	s.recovers = time.Now()
 	s.mu.Lock()
@@ -53,14 +54,14 @@ func (s *Scheduler) recover() {
 			break
 		}
 		if n == recoverySteps || time.Now().After(end) {
-			s.Failf("never, after the recovery: %s", open)
+			s.Failf("not settled after the recovery: %s", open)
 			return
 		}
 		s.apply(s.plainStep(), "   · ")
 	}
 	for _, check := range s.inTheEnd {
 		if err := check(); err != nil {
-			s.Failf("in the end: %w", err)
+			s.Failf("final check: %w", err)
 		}
 	}
 }

@@ -9,19 +9,19 @@ import (
 	"github.com/dispensary-go/dispensary/internal/jitter"
 )
 
-// Outcome is what came of one schedule.
+// Outcome is the result of one schedule. Story lists its steps.
 type Outcome struct {
 	Seed      uint64
-	Violation error // nil if everything held
+	Violation error // nil if all invariants held
 	Story     []string
 }
 
-// String tells the violation and how it came about.
+// String returns the violation and the steps that led to it.
 func (o Outcome) String() string {
 	return fmt.Sprintf("seed %d: %v\n%s", o.Seed, o.Violation, strings.Join(o.Story, "\n"))
 }
 
-// Once makes the schedule of a seed.
+// Once runs the schedule of a seed.
 func Once(t *testing.T, seed uint64, scenario Scenario) (o Outcome) {
 	jitter.FollowClock()
 	defer func() {

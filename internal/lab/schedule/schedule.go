@@ -1,15 +1,14 @@
-// Package schedule runs the replicas of a program in one synctest bubble, one call at a
-// time. Every call that leaves a replica, to a store, to the network, to an inbox, waits at
-// a yield point until the scheduler lets it go on. The scheduler decides by a seed who goes
-// on, what becomes of the call ([Fate]), when time passes, and when a replica dies or
-// stands still. Between two decisions everything in the bubble has come to rest, so that
-// the same seed makes the same schedule.
+// Package schedule runs the replicas of a program in one synctest bubble, one call at a time.
+// Each outgoing call of a replica, to a store, the network or an inbox, waits at a yield point
+// until the scheduler decides about it. From a seed, the scheduler chooses the next call and its
+// [Fate], and decides when time passes and when a replica is killed or stalls. Before each
+// decision all goroutines in the bubble are blocked, so the same seed produces the same schedule.
 //
-// A schedule ends with a recovery: nothing fails any more, dead replicas are started again,
-// and time passes until the scenario is settled. What must hold at all times is checked
-// after each decision, what must hold in the end after the recovery.
+// A schedule ends with a recovery: faults stop, dead replicas are restarted, and time passes until
+// the scenario is settled. A scenario checks permanent invariants after each decision and final
+// invariants after the recovery.
 //
-// The report of a violation lists the steps of its schedule. The seed makes it again.
+// The report of a violation lists the steps of its schedule. The seed reproduces it.
 package schedule
 
 import (
@@ -23,9 +22,9 @@ import (
 	"time"
 )
 
-// Scheduler decides the steps of one schedule. It belongs to one bubble.
+// Scheduler decides the steps of one schedule, in one bubble.
 type Scheduler struct {
-	// Rand is for the scenario: what it makes of the seed.
+	// Rand is the random source for choices of the scenario. It depends on the seed.
 	Rand *rand.Rand
 
 	dice *rand.Rand
@@ -33,7 +32,7 @@ type Scheduler struct {
 	mu      sync.Mutex
 	parked  []*parkedCall
 	arrived chan struct{}
-	free    bool // calls pass: the scenario is being made
+	free    bool // calls pass while the scenario is created
 
 	processes []*member
 	actions   []*action
@@ -47,12 +46,12 @@ type Scheduler struct {
 	disturbed     atomic.Int64
 	doubled       atomic.Int64
 	rate          float64
-	recovers      time.Time // since then
+	recovers      time.Time // start of the recovery
 	violation     error
 	story         []string
 }
 
-// action is something that the world does: a person, an operator, the weather.
+// action is an external event, such as an action of a user or an operator.
 type action struct {
 	name string
 	left int
@@ -71,23 +70,24 @@ func newScheduler(seed uint64) *Scheduler {
 	return s
 }
 
-// Lengthen makes the schedule n times as long, with as many more faults at most, and lets
-// faults, actions and time that passes while calls wait be as many times rarer: for a scenario
-// whose processes do many things.
+// Lengthen multiplies the number of steps and the maximum number of faults by n. It divides the
+// rates of faults, of actions, and of passing time during waiting calls by n. Use it for a
+// scenario with many calls per process.
 func (s *Scheduler) Lengthen(n int) {
 	s.length = float64(n)
 	s.steps, s.faults, s.rate = n*s.steps, n*s.faults, s.rate/s.length
 }
 
-// Action adds something that happens up to n times, whenever may says so; nil is always.
+// Action adds an action that happens up to n times, while may returns true. A nil may always
+// allows it.
 func (s *Scheduler) Action(name string, n int, may func() bool, do func()) {
 	s.actions = append(s.actions, &action{name, n, may, do})
 }
 
-// InTheEnd adds what must hold after the recovery.
+// InTheEnd adds a check that must succeed after the recovery.
 func (s *Scheduler) InTheEnd(check func() error) { s.inTheEnd = append(s.inTheEnd, check) }
 
-// Cleanup adds what is called when the schedule is over, the last first.
+// Cleanup adds a function to call after the schedule, last added first.
 func (s *Scheduler) Cleanup(f func()) { s.cleanup = append(s.cleanup, f) }
 
 // Failf reports a violation. The schedule ends with the first one.
@@ -99,24 +99,24 @@ func (s *Scheduler) Failf(format string, args ...any) {
 	}
 }
 
-// Note adds a line to the story.
+// Note adds a line to the story of the schedule.
 func (s *Scheduler) Note(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.story = append(s.story, "      "+fmt.Sprintf(format, args...))
 }
 
-// Disturbed counts what may excuse that something was done more than once: faults, kills,
-// and calls that were held up for longer than [Patience].
+// Disturbed returns the number of events that may excuse repeated work: faults, kills, calls
+// delayed for longer than [Patience], and calls of Disturb.
 func (s *Scheduler) Disturbed() int { return int(s.disturbed.Load()) }
 
-// Doubled counts the calls that were carried out twice.
+// Doubled returns the number of calls that ran twice.
 func (s *Scheduler) Doubled() int { return int(s.doubled.Load()) }
 
-// Disturb counts something that the scenario did itself.
+// Disturb adds a disturbance by the scenario to [Scheduler.Disturbed].
 func (s *Scheduler) Disturb() { s.disturbed.Add(1) }
 
-// Patience is how long a call may be held up that counts as undisturbed.
+// Patience is the longest delay of an undisturbed call.
 const Patience = 3 * time.Second
 
 func (s *Scheduler) failed() error {
@@ -125,8 +125,9 @@ func (s *Scheduler) failed() error {
 	return s.violation
 }
 
-// rest waits until nothing moves, and checks what must always hold. Each step has a time of
-// its own, so that what two of them begin does not end at the same time, in any order.
+// rest waits until all goroutines are blocked. It reports whether there is no violation yet.
+// Each step has a different time, so that timers started by two steps never fire at the same
+// time in an undefined order.
 func (s *Scheduler) rest() bool {
 	synctest.Wait()
 	if !s.exclusive() {
@@ -136,7 +137,7 @@ func (s *Scheduler) rest() bool {
 	return s.failed() == nil
 }
 
-// run makes the schedule.
+// run runs the schedule.
 func (s *Scheduler) run() {
 	s.free = false
 	for _, m := range s.processes {
@@ -150,7 +151,7 @@ func (s *Scheduler) run() {
 	}
 }
 
-// choose throws the dice.
+// choose returns a random decision.
 func (s *Scheduler) choose() Decision {
 	calls, actions := s.eligible(), s.possibleActions()
 	roll := s.dice.Float64()
@@ -172,14 +173,15 @@ func (s *Scheduler) choose() Decision {
 	return d
 }
 
-// Times from the wait between two looks to the life of a token.
+// Times that pass in one step, from a poll interval to the lifetime of a token, and durations of
+// a stall.
 var (
 	waits  = []time.Duration{20 * time.Millisecond, 300 * time.Millisecond, 2 * time.Second, 11 * time.Second, 35 * time.Second, 2 * time.Minute, 15 * time.Minute, 80 * time.Minute, 2 * time.Hour}
 	stalls = []time.Duration{500 * time.Millisecond, 6 * time.Second, 13 * time.Second, 35 * time.Second, 75 * time.Second, 6 * time.Minute}
 )
 
-// plainStep is the next step where nothing is decided: the first call passes, or time
-// does.
+// plainStep returns the next step of the recovery: the first call passes, or time does if there
+// is no call.
 func (s *Scheduler) plainStep() Decision {
 	if calls := s.eligible(); len(calls) > 0 {
 		return Decision{Kind: Call, Process: calls[0].process.Name, Name: calls[0].name}
@@ -197,7 +199,7 @@ func (s *Scheduler) possibleActions() []*action {
 	return all
 }
 
-// apply makes a decision.
+// apply carries out a decision.
 func (s *Scheduler) apply(d Decision, prefix string) {
 	began := time.Now()
 	s.mu.Lock()
@@ -224,7 +226,7 @@ func (s *Scheduler) apply(d Decision, prefix string) {
 	}
 }
 
-// countHeldUp counts the calls that have waited for too long.
+// countHeldUp counts the calls that have waited for longer than [Patience].
 func (s *Scheduler) countHeldUp() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -236,7 +238,7 @@ func (s *Scheduler) countHeldUp() {
 	}
 }
 
-// pass lets time go by until a call arrives, or one that was stalled may go on.
+// pass lets time pass for up to d, until a new call arrives or a stalled call may continue.
 func (s *Scheduler) pass(d time.Duration) {
 	now := time.Now()
 	s.mu.Lock()
@@ -245,7 +247,7 @@ func (s *Scheduler) pass(d time.Duration) {
 			d = min(d, until.Sub(now))
 		}
 	}
-	select { // what has arrived is known
+	select { // ignore earlier arrivals
 	case <-s.arrived:
 	default:
 	}
@@ -258,7 +260,7 @@ func (s *Scheduler) pass(d time.Duration) {
 	}
 }
 
-// close ends everything that runs.
+// close kills all processes and runs the cleanup functions.
 func (s *Scheduler) close() {
 	for _, m := range s.processes {
 		if m.process != nil {
@@ -268,17 +270,17 @@ func (s *Scheduler) close() {
 	for _, f := range slices.Backward(s.cleanup) {
 		f()
 	}
-	time.Sleep(week) // until the goroutines that sleep have met their end
+	time.Sleep(week) // until all sleeping goroutines have ended
 }
 
 const week = 7 * 24 * time.Hour
 
-// Scenario makes the processes, actions and invariants of a schedule. It is called in the
-// bubble; calls that it makes itself pass.
+// Scenario adds the processes, actions and invariants of a schedule. It is called in the bubble.
+// Its own calls pass.
 type Scenario func(s *Scheduler)
 
-// eligible returns the calls that may go on, in an order that does not depend on which
-// goroutine was quicker.
+// eligible returns the calls that may continue, ordered by process and name, so that the order is
+// independent of goroutine scheduling.
 func (s *Scheduler) eligible() []*parkedCall {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -298,7 +300,7 @@ func (s *Scheduler) eligible() []*parkedCall {
 	return all
 }
 
-// exclusive reports that a call waits during which no time may pass.
+// exclusive reports whether a waiting call forbids time to pass.
 func (s *Scheduler) exclusive() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// Transport is the network as the process sees it: each request is a call. name tells a
-// request and its body in the story, different requests by different names; a request that
-// it has no name for passes.
+// Transport returns a network transport for the process, with each request as a call. name
+// returns the name of a request for the story. Different requests must have different names. If
+// the name is "", the request passes.
 func (p *Process) Transport(base http.RoundTripper, name func(r *http.Request, body []byte) string) http.RoundTripper {
 	return &transport{p, base, name}
 }
@@ -64,13 +64,13 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// unanswered is how long a request may wait for a process that was killed.
+// unanswered is the timeout of a request to a process killed before its response.
 const unanswered = time.Hour
 
-// Serve brings a request to a handler of the process, as the network in front of it does.
-// The connection is refused if the process is dead; if it is killed before the handler
-// returns there is no answer, and the request ends with its context or after an hour.
-// answered is called in the process before an answer leaves it; nil is not.
+// Serve sends a request to a handler of the process, like the network. If the process is dead, the
+// connection is refused. If the process is killed before the handler returns, the request gets no
+// response and ends with its context or after an hour. Serve calls answered in the process before
+// it sends the response, unless answered is nil.
 func (p *Process) Serve(handler http.Handler, r *http.Request, answered func(body []byte, status int)) (*http.Response, error) {
 	if !p.Alive() {
 		return nil, networkError("dial", "connect", syscall.ECONNREFUSED)
@@ -80,7 +80,7 @@ func (p *Process) Serve(handler http.Handler, r *http.Request, answered func(bod
 		return nil, err
 	}
 	answers := make(chan *http.Response, 1)
-	go func() { // which ends where the process is killed
+	go func() { // a call of the handler ends this goroutine if the process is killed
 		incoming := r.Clone(r.Context())
 		incoming.Body = io.NopCloser(bytes.NewReader(body))
 		recorder := httptest.NewRecorder()
@@ -101,7 +101,7 @@ func (p *Process) Serve(handler http.Handler, r *http.Request, answered func(bod
 	case <-r.Context().Done():
 		return nil, r.Context().Err()
 	case <-patience.C:
-		return nil, fmt.Errorf("schedule: %s does not answer", p.Name)
+		return nil, fmt.Errorf("schedule: no response from %s", p.Name)
 	}
 }
 
@@ -113,7 +113,7 @@ func readBody(r *http.Request) ([]byte, error) {
 	return io.ReadAll(r.Body)
 }
 
-// whole reads an answer to its end.
+// whole reads a response to its end and returns it with the body in memory.
 func whole(response *http.Response) (*http.Response, error) {
 	defer func() { _ = response.Body.Close() }()
 	body, err := io.ReadAll(response.Body)
@@ -121,7 +121,7 @@ func whole(response *http.Response) (*http.Response, error) {
 	return response, err
 }
 
-// answer is that of something between the caller and the other side.
+// answer returns a response of an intermediary between the two sides.
 func answer(r *http.Request, status int) *http.Response {
 	return &http.Response{
 		Status: http.StatusText(status), StatusCode: status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
