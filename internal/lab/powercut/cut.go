@@ -7,17 +7,17 @@ import (
 	"slices"
 )
 
-// Image is what is found after the power was cut: the files of the folder, and what had
-// been promised.
+// Image is the state after a power cut: the files of the folder, and the promises given before the
+// cut.
 type Image struct {
 	Files    map[string][]byte
 	Promises []any
-	Step     int // of the log, after which it was cut
+	Step     int // number of log steps before the cut
 	Loss     Loss
 }
 
-// Cut yields wanted images or more, no two of them alike: those of a cut after each step of
-// the log with each loss, once and again until there are enough.
+// Cut yields at least wanted different images. It cuts after each step of the log with each loss,
+// and repeats this until there are enough images or a repetition yields no new one.
 func Cut(l *Log, wanted int, random *rand.Rand, yield func(Image) bool) {
 	seen := map[uint64]bool{}
 	for before := -1; len(seen) > before && len(seen) < wanted; {
@@ -35,7 +35,8 @@ func Cut(l *Log, wanted int, random *rand.Rand, yield func(Image) bool) {
 	}
 }
 
-// digest differs between images that have to be checked both.
+// digest returns a hash of the files and the number of promises. Images with the same digest need
+// one check.
 func (i Image) digest() uint64 {
 	var h maphash.Hash
 	h.SetSeed(seed)

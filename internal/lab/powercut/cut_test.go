@@ -16,24 +16,23 @@ import (
 	"github.com/dispensary-go/dispensary/internal/lab/powercut"
 )
 
-// result is what was found in images.
+// result is the result of checking images.
 type result struct {
 	steps, images int
-	broken        []string // the first of them
-	first         int      // the number of images until then
+	broken        []string // broken promises in the first bad image
+	first         int      // number of the first bad image
 }
 
 func (r result) String() string {
-	return fmt.Sprintf("%d images of a log of %d steps, promises broken in them: %d", r.images, r.steps, len(r.broken))
+	return fmt.Sprintf("%d images of a log of %d steps, broken promises: %d", r.images, r.steps, len(r.broken))
 }
 
-// check opens what is in a folder and returns the promises that are broken. An error is
-// one more.
+// check opens the database in a folder and returns the broken promises. An error counts as a
+// broken promise.
 type check func(folder string, image powercut.Image) (broken []string, err error)
 
-// cutAll cuts the power at every moment of a log, and checks what is found, in as many images
-// as wanted or more. It ends with
-// the first image in which something is broken.
+// cutAll cuts the power after each step of a log and checks at least wanted images. It stops after
+// the first image with a broken promise.
 func cutAll(t *testing.T, log *powercut.Log, wanted int, check check) (r result) {
 	t.Helper()
 	seed := rand.Uint64()
@@ -73,7 +72,7 @@ func cutAll(t *testing.T, log *powercut.Log, wanted int, check check) (r result)
 	return r
 }
 
-// checkIn checks an image in a folder, in which the image before was.
+// checkIn replaces the content of a folder by an image and checks it.
 func checkIn(folder string, image powercut.Image, check check) []string {
 	err := replaceImage(folder, image)
 	var broken []string

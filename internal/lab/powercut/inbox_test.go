@@ -28,41 +28,40 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
 )
 
-// What is known of an event. All but offered, replaying and discarding are promises.
+// Progress of an event. All values except offered, replaying and discarding are promises.
 const (
-	offered    = "offered"    // to the inbox, which has not answered yet
+	offered    = "offered"    // Accept was called
 	accepted   = "accepted"   // Accept has returned
-	handled    = "handled"    // the outcome of its handler has been recorded
-	dead       = "dead"       // it has been recorded as a dead letter
-	replaying  = "replaying"  // Replay has been called
-	replayed   = "replayed"   // and has returned
-	discarding = "discarding" // Discard has been called
-	discarded  = "discarded"  // and has returned
+	handled    = "handled"    // the outcome of its handler is recorded
+	dead       = "dead"       // it is recorded as a dead letter
+	replaying  = "replaying"  // Replay was called
+	replayed   = "replayed"   // Replay has returned
+	discarding = "discarding" // Discard was called
+	discarded  = "discarded"  // Discard has returned
 )
 
-// told is one of these, of the event with a key.
+// told is the progress of the event with a key.
 type told struct{ what, key string }
 
-// inboxRun is what is recorded of an inbox: events that are accepted, handled with and
-// without an effect in the transaction of the inbox, repeated, given up, replayed and
-// discarded, while the inbox is closed and opened again and its log is brought into the
-// file.
+// inboxRun is a recorded run of an inbox. Its events are accepted, handled with and without an
+// effect in the transaction of the inbox, repeated, turned into dead letters, replayed and
+// discarded. Meanwhile the inbox is closed and reopened, and its write-ahead log is checkpointed.
 type inboxRun struct {
 	folder   string
 	log      *powercut.Log
 	ring     *seal.KeyRing
 	open     func(path string, c sqlinbox.Config) (inbox *sqlinbox.Inbox, closeDB func() error, err error)
-	repaired atomic.Bool // dead letters are handled from now on
+	repaired atomic.Bool // the handler no longer rejects events
 }
 
 const (
 	inboxLives  = 4
-	inboxEvents = 12 // in each
+	inboxEvents = 12 // per life
 )
 
 func inboxImages() int { return testsize.Of(2_200, 25_000) }
 
-// number is that of the event with a key, which says what becomes of it.
+// number returns the number of the event with a key. It determines the outcomes of its handler.
 func number(key webhook.Key) (n int) {
 	_, _ = fmt.Sscanf(key.EventID, "evt_%d", &n)
 	return n
@@ -77,7 +76,7 @@ func delivery(n int) webhook.Delivery {
 	return d
 }
 
-// handle has an effect in the transaction of the inbox for every other event.
+// handle writes an effect in the transaction of the inbox for about every other event.
 func handle(ctx context.Context) error {
 	key := webhook.HandlingFrom(ctx).Key.String()
 	if !receivertest.HasEffect(key) {
@@ -114,7 +113,7 @@ func (r *inboxRun) config() sqlinbox.Config {
 	return c
 }
 
-// record returns the log of a run.
+// record runs the inbox and records its log in r.log.
 func (r *inboxRun) record(t *testing.T) {
 	r.folder = t.TempDir()
 	path := filepath.Join(r.folder, "inbox.db")
@@ -147,7 +146,7 @@ func (r *inboxRun) record(t *testing.T) {
 	}
 }
 
-// openPlain opens an inbox as programs do.
+// openPlain opens an inbox like a program.
 func openPlain(path string, c sqlinbox.Config) (*sqlinbox.Inbox, func() error, error) {
 	inbox, err := sqlinbox.Open(path, c)
 	return inbox, func() error { return nil }, err
@@ -155,7 +154,7 @@ func openPlain(path string, c sqlinbox.Config) (*sqlinbox.Inbox, func() error, e
 
 func (r *inboxRun) accept(t *testing.T, inbox *sqlinbox.Inbox, n int) {
 	d := delivery(n)
-	for range 1 + n%3/2 { // one in three is sent twice
+	for range 1 + n%3/2 { // every third event is sent twice
 		r.log.Promise(told{offered, d.Key.String()})
 		if _, err := inbox.Accept(t.Context(), d); assert.NoError(t, err) {
 			r.log.Promise(told{accepted, d.Key.String()})
@@ -182,7 +181,7 @@ func (r *inboxRun) revise(t *testing.T, inbox *sqlinbox.Inbox) {
 	}
 }
 
-// ownTables opens the file for the program, and makes the table of the effects.
+// ownTables opens the file for the program and creates the table of effects.
 func ownTables(path string) (*sql.DB, error) {
 	dsn, err := sqlinbox.DSN(path)
 	if err != nil {
@@ -196,11 +195,11 @@ func ownTables(path string) (*sql.DB, error) {
 	return db, err
 }
 
-// check opens the inbox that is found after a cut, has it work off what is left, and
-// returns what was promised and is not so.
+// check opens the inbox of an image, waits until it has handled the remaining events, and returns
+// the broken promises.
 func (r *inboxRun) check(folder string, image powercut.Image) (broken []string, err error) {
 	path := filepath.Join(folder, "inbox.db")
-	again := map[string]int{} // how often the inbox handles an event now
+	again := map[string]int{} // number of handlings after the cut, by key
 	var mu sync.Mutex
 	made := make(chan struct{}, 1000)
 	c := sqlinbox.Config{Seal: r.ring, Work: webhook.Work{Order: webhook.ByObject, Handle: func(ctx context.Context, _ events.Event) error {
@@ -234,7 +233,7 @@ func (r *inboxRun) check(folder string, image powercut.Image) (broken []string, 
 		select {
 		case <-made:
 		case <-time.After(time.Minute):
-			return nil, errors.New("events are left that nothing handles")
+			return nil, errors.New("the inbox does not handle its remaining events")
 		}
 	}
 	found, err := read(db)
@@ -247,7 +246,7 @@ func (r *inboxRun) check(folder string, image powercut.Image) (broken []string, 
 	return found.compare(image.Promises), nil
 }
 
-// found is what is in a database.
+// found is the content of a database.
 type found struct {
 	integrity string
 	states    map[string]int
@@ -283,17 +282,17 @@ func read(db *sql.DB) (f found, err error) {
 	return f, nil
 }
 
-// The states of a row, once all has been worked off.
+// The states of a row after all events are handled.
 const (
 	stateDead = 5
 	stateDone = 6
 )
 
-// compare returns what was promised and is not so.
+// compare returns the broken promises.
 func (f found) compare(promises []any) (broken []string) {
 	say := func(format string, args ...any) { broken = append(broken, fmt.Sprintf(format, args...)) }
 	if f.integrity != "ok" {
-		say("integrity_check says %s", f.integrity)
+		say("integrity_check: %s", f.integrity)
 	}
 	was := map[string]map[string]bool{}
 	for _, p := range promises {
@@ -319,14 +318,14 @@ func (f found) compare(promises []any) (broken []string) {
 			is   bool
 			what string
 		}{
-			{told[accepted] && !there, "was accepted and is not there"},
-			{told[handled] && f.again[key] > 0, "was handled and is handled again"},
+			{told[accepted] && !there, "was accepted but is missing"},
+			{told[handled] && f.again[key] > 0, "was handled but is handled again"},
 			{f.again[key] > 1, "is handled twice after one cut"},
-			{untouched && f.again[key] > 0, "was dead and is handled again"},
-			{untouched && !told[discarding] && state != stateDead, "was dead and is not any more"},
-			{told[replayed] && state != stateDone, "was replayed and is not handled"},
-			{told[discarded] && state != stateDone, "was discarded and is there"},
-			{f.effects[key] != effects, fmt.Sprintf("has had its effect %d times and not %d times", f.effects[key], effects)},
+			{untouched && f.again[key] > 0, "was a dead letter but is handled again"},
+			{untouched && !told[discarding] && state != stateDead, "was a dead letter but is no longer"},
+			{told[replayed] && state != stateDone, "was replayed but is not handled"},
+			{told[discarded] && state != stateDone, "was discarded but still exists"},
+			{f.effects[key] != effects, fmt.Sprintf("has had its effect %d times instead of %d times", f.effects[key], effects)},
 		} {
 			if b.is {
 				say("%s %s", key, b.what)
@@ -336,9 +335,9 @@ func (f found) compare(promises []any) (broken []string) {
 	return broken
 }
 
-// TestInbox holds that after a loss of power at any moment the inbox opens, has every event
-// that was accepted, handles none again that was recorded as handled, and has had every
-// effect of a transaction once.
+// TestInbox checks that the inbox opens after a power cut at any moment. It must contain every
+// accepted event, must not handle a handled event again, and must contain each effect of a
+// transaction once.
 func TestInbox(t *testing.T) {
 	t.Parallel()
 	r := &inboxRun{ring: receivertest.KeyRing(t), open: openPlain}

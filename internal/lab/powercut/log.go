@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// sector is what a disk writes whole or not at all.
+// sector is the number of bytes that a disk writes atomically.
 const sector = 512
 
-// kind says what was done.
+// kind is the kind of an operation.
 type kind int
 
 const (
@@ -22,16 +22,16 @@ const (
 	opPromise
 )
 
-// op is something that was done to a file, or a promise that the program was given.
+// op is an operation on a file, or a promise given to the program.
 type op struct {
 	kind    kind
 	file    string
-	offset  int64 // or the new size
+	offset  int64 // offset of a write, or the new size of a truncated file
 	data    []byte
 	promise any
 }
 
-// Log is what was done to the files of a folder, in its order.
+// Log is the ordered list of operations on the files of a folder.
 type Log struct {
 	ops     []op
 	present map[string]bool
@@ -39,7 +39,7 @@ type Log struct {
 
 func (l *Log) add(o op) { l.ops = append(l.ops, o) }
 
-// opened logs the creation of a file if it was not there.
+// opened logs the creation of a file, unless it exists.
 func (l *Log) opened(name string) {
 	if !l.present[name] {
 		l.present[name] = true
@@ -52,51 +52,51 @@ func (l *Log) removed(name string) {
 	l.add(op{kind: opRemove, file: name})
 }
 
-// Len returns how much there is in the log.
+// Len returns the number of steps in the log.
 func (l *Log) Len() int { return len(l.ops) }
 
-// Loss says what becomes of that which was not synced.
+// Loss selects the unsynced operations lost in a power cut.
 type Loss int
 
-// The losses. Only the first two are the same whenever they are asked for.
+// The losses. LoseEnd and LoseAny are random.
 const (
-	LoseAll  Loss = iota // nothing of it is there
-	LoseNone             // all of it is there
-	LoseEnd              // of each file there is what came first, the last write torn
-	LoseAny              // any of it is there, in any order, writes torn between sectors
+	LoseAll  Loss = iota // all operations are lost
+	LoseNone             // no operation is lost
+	LoseEnd              // the last operations on each file are lost, and the last remaining write is torn
+	LoseAny              // any operations are lost, in any order, and writes are torn between sectors
 )
 
-// Losses is how many there are.
+// Losses is the number of losses.
 const Losses = 4
 
-// machine is the disk as the log is played back to it.
+// machine is a disk that replays the log.
 type machine struct {
 	log      *Log
 	next     int
-	folder   map[string]*content // as programs see it
-	durable  map[string]*content // as it is on the disk
-	changes  []change            // of the folder, that were not synced
-	promises []any               // that were given so far
+	folder   map[string]*content // the folder as programs see it
+	durable  map[string]*content // the folder on the disk
+	changes  []change            // unsynced changes of the folder
+	promises []any               // promises given so far
 }
 
-// content is what a file holds.
+// content is the content of a file.
 type content struct {
 	durable []byte
-	writes  []op // that were not synced
+	writes  []op // unsynced writes
 }
 
-// change is that a file has appeared in the folder, or has gone if content is nil.
+// change is the creation of a file in the folder, or its removal if content is nil.
 type change struct {
 	name    string
 	content *content
 }
 
-// newMachine returns a machine on which nothing of the log has been done.
+// newMachine returns a machine that has not replayed any step of the log.
 func newMachine(l *Log) *machine {
 	return &machine{log: l, folder: map[string]*content{}, durable: map[string]*content{}}
 }
 
-// step does what comes next in the log, and reports whether there was anything.
+// step replays the next step of the log. It reports whether there was one.
 func (m *machine) step() bool {
 	if m.next == len(m.log.ops) {
 		return false
@@ -137,7 +137,7 @@ func apply(folder map[string]*content, changes []change) {
 	}
 }
 
-// image returns the files that are there after the power was cut now.
+// image returns the files after a power cut at the current step.
 func (m *machine) image(loss Loss, random *rand.Rand) map[string][]byte {
 	folder := map[string]*content{}
 	for name, c := range m.durable {
@@ -161,7 +161,7 @@ func (m *machine) image(loss Loss, random *rand.Rand) map[string][]byte {
 	return image
 }
 
-// survivors are those of all that are there after a loss.
+// survivors returns the elements of all that remain after a loss.
 func survivors[T any](all []T, loss Loss, random *rand.Rand) []T {
 	switch loss {
 	case LoseAll:
@@ -176,8 +176,8 @@ func survivors[T any](all []T, loss Loss, random *rand.Rand) []T {
 	panic(fmt.Sprintf("powercut: loss %d", loss))
 }
 
-// applied returns the data after a write, or after those of its sectors that keep wants,
-// if it is not nil.
+// applied returns data after the write or truncation. If keep is not nil, it applies only the
+// sectors for which keep returns true.
 func (o op) applied(data []byte, keep func() bool) []byte {
 	if o.kind == opTruncate {
 		if keep != nil && !keep() {
@@ -198,7 +198,7 @@ func (o op) applied(data []byte, keep func() bool) []byte {
 	return data
 }
 
-// resized returns data of another size, with zeros where it is longer.
+// resized returns data truncated to size, or extended to it with zeros.
 func resized(data []byte, size int64) []byte {
 	if size <= int64(len(data)) {
 		return data[:size]

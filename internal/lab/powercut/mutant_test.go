@@ -13,16 +13,17 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
 )
 
-// inboxMutants are mistakes that TestInbox has to find.
+// inboxMutants returns mistakes that TestInbox must find.
 func inboxMutants() []*mutant.Mutant {
 	return []*mutant.Mutant{
 		{Name: "syncs at checkpoints only", Rewrite: synchronous("NORMAL")},
 		{Name: "never syncs", Rewrite: synchronous("OFF")},
-		{Name: "says that it is done before the commit", Late: true},
+		{Name: "reports success before the commit", Late: true},
 	}
 }
 
-// TestInboxMutants holds that TestInbox finds each mistake, and logs in how many images.
+// TestInboxMutants checks that TestInbox finds each mistake, and logs the number of images until
+// then.
 func TestInboxMutants(t *testing.T) {
 	t.Parallel()
 	for _, m := range inboxMutants() {
@@ -40,7 +41,8 @@ func TestInboxMutants(t *testing.T) {
 	}
 }
 
-// synchronous has the database synced less than was asked for, and not know it.
+// synchronous lowers the synchronous level of the database to level. Queries of the level still
+// return FULL.
 func synchronous(level string) func(string) string {
 	return func(query string) string {
 		switch query {
@@ -53,7 +55,7 @@ func synchronous(level string) func(string) string {
 	}
 }
 
-// openMutant opens an inbox that makes a mistake.
+// openMutant opens an inbox with a mistake.
 func openMutant(m *mutant.Mutant, path string, c sqlinbox.Config) (*sqlinbox.Inbox, func() error, error) {
 	dsn, err := sqlinbox.DSN(path)
 	if err != nil {

@@ -2,8 +2,8 @@
 
 package powercut
 
-// Record logs what SQLite does from now on to the files of a folder, which has to be
-// empty. Other folders are not synced from now on.
+// Record starts logging SQLite's operations on the files of a folder. The folder must be empty.
+// From now on SQLite does not sync any other folder.
 func Record(folder string) *Log {
 	install()
 	l := &Log{present: map[string]bool{}}
@@ -13,14 +13,14 @@ func Record(folder string) *Log {
 	return l
 }
 
-// Stop ends the log.
+// Stop stops logging a folder.
 func Stop(folder string) {
 	recorder.mu.Lock()
 	defer recorder.mu.Unlock()
 	delete(recorder.logs, folder)
 }
 
-// Promise logs what the program was promised, after it was.
+// Promise logs a promise. Call it after the promise was given to the program.
 func (l *Log) Promise(promise any) {
 	recorder.mu.Lock()
 	defer recorder.mu.Unlock()

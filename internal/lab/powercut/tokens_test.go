@@ -26,22 +26,22 @@ import (
 	"github.com/dispensary-go/dispensary/seal"
 )
 
-// What is recorded of a store of tokens: each user's record is written by one goroutine,
-// again and again, while the store is closed and opened and its log is brought into the
-// file.
+// Size of a recorded run of a token store. One goroutine per user writes its record repeatedly.
+// Meanwhile the store is closed and reopened, and its write-ahead log is checkpointed.
 const (
 	tokenLives  = 4
 	tokenUsers  = 4
-	tokenWrites = 12 // to each user's record, in each life
+	tokenWrites = 12 // per user and life
 )
 
 func tokenImages() int { return testsize.Of(2_900, 25_000) }
 
-// written is how a user's record is, or will be if the store has not answered yet.
+// written is the record of a user after a write. If answered is false, the write has not returned
+// yet.
 type written struct {
 	user     string
 	answered bool
-	version  int64 // 0 if there is none, or is not known yet
+	version  int64 // 0 without a record, or if it is not known yet
 	access   api.Secret
 	reason   tokenstore.Reason
 }
@@ -79,7 +79,7 @@ func (r *tokenRun) record(t *testing.T) {
 	}
 }
 
-// write writes the record of a user: n says how, and is in the token.
+// write writes the record of a user. n selects the operation and is part of the token.
 func (r *tokenRun) write(ctx context.Context, store tokenstore.Store, user string, n int) error {
 	key := tokenstore.Key{Environment: receivertest.Sandbox, User: user}
 	token := oauth.Token{
@@ -121,8 +121,7 @@ func (r *tokenRun) answered(user string, now tokenstore.Record, err error) error
 	return err
 }
 
-// check opens the store that is found after a cut, and returns what was promised and is not
-// so.
+// check opens the store of an image and returns the broken promises.
 func (r *tokenRun) check(folder string, image powercut.Image) (broken []string, err error) {
 	ctx := context.Background()
 	db, err := sqlstore.OpenSQLite("sqlite", filepath.Join(folder, "tokens.db"))
@@ -136,7 +135,7 @@ func (r *tokenRun) check(folder string, image powercut.Image) (broken []string, 
 	}
 	var integrity string
 	if err := db.QueryRow("PRAGMA integrity_check").Scan(&integrity); err != nil || integrity != "ok" {
-		return []string{"integrity_check says " + integrity}, err
+		return []string{"integrity_check: " + integrity}, err
 	}
 	last, next := map[string]written{}, map[string]*written{}
 	for _, p := range image.Promises {
@@ -155,14 +154,14 @@ func (r *tokenRun) check(folder string, image powercut.Image) (broken []string, 
 		now, was := recorded(user, record), last[user]
 		was.user, was.answered = user, true
 		if after := next[user]; now != was && (after == nil || now.access != after.access || now.reason != after.reason || now.version != 0 && now.version <= was.version) {
-			broken = append(broken, fmt.Sprintf("%s is at version %d, which is not %d or what was being written", user, now.version, was.version))
+			broken = append(broken, fmt.Sprintf("%s has version %d, expected version %d or the unfinished write", user, now.version, was.version))
 		}
 		saved, err := store.Save(ctx, key, oauth.Token{Environment: key.Environment, AccessToken: api.NewSecret("new")})
 		if err != nil {
 			return nil, err
 		}
 		if saved.Version <= was.version {
-			broken = append(broken, fmt.Sprintf("%s is saved as version %d after %d", user, saved.Version, was.version))
+			broken = append(broken, fmt.Sprintf("%s is saved as version %d after version %d", user, saved.Version, was.version))
 		}
 	}
 	return broken, nil
@@ -170,8 +169,8 @@ func (r *tokenRun) check(folder string, image powercut.Image) (broken []string, 
 
 func openStore(path string) (*sql.DB, error) { return sqlstore.OpenSQLite("sqlite", path) }
 
-// TestTokens holds that after a loss of power at any moment the store of tokens opens, and
-// has each record as it was written last, or as it was being written.
+// TestTokens checks that the token store opens after a power cut at any moment. Each record must
+// be the last written one or the result of the unfinished write.
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	r := &tokenRun{open: openStore}
@@ -181,7 +180,8 @@ func TestTokens(t *testing.T) {
 	t.Log(result)
 }
 
-// TestTokensMutants holds that TestTokens finds each mistake, and logs in how many images.
+// TestTokensMutants checks that TestTokens finds each mistake, and logs the number of images until
+// then.
 func TestTokensMutants(t *testing.T) {
 	t.Parallel()
 	for _, pragmas := range []string{

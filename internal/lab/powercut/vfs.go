@@ -12,14 +12,13 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// recorder stands between SQLite and its own access to files, as the default VFS of this
-// process, so that also packages are recorded which open their files themselves. It passes
-// everything on, and logs for some folders what changes a file and what makes the changes
-// last. In other folders nothing is synced: no test cuts the power of this machine.
+// recorder is the default VFS of this process, so it also records packages that open their files
+// themselves. It passes all calls to SQLite's own VFS. For logged folders it logs changes and
+// syncs of files. For other folders it skips syncs, because no test cuts the power of this machine.
 var recorder struct {
-	mu      sync.Mutex        // held during what is logged, so that it has one order
+	mu      sync.Mutex        // held during logged operations, so that they have one order
 	logs    map[string]*Log   // by folder
-	files   map[uintptr]*file // that are open, by their sqlite3_file
+	files   map[uintptr]*file // open files by their sqlite3_file
 	methods map[uintptr]*methods
 
 	vfs             sqlite3.Tsqlite3_vfs
@@ -27,17 +26,17 @@ var recorder struct {
 	plainOpenFolder func(*libc.TLS, uintptr, uintptr) int32
 }
 
-// methods are those of a file, as SQLite has them and with the recorder between.
+// methods contains the methods of a file: SQLite's own and the recorded ones.
 type methods struct{ plain, recorded sqlite3.Tsqlite3_io_methods }
 
-// file is open. Its log is nil where nothing is recorded.
+// file is an open file. log is nil if its folder is not recorded.
 type file struct {
 	*methods
 	log  *Log
 	name string
 }
 
-// install makes the recorder the default, once.
+// install registers the recorder as the default VFS, once.
 var install = sync.OnceFunc(func() {
 	r := &recorder
 	r.logs, r.files, r.methods = map[string]*Log{}, map[uintptr]*file{}, map[uintptr]*methods{}
@@ -54,7 +53,7 @@ var install = sync.OnceFunc(func() {
 	set := function[func(*libc.TLS, uintptr, uintptr, uintptr) int32](r.vfs.FxSetSystemCall)
 	if set(tls, plain, name, pointer(openFolder)) != sqlite3.SQLITE_OK ||
 		sqlite3.Xsqlite3_vfs_register(tls, uintptr(unsafe.Pointer(&r.vfs)), 1) != sqlite3.SQLITE_OK {
-		panic("powercut: SQLite does not take the recorder")
+		panic("powercut: SQLite rejects the recorder")
 	}
 })
 
@@ -73,11 +72,11 @@ func open(tls *libc.TLS, vfs, name, f uintptr, flags int32, outFlags uintptr) in
 		m.recorded = m.plain
 		m.recorded.FxWrite, m.recorded.FxTruncate = pointer(write), pointer(truncate)
 		m.recorded.FxSync, m.recorded.FxClose = pointer(syncFile), pointer(closeFile)
-		r.methods[place.FpMethods] = m // and so it stays where it is
+		r.methods[place.FpMethods] = m // keeps m reachable, because SQLite stores its address
 	}
 	place.FpMethods = uintptr(unsafe.Pointer(&m.recorded))
 	opened := &file{methods: m}
-	if name != 0 { // else it is temporary
+	if name != 0 { // temporary files have no name
 		opened.log, opened.name = logOf(name)
 	}
 	if opened.log != nil {
@@ -87,13 +86,13 @@ func open(tls *libc.TLS, vfs, name, f uintptr, flags int32, outFlags uintptr) in
 	return rc
 }
 
-// logOf returns the log for a path, or nil, and the name of the file.
+// logOf returns the log of a path's folder, or nil, and the name of the file.
 func logOf(path uintptr) (*Log, string) {
 	folder, name := filepath.Split(libc.GoString(path))
 	return recorder.logs[filepath.Clean(folder)], name
 }
 
-// during runs what is done to an open file, and logs it if it was done.
+// during runs an operation on an open file and logs it if it succeeds.
 func during(f uintptr, do func(*file) int32, done func(*file) op) int32 {
 	r := &recorder
 	r.mu.Lock()
@@ -144,13 +143,14 @@ func remove(tls *libc.TLS, vfs, name uintptr, syncFolder int32) int32 {
 	defer r.mu.Unlock()
 	log, base := logOf(name)
 	if log != nil && log.present[base] {
-		log.removed(base) // before the folder is synced
+		log.removed(base) // FxDelete may sync the folder
 	}
 	return function[func(*libc.TLS, uintptr, uintptr, int32) int32](r.plainVFS.FxDelete)(tls, vfs, name, syncFolder)
 }
 
-// openFolder is what SQLite calls to sync the folder of a file, which it does at once. It
-// calls it while it syncs or removes the file, so that the recorder is locked.
+// openFolder replaces the system call with which SQLite opens the folder of a file. SQLite syncs
+// the folder immediately after it. It makes the call while it syncs or removes the file, so the
+// recorder is already locked.
 func openFolder(tls *libc.TLS, name, fd uintptr) int32 {
 	rc := recorder.plainOpenFolder(tls, name, fd)
 	if log, _ := logOf(name); rc == sqlite3.SQLITE_OK && log != nil {
@@ -159,16 +159,16 @@ func openFolder(tls *libc.TLS, name, fd uintptr) int32 {
 	return rc
 }
 
-// at returns what is at an address in the memory of SQLite, where nothing moves.
+// at returns a pointer to an address in the memory of SQLite. This memory never moves.
 func at[T any](address uintptr) *T { return *(**T)(unsafe.Pointer(&address)) }
 
-// pointer returns a function of this file as SQLite calls it, and function returns the
-// function that SQLite has at an address.
+// pointer returns the address of a Go function for SQLite. function returns the function at an
+// address of SQLite.
 func pointer[F any](f F) uintptr { return *(*uintptr)(unsafe.Pointer(&struct{ f F }{f})) }
 
 func function[F any](address uintptr) F { return *(*F)(unsafe.Pointer(&struct{ uintptr }{address})) }
 
-// text is a text for SQLite, which keeps it.
+// text returns the address of a C string. It is never freed, because SQLite keeps it.
 func text(s string) uintptr {
 	p, err := libc.CString(s)
 	if err != nil {
