@@ -22,8 +22,9 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/publish"
 )
 
-// TestEachBroker publishes, handles and gives up events on every broker.
-func TestEachBroker(t *testing.T) {
+// TestBrokersDeliverEvents publishes and handles events on every broker. Some of them fail, and one
+// becomes a dead letter.
+func TestBrokersDeliverEvents(t *testing.T) {
 	t.Parallel()
 	eachBroker(t, func(t *testing.T, b broker) {
 		ring := receivertest.KeyRing(t)
@@ -85,8 +86,8 @@ func TestEachBroker(t *testing.T) {
 		defer mu.Unlock()
 		want := map[string]int{"evt_0": 1, "evt_1": 1, "evt_2": 3, "evt_3": 1, "evt_4": 1}
 		if b.Kind == "kafka" {
-			// A second consumer that joins takes partitions over, and what the first one has
-			// handled and not committed yet comes again.
+			// A second consumer takes over partitions when it joins. It receives the events
+			// again that the first consumer has handled but not committed.
 			for id, n := range want {
 				assert.GreaterOrEqual(t, attempts[id], n, id)
 			}
@@ -111,7 +112,7 @@ func TestEachBroker(t *testing.T) {
 	})
 }
 
-// delivery makes the event with a number.
+// delivery returns a delivery of event number n.
 func delivery(n int, integration string) webhook.Delivery {
 	return webhook.Delivery{
 		Key:  webhook.Key{Environment: receivertest.Sandbox, EventID: fmt.Sprint("evt_", n), IntegrationID: integration},
@@ -120,7 +121,7 @@ func delivery(n int, integration string) webhook.Delivery {
 	}
 }
 
-// consume runs a consumer until the test ends.
+// consume runs a consumer until the end of the test.
 func consume(t *testing.T, c publish.ConsumerConfig) {
 	t.Helper()
 	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: 10 * time.Second}, watermill.NopLogger{})
@@ -148,7 +149,7 @@ func received(t *testing.T, b broker) *message.Message {
 		msg.Ack()
 		return msg
 	case <-time.After(time.Minute):
-		t.Fatal("no dead letter came")
+		t.Fatal("no dead letter within a minute")
 		return nil
 	}
 }

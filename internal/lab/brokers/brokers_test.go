@@ -30,15 +30,14 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/publish"
 )
 
-// The addresses of the servers that the tests run on, beside the embedded ones.
+// The environment variables with the URLs of servers, besides the embedded ones.
 const (
 	natsVariable   = "DISPENSARY_TEST_NATS"     // nats://127.0.0.1:4222
 	rabbitVariable = "DISPENSARY_TEST_RABBITMQ" // amqp://guest:guest@127.0.0.1:5672/
 	redisVariable  = "DISPENSARY_TEST_REDIS"    // redis://127.0.0.1:6379/
 )
 
-// eachBroker runs a test on every broker: on those that are embedded, and on the
-// servers whose addresses are set.
+// eachBroker runs a test on every embedded broker, and on every server in the environment.
 func eachBroker(t *testing.T, test func(t *testing.T, b broker)) {
 	t.Helper()
 	for name, start := range map[string]func(*testing.T) string{
@@ -91,17 +90,17 @@ func embeddedKafka(t *testing.T) string {
 	return "kafka://" + cluster.ListenAddrs()[0]
 }
 
-// broker is where one test publishes: a server, and a topic that ends with the test.
+// broker is a server with a topic for one test. The topic is deleted after the test.
 type broker struct {
 	Kind    string // nats, rabbitmq, kafka or redis
 	Address string
 	Topic   string
-	Session time.Duration // of Kafka: how long a replica may be silent before others get what it has
+	Session time.Duration // session timeout of Kafka, after which other replicas get the events of a silent one
 }
 
 func (b broker) deadLetterTopic() string { return b.Topic + "_dead" }
 
-// provide makes what a topic needs, as the package comment says.
+// provide creates the stream or queue of a topic, as the comment of package publish requires.
 func (b broker) provide(t *testing.T, topic string) {
 	t.Helper()
 	switch b.Kind {
@@ -124,13 +123,13 @@ func (b broker) provide(t *testing.T, topic string) {
 		require.NoError(t, err)
 		client := redis.NewClient(options)
 		t.Cleanup(func() {
-			_ = client.Del(context.Background(), topic) // one that is embedded may be gone
+			_ = client.Del(context.Background(), topic) // an embedded server may be closed
 			require.NoError(t, client.Close())
 		})
 	}
 }
 
-// provideStream makes a stream of topics, with a consumer of each.
+// provideStream creates a stream of topics, with one consumer per topic.
 func provideStream(t *testing.T, url string, retention jetstream.RetentionPolicy, topics ...string) jetstream.Stream {
 	t.Helper()
 	conn, err := nats.Connect(url)
@@ -138,8 +137,8 @@ func provideStream(t *testing.T, url string, retention jetstream.RetentionPolicy
 	js, err := jetstream.New(conn)
 	require.NoError(t, err)
 	var stream jetstream.Stream
-	// The server may be removing the folder of all streams, because another test has
-	// deleted the last one.
+	// Retry, because the server may be removing the folder of all streams after another test
+	// has deleted the last stream.
 	require.Eventually(t, func() bool {
 		stream, err = js.CreateStream(t.Context(), jetstream.StreamConfig{Name: topics[0], Subjects: topics, Retention: retention})
 		return err == nil
@@ -152,13 +151,13 @@ func provideStream(t *testing.T, url string, retention jetstream.RetentionPolicy
 		require.NoError(t, err)
 	}
 	t.Cleanup(func() {
-		_ = js.DeleteStream(context.Background(), topics[0]) // an embedded one may be gone
+		_ = js.DeleteStream(context.Background(), topics[0]) // an embedded server may be closed
 		conn.Close()
 	})
 	return stream
 }
 
-// connect connects a replica to a topic, as the package comment says.
+// connect connects a replica to a topic, as the comment of package publish requires.
 func (b broker) connect(topic string) (message.Publisher, message.Subscriber, error) {
 	switch b.Kind {
 	case "nats":
@@ -193,9 +192,8 @@ func connectNATS(address, topic string) (message.Publisher, message.Subscriber, 
 func connectRabbitMQ(address string) (message.Publisher, message.Subscriber, error) {
 	config := amqp.NewDurableQueueConfig(address)
 	config.Publish.ConfirmDelivery = true
-	// Without a pool of channels: that of the driver never gets back a channel that it
-	// could not open again, so that a publisher which lost its connection can wait for
-	// one of them without end.
+	// Use no pool of channels. The driver's pool loses a channel that it cannot reopen, so a
+	// publisher that lost its connection might wait for a channel forever.
 	publisher, err := amqp.NewPublisher(config, watermill.NopLogger{})
 	if err != nil {
 		return nil, nil, err
@@ -231,8 +229,8 @@ func connectKafka(address, topic string, session time.Duration) (message.Publish
 	return publisher, subscriber, err
 }
 
-// throughProxy has all connections go to one address, because a Kafka broker sends its
-// clients the addresses to connect to.
+// throughProxy sends all connections to one address. Otherwise a client would connect to the
+// addresses returned by the Kafka broker.
 func throughProxy(config *sarama.Config, address string) {
 	config.Net.Proxy.Enable, config.Net.Proxy.Dialer = true, dialer(address)
 }
@@ -258,7 +256,7 @@ func connectRedis(address, topic string) (message.Publisher, message.Subscriber,
 	return publisher, subscriber, err
 }
 
-// connected is connect with both ends closed when the test ends.
+// connected calls connect and closes both ends after the test.
 func (b broker) connected(t *testing.T, topic string) (message.Publisher, message.Subscriber) {
 	t.Helper()
 	publisher, subscriber, err := b.connect(topic)

@@ -18,7 +18,7 @@ import (
 )
 
 // One JetStream stream can have both topics. JetStream confirms a message with a known ID
-// but drops it, so the dead letters of an event and its replay have IDs of their own.
+// but drops it, so the dead letters of an event and its replay need different IDs.
 func TestDeadLetterSharesStream(t *testing.T) {
 	t.Parallel()
 	b := broker{Kind: "nats", Address: embeddedNATS(t), Topic: "t" + strings.ToLower(rand.Text()[:12])}
@@ -39,7 +39,7 @@ func TestDeadLetterSharesStream(t *testing.T) {
 	_, err = inbox.Accept(t.Context(), d)
 	require.NoError(t, err)
 	assert.Equal(t, webhook.ResultDead, (<-attempts).Result)
-	assert.EqualValues(t, 1, stored(t, stream, b.deadLetterTopic()), "the event is dead once its dead letter is stored")
+	assert.EqualValues(t, 1, stored(t, stream, b.deadLetterTopic()), "the dead letter must be stored before the event is dead")
 
 	dead := received(t, b)
 	assert.Equal(t, d.Key.String(), dead.Metadata.Get(publish.MetadataKey))

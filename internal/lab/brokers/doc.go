@@ -1,7 +1,7 @@
-// Package brokers holds tests only: those of package webhook/publish on NATS JetStream,
-// RabbitMQ, Kafka and Redis Streams. It is a separate module, so that programs that
-// publish to one of them do not depend on all brokers and drivers.
+// Package brokers contains only tests. They test package webhook/publish on NATS JetStream,
+// RabbitMQ, Kafka and Redis Streams. They are in a separate module, so that programs do not depend
+// on all brokers and drivers.
 //
-// NATS, Kafka and Redis run inside the tests; the servers that DISPENSARY_TEST_NATS,
-// DISPENSARY_TEST_RABBITMQ and DISPENSARY_TEST_REDIS name are used besides.
+// NATS, Kafka and Redis run inside the tests. The tests also use the servers in the environment
+// variables DISPENSARY_TEST_NATS, DISPENSARY_TEST_RABBITMQ and DISPENSARY_TEST_REDIS.
 package brokers

@@ -25,12 +25,12 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/publish"
 )
 
-// TestKill sends events, one in four of them twice and in any order, to three receivers,
-// which are killed in turn. Twice the connections to the broker are cut. Every event that
-// was acknowledged reaches a handler at least once, on every broker.
+// TestKill sends events in any order to three receivers, one in four of them twice. The receivers
+// are killed in turn, and the connections to the broker are cut twice. Every acknowledged event
+// must reach a handler at least once, on every broker.
 func TestKill(t *testing.T) {
 	t.Parallel()
-	one := make(chan struct{}, testsize.Of(6, 1)) // so that the figures of the full size are those of one broker
+	one := make(chan struct{}, testsize.Of(6, 1)) // in full size, one broker at a time, for separate figures
 	eachBroker(t, func(t *testing.T, b broker) {
 		one <- struct{}{}
 		defer func() { <-one }()
@@ -50,10 +50,10 @@ func TestKill(t *testing.T) {
 	})
 }
 
-// receiverVariable makes this program a receiver.
+// receiverVariable is the environment variable that starts this program as a receiver.
 const receiverVariable = "DISPENSARY_BROKERS_RECEIVER"
 
-// TestMain is also the receivers that the kill test kills.
+// TestMain runs the tests, or a receiver process of TestKill.
 func TestMain(m *testing.M) {
 	if text := os.Getenv(receiverVariable); text != "" {
 		var r receiver
@@ -65,13 +65,13 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// receiver holds the settings of a receiver's process.
+// receiver contains the settings of a receiver process.
 type receiver struct {
 	Broker broker
 	Folder string
 }
 
-// open makes an inbox and its consumer. A broker that is away is waited for.
+// open creates an inbox and its consumer. It waits up to 20 seconds for an unreachable broker.
 func (r receiver) open(work webhook.Work, ring *seal.KeyRing) (webhook.Inbox, error) {
 	work.Workers, work.Order, work.Stale = r.Broker.workers(), nil, webhook.StalePolicyIgnore
 	inbox, err := r.start(work, ring)
@@ -101,13 +101,13 @@ func (r receiver) start(work webhook.Work, ring *seal.KeyRing) (webhook.Inbox, e
 	select {
 	case <-router.Running():
 		return publish.New(publish.Config{Publisher: publisher, Topic: r.Broker.Topic, Seal: ring})
-	case err := <-ended: // which is that of a broker that is away
+	case err := <-ended: // the broker is unreachable
 		return nil, errors.Join(errors.New("the router ended"), err)
 	}
 }
 
-// workers is one for Kafka, where each subscription takes partitions from the others,
-// and all partitions of one are worked off at a time.
+// workers returns the number of workers. It is 1 for Kafka, because each subscription takes
+// partitions from the others and handles all its partitions concurrently.
 func (b broker) workers() int {
 	if b.Kind == "kafka" {
 		return 1
@@ -115,7 +115,7 @@ func (b broker) workers() int {
 	return 4
 }
 
-// proxy stands between receivers and a broker, so that their connections can be cut.
+// proxy forwards connections of receivers to a broker, so that the test can cut them.
 type proxy struct {
 	target string
 
@@ -124,7 +124,7 @@ type proxy struct {
 	down  bool
 }
 
-// newProxy stands before the broker of a URL, and returns the URL of the proxy.
+// newProxy starts a proxy for the broker at a URL and returns the URL of the proxy.
 func newProxy(t *testing.T, broker string) (*proxy, string) {
 	t.Helper()
 	u, err := url.Parse(broker)
@@ -166,7 +166,7 @@ func (p *proxy) carry(conn net.Conn) {
 	_, _ = io.Copy(conn, server)
 }
 
-// set ends all connections, and accepts no new ones while it is down.
+// set closes all connections. If down is true, the proxy also drops new ones.
 func (p *proxy) set(down bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -177,7 +177,7 @@ func (p *proxy) set(down bool) {
 	p.conns = nil
 }
 
-// cut ends all connections, and the broker is out of reach for d.
+// cut closes all connections and makes the broker unreachable for d.
 func (p *proxy) cut(d time.Duration) {
 	p.set(true)
 	time.AfterFunc(d, func() { p.set(false) })

@@ -17,14 +17,14 @@ import (
 	"github.com/dispensary-go/dispensary/internal/testkit/sqltest"
 )
 
-// databases are the types of a date and a price in each database, by driver.
+// databases contains the column types for a date and a price in each database, by driver.
 var databases = map[string][]struct{ date, price string }{
 	"sqlite": {{"DATE", "TEXT"}, {"TEXT", "TEXT"}},
 	"pgx":    {{"date", "numeric(12, 2)"}, {"text", "text"}},
 	"mysql":  {{"DATE", "DECIMAL(12, 2)"}, {"TEXT", "TEXT"}},
 }
 
-// row is a patient's purchase.
+// row is the purchase of a patient.
 type row struct {
 	Born  api.Date
 	Price api.Decimal
@@ -84,7 +84,7 @@ func open(t *testing.T, driver string) *sql.DB {
 	return db
 }
 
-// parameters writes the parameters of a query as its driver reads them.
+// parameters replaces the placeholders of a query by those of its driver.
 func parameters(driver, query string) string {
 	if driver != "pgx" {
 		return query

@@ -1,2 +1,3 @@
-// Package columns holds tests only: they store scalars in columns of real databases.
+// Package columns contains only tests. They store scalars of package api in columns of real
+// databases.
 package columns
