@@ -1,7 +1,6 @@
-// Package histories holds tests only. Several processes use one store at a time, while they
-// are killed and paused and their connections are cut, and note when each call began and
-// what it returned when. Whether the store could have done one call after the other to
-// answer so, each at a moment between its beginning and its end, is what
-// github.com/anishathalye/porcupine finds out. Of a call whose outcome is not known it
-// assumes that it was done at any time later, or never.
+// Package histories contains only tests. Several processes use one store concurrently. Meanwhile
+// they are killed and paused, and their connections are cut. They record the start, the end and
+// the result of each call. github.com/anishathalye/porcupine then checks linearizability: whether
+// a store that runs one call at a time, each between its start and its end, could return the same
+// results. A call with an unknown outcome may have run at any later time or never.
 package histories

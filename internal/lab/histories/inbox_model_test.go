@@ -11,9 +11,9 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// The calls of an inbox, and what it does itself: Claim is what has come before a handler
-// begins, Settle what is recorded after its end. Lapse is no call: the context of a handler has
-// ended, and others may begin with its event.
+// The calls of an inbox and its own operations. Claim happens before a handler starts, and Settle
+// records its outcome. Lapse is not a call: the context of a handler has ended, and other handlers
+// may start with its event.
 const (
 	opAccept  = "Accept"
 	opClaim   = "Claim"
@@ -24,45 +24,44 @@ const (
 	opLapse   = "Lapse"
 )
 
-// inboxCall is a call for one event. Times are nanoseconds of the clock that all processes
-// share.
+// inboxCall is a call for one event. Times are nanoseconds of the clock shared by all processes.
 type inboxCall struct {
 	ID      string
 	Op      string
 	Event   string
-	Process string         // that began the attempt, for Claim
-	Attempt int            `json:",omitempty"` // its number, for Claim
-	Claim   string         `json:",omitempty"` // the ID of the Claim, for Settle and Lapse
-	Result  webhook.Result `json:",omitempty"` // what is to be recorded, for Settle
+	Process string         // process of the attempt, for Claim
+	Attempt int            `json:",omitempty"` // number of the attempt, for Claim
+	Claim   string         `json:",omitempty"` // ID of the Claim, for Settle and Lapse
+	Result  webhook.Result `json:",omitempty"` // outcome to record, for Settle
 	Call    int64
 	Return  int64
 
-	takeOver time.Duration // how long a process may give no sign of life; 0 if no other one ever has its events
-	over     int64         // when the handler or its context ended, for Claim; 0 if the process was killed before
+	takeOver time.Duration // longest time between two heartbeats of a process; 0 if no other process ever gets its events
+	over     int64         // end of the handler or its context, for Claim; 0 if the process was killed before
 }
 
-// inboxResult is what a call returned.
+// inboxResult is the result of a call.
 type inboxResult struct {
 	ID       string
 	Err      string `json:",omitempty"` // errUnknown, or errClaimLost for Settle
-	N        int    `json:",omitempty"` // of Replay and Discard; 1 for an Accept of what is there
-	State    string `json:",omitempty"` // of List, empty if there is none
-	Returned bool   `json:",omitempty"` // of Settle: the handler failed after its context had ended, and it was no attempt
+	N        int    `json:",omitempty"` // for Replay and Discard; 1 for an Accept of a duplicate
+	State    string `json:",omitempty"` // for List, empty if it returns no event
+	Returned bool   `json:",omitempty"` // for Settle: the handler failed after the end of its context, which is not an attempt
 	Return   int64
 }
 
-// errClaimLost: Settle has found nothing to record, as the event does not belong to the
-// claim, any more.
+// errClaimLost means that Settle has not recorded an outcome, because the event no longer belongs
+// to the claim.
 const errClaimLost = "claim lost"
 
-// eventState is what an inbox knows of an event. The zero value is nothing.
+// eventState is the state of an event in an inbox. The zero value is an unknown event.
 type eventState struct {
 	phase    phase
 	attempts int
-	claim    string // that it belongs to
-	process  string // and its process
-	begun    int64  // when its handler began
-	over     int64  // when it, or its context, ended
+	claim    string // claim that owns the event
+	process  string // process of the claim
+	begun    int64  // start of its handler
+	over     int64  // end of its handler or of the handler's context
 }
 
 type phase string
@@ -75,8 +74,8 @@ const (
 	phaseDone    phase = "done"
 )
 
-// inboxStep is the sequential inbox: it reports whether a call could return what it did,
-// and the state after it.
+// inboxStep is a sequential inbox. It reports whether a call in state s could have result r, and
+// returns the next state.
 func inboxStep(s eventState, c inboxCall, r inboxResult) (bool, eventState) {
 	unknown := r.Err == errUnknown
 	switch c.Op {
@@ -90,8 +89,8 @@ func inboxStep(s eventState, c inboxCall, r inboxResult) (bool, eventState) {
 	case opSettle:
 		switch mine := s.phase == phaseRunning && s.claim == c.Claim; {
 		case mine:
-			// One that is lost may have been recorded all the same, by a try whose answer was
-			// cut off, before a person changed what had become of it.
+			// The outcome of a lost claim may still be recorded: a try lost its response, and
+			// then Replay or Discard changed the event.
 			return r.Err != errClaimLost || c.takeOver > 0, s.settled(c, r)
 		default:
 			return r.Err != "", s
@@ -108,12 +107,12 @@ func inboxStep(s eventState, c inboxCall, r inboxResult) (bool, eventState) {
 	return unknown || r.State == s.listed(), s
 }
 
-// late is how much later than its time a process may notice that its handlers have to end.
+// late is the longest delay until a process notices that its handlers must end.
 const late = 100 * time.Millisecond
 
-// claimed is the state after a claim. Claims that no handler was begun for count as
-// attempts, too: their process was killed, or did not get the answer, or had been taken for dead
-// and lost what it fetched before its next sign of life.
+// claimed returns the state after a claim. A claim without a started handler also counts as an
+// attempt. Its process was killed, did not get the response, or was considered dead and lost the
+// fetched events before its next heartbeat.
 func (s eventState) claimed(c inboxCall) (bool, eventState) {
 	switch {
 	case s.phase != phaseWaiting && s.phase != phaseRunning, c.Attempt <= s.attempts:
@@ -126,14 +125,15 @@ func (s eventState) claimed(c inboxCall) (bool, eventState) {
 	return true, eventState{phase: phaseRunning, attempts: c.Attempt, claim: c.ID, process: c.Process, begun: c.Return, over: c.over}
 }
 
-// overtaken reports that a claim is of an event whose handler runs and has been told nothing.
-// That is of a process which has given a sign of life in the last two thirds of the time.
+// overtaken reports whether a claim takes an event from a running handler too early: its context
+// has not ended, and it started less than a third of takeOver ago. A process that starts a handler
+// has sent a heartbeat in the preceding two thirds of takeOver.
 func (s eventState) overtaken(c inboxCall) bool {
 	return s.phase == phaseRunning && s.begun <= c.Return && c.Return+slack < s.begun+int64(c.takeOver/3) &&
 		(s.over == 0 || c.Return+int64(late) < s.over)
 }
 
-// settled is the state after the outcome of an attempt was recorded.
+// settled returns the state after recording the outcome of an attempt.
 func (s eventState) settled(c inboxCall, r inboxResult) eventState {
 	switch {
 	case r.Returned:
@@ -146,8 +146,8 @@ func (s eventState) settled(c inboxCall, r inboxResult) eventState {
 	return eventState{phase: phaseWaiting, attempts: s.attempts}
 }
 
-// listed is the state that a list shows: what waits is shown like what is handled, as a
-// claim can end unnoticed.
+// listed returns the state in a list. Waiting and running events look the same, because a claim
+// can end without a recorded operation.
 func (s eventState) listed() string {
 	switch s.phase {
 	case phaseWaiting, phaseRunning:
@@ -158,7 +158,7 @@ func (s eventState) listed() string {
 	return ""
 }
 
-// inboxModel is the inbox of one event.
+// inboxModel is the model of an inbox with one event.
 var inboxModel = porcupine.Model{
 	Init: func() any { return eventState{} },
 	Step: func(state, input, output any) (bool, any) {
@@ -181,7 +181,7 @@ func eventHistories(calls []inboxCall, results map[string]inboxResult, takeOver 
 		switch {
 		case c.Op == opLapse:
 			continue
-		case c.Op == opClaim: // which is noted when it has been made
+		case c.Op == opClaim: // recorded after it was made
 			c.Call, c.Return = 0, c.Call
 		case !returned || r.Err == errUnknown:
 			r.Err, c.Return = errUnknown, math.MaxInt64

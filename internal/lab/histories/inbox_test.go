@@ -23,11 +23,10 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
 )
 
-// TestInboxes holds that what processes see of an inbox could have been seen of one that
-// does one thing after the other, while processes are killed and paused, their connections
-// are cut and their calls run out of time: each event is new once, is handed out again only
-// when a claim has ended, and only the last claim decides what becomes of it. Four
-// processes share riverinbox; sqlinbox belongs to one at a time.
+// TestInboxes checks that the observed results of an inbox are linearizable. Each event is new
+// once, is claimed again only after its claim has ended, and only its last claim decides the
+// outcome. Meanwhile processes are killed and paused, their connections are cut and their calls
+// time out. Four processes share riverinbox. One process at a time uses sqlinbox.
 func TestInboxes(t *testing.T) {
 	t.Parallel()
 	for name, of := range map[string]struct {
@@ -55,7 +54,7 @@ func TestInboxes(t *testing.T) {
 	}
 }
 
-// addInbox reads what was noted of an inbox, and checks the history of each event.
+// addInbox reads the recorded calls of an inbox and checks the history of each event.
 func (r *report) addInbox(t *testing.T, lines []string, takeOver time.Duration) {
 	t.Helper()
 	var noted []inboxCall
@@ -64,7 +63,7 @@ func (r *report) addInbox(t *testing.T, lines []string, takeOver time.Duration) 
 		var call inboxCall
 		var result inboxResult
 		switch {
-		case !strings.HasSuffix(line, "}"): // its process was killed before it was through
+		case !strings.HasSuffix(line, "}"): // incomplete, because its process was killed
 		case strings.Contains(line, `"Op":`):
 			require.NoError(t, json.Unmarshal([]byte(line), &call))
 			noted = append(noted, call)
@@ -95,22 +94,22 @@ func (r *report) addInbox(t *testing.T, lines []string, takeOver time.Duration) 
 	}
 }
 
-// inboxMutants are mistakes that TestInboxes has to find.
+// inboxMutants returns mistakes that TestInboxes must find.
 func inboxMutants() []*mutant.Mutant {
 	const outcome = "UPDATE dispensary_inbox SET state = ?, due_at = ?, "
 	return []*mutant.Mutant{
-		{Name: "an event is handed out again", Rewrite: in("attempts = attempts + 1", `SET state = 4`, `SET state = 3`)},
+		{Name: "event is claimed twice", Rewrite: in("attempts = attempts + 1", `SET state = 4`, `SET state = 3`)},
 		{Name: "attempts are not counted", Rewrite: in("SET state = 4", `attempts = attempts \+ 1`, `attempts = attempts + 0`)},
-		{Name: "what was handled is handled again", Rewrite: in(outcome+"reason = NULL", `SET state = \?`, `SET state = ? - 3`)},
-		{Name: "dead letters are dropped", Rewrite: in(outcome+"attempts = ?, reason = ?", `SET state = \?`, `SET state = ? + 1`)},
-		{Name: "Replay takes what was handled", Rewrite: in("reason = NULL WHERE seq IN", `\+state = 5`, `+state >= 5`)},
-		{Name: "Discard leaves the dead letter", Rewrite: in("request_ids = NULL WHERE seq IN", `SET state = 6`, `SET state = 5`)},
-		{Name: "a repeat is taken for new", Rewrite: in("INSERT INTO dispensary_inbox", `DO NOTHING`, `DO UPDATE SET received_at = received_at`)},
+		{Name: "handled event runs again", Rewrite: in(outcome+"reason = NULL", `SET state = \?`, `SET state = ? - 3`)},
+		{Name: "dead letters vanish", Rewrite: in(outcome+"attempts = ?, reason = ?", `SET state = \?`, `SET state = ? + 1`)},
+		{Name: "Replay replays handled events", Rewrite: in("reason = NULL WHERE seq IN", `\+state = 5`, `+state >= 5`)},
+		{Name: "Discard keeps the dead letter", Rewrite: in("request_ids = NULL WHERE seq IN", `SET state = 6`, `SET state = 5`)},
+		{Name: "repeat is new", Rewrite: in("INSERT INTO dispensary_inbox", `DO NOTHING`, `DO UPDATE SET received_at = received_at`)},
 	}
 }
 
-// TestInboxMutants holds that each mistake makes histories of sqlinbox that are not
-// linearizable, and logs after how many rounds.
+// TestInboxMutants checks that the histories of sqlinbox with each mistake are not linearizable,
+// and logs the number of rounds until then.
 func TestInboxMutants(t *testing.T) {
 	t.Parallel()
 	for _, m := range inboxMutants() {
@@ -119,8 +118,8 @@ func TestInboxMutants(t *testing.T) {
 			var r report
 			var play func(int) []string
 			for len(r.wrong) == 0 {
-				require.Less(t, r.rounds, 1000, "nothing is found: %s", r)
-				if r.rounds%20 == 0 { // what was noted before is not checked again and again
+				require.Less(t, r.rounds, 1000, "mistake not found: %s", r)
+				if r.rounds%20 == 0 { // limits the number of calls checked in each round
 					play = inboxInProcess(t, m)
 				}
 				lines := play(r.rounds)
@@ -133,20 +132,20 @@ func TestInboxMutants(t *testing.T) {
 	}
 }
 
-// riverMutants are mistakes that TestInboxes has to find in riverinbox.
+// riverMutants returns mistakes that TestInboxes must find in riverinbox.
 func riverMutants() []*mutant.Mutant {
 	return []*mutant.Mutant{
-		{Name: "an outcome needs no claim", Rewrite: in("FUNCTION", ` AND j.state = 'running' AND j.attempted_at = o.at`, ``)},
-		{Name: "an outcome needs no attempt of its own", Rewrite: in("FUNCTION", ` AND j.attempted_at = o.at`, ``)},
-		{Name: "a claim is taken from its worker", Rewrite: in("inbox_worker", `w WHERE`, `w WHERE w.beats < 0 AND`)},
-		{Name: "attempts that were abandoned are not counted", Rewrite: in("WITH lost AS", `scheduled_at = clock_timestamp\(\)`, `attempt = attempt - 1, $0`)},
-		{Name: "a repeat is taken for new", Rewrite: in("FUNCTION", `TABLE dated UNION ALL TABLE undated`, `SELECT digest FROM event`)},
-		{Name: "Discard leaves the dead letter", Rewrite: in("WITH gone AS", `(?s)DELETE (FROM \S+river_job WHERE .*\)) RETURNING id`, `SELECT id $1`)},
+		{Name: "outcome ignores the claim", Rewrite: in("FUNCTION", ` AND j.state = 'running' AND j.attempted_at = o.at`, ``)},
+		{Name: "outcome ignores the attempt", Rewrite: in("FUNCTION", ` AND j.attempted_at = o.at`, ``)},
+		{Name: "claim is stolen", Rewrite: in("inbox_worker", `w WHERE`, `w WHERE w.beats < 0 AND`)},
+		{Name: "abandoned attempts are not counted", Rewrite: in("WITH lost AS", `scheduled_at = clock_timestamp\(\)`, `attempt = attempt - 1, $0`)},
+		{Name: "repeat is new", Rewrite: in("FUNCTION", `TABLE dated UNION ALL TABLE undated`, `SELECT digest FROM event`)},
+		{Name: "Discard keeps the dead letter", Rewrite: in("WITH gone AS", `(?s)DELETE (FROM \S+river_job WHERE .*\)) RETURNING id`, `SELECT id $1`)},
 	}
 }
 
-// TestRiverMutants holds that each mistake makes histories of riverinbox that are not
-// linearizable, and logs after how many rounds.
+// TestRiverMutants checks that the histories of riverinbox with each mistake are not linearizable,
+// and logs the number of rounds until then.
 func TestRiverMutants(t *testing.T) {
 	t.Parallel()
 	for _, m := range riverMutants() {
@@ -154,11 +153,11 @@ func TestRiverMutants(t *testing.T) {
 			t.Parallel()
 			w := worker{Kind: kindInbox, Mutant: m.Name, Database: database{Source: postgrestest.Schema(t)}}
 			f := newFleet(t, processes, w, riverPause)
-			f.chosen = []fault{faultPause} // it is the ends of leases that the mistakes are about
+			f.chosen = []fault{faultPause} // the mistakes concern the end of leases
 			var lines []string
 			r := report{}
 			for len(r.wrong) == 0 {
-				require.Less(t, r.rounds, 500, "nothing is found: %s", r)
+				require.Less(t, r.rounds, 500, "mistake not found: %s", r)
 				for rounds := r.rounds; r.rounds < rounds+5; {
 					r.rounds++
 					f.play(t, r.rounds)
@@ -173,8 +172,8 @@ func TestRiverMutants(t *testing.T) {
 	}
 }
 
-// inboxInProcess returns a function that plays a round, and returns what was noted of it
-// and of those before.
+// inboxInProcess returns a function that plays a round in this process. It returns the recorded
+// lines of this and all earlier rounds.
 func inboxInProcess(t *testing.T, m *mutant.Mutant) func(round int) []string {
 	t.Helper()
 	dsn, err := sqlinbox.DSN(filepath.Join(t.TempDir(), "inbox.db"))

@@ -24,17 +24,17 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
 )
 
-// How much is done with an inbox in a round, by each process.
+// Events and calls of each process in a round.
 const (
 	eventsOfRound = 24
 	inboxCalls    = 40
 )
 
-// workers is how many events a process handles at a time.
+// workers is the number of concurrent handlers of a process.
 const workers = 4
 
-// riverTakeOver is how long a process with riverinbox may give no sign of life. Another one
-// notices it somewhat later, which a pause of about riverPause may outlast.
+// riverTakeOver is the time without a heartbeat after which a process with riverinbox counts as
+// dead. Another process notices it later. A pause of about riverPause may last longer than both.
 const (
 	riverTakeOver = time.Second
 	riverPause    = 2 * time.Second
@@ -44,8 +44,8 @@ const (
 type inboxPlayer struct {
 	connections
 	name    string
-	slow    time.Duration // what a handler takes now and then
-	events  int           // of a round
+	slow    time.Duration // longest time of a slow handler
+	events  int           // number of events per round
 	inbox   engine.Engine
 	history *history
 	calls   atomic.Int64
@@ -88,7 +88,7 @@ func openInbox(w worker, h *history) (player, error) {
 	return p, err
 }
 
-// work has every attempt noted.
+// work returns work that records every attempt.
 func (p *inboxPlayer) work() webhook.Work {
 	return webhook.Work{
 		Workers: workers, Handle: p.handle, Order: inLine, Retry: webhook.RetryPolicy{BackOff: 20 * time.Millisecond, MaxBackOff: 20 * time.Millisecond},
@@ -96,7 +96,7 @@ func (p *inboxPlayer) work() webhook.Work {
 	}
 }
 
-// inLine has every other event wait for one that came before.
+// inLine orders every second event after an earlier one.
 func inLine(d webhook.Delivery, _ events.Event) webhook.OrderingKey {
 	var n int
 	if _, err := fmt.Sscanf(d.Key.EventID, "evt_%d", &n); err != nil || n%2 == 0 {
@@ -105,10 +105,10 @@ func inLine(d webhook.Delivery, _ events.Event) webhook.OrderingKey {
 	return webhook.OrderingKey(fmt.Sprint("line-", n/4))
 }
 
-// attempt is one at an event, in its context.
+// attempt is the state of an attempt in its context.
 type attempt struct {
 	claim, settle string
-	ended         func() bool // stops the note of a context that ends
+	ended         func() bool // prevents the record of an ended context
 }
 
 type attemptKey struct{}
@@ -124,8 +124,9 @@ func (p *inboxPlayer) attemptStart(ctx context.Context, a webhook.Attempt) conte
 	return context.WithValue(ctx, attemptKey{}, &attempt{claim: claim, ended: ended})
 }
 
-// handle takes a moment, or so long that another process has the event if this one is
-// paused meanwhile, and fails or gives the event up now and then.
+// handle handles an event. It is sometimes slow enough for another process to get the event during
+// a pause of this one. In one of four attempts it fails, and in another one it makes the event a
+// dead letter.
 func (p *inboxPlayer) handle(ctx context.Context, _ events.Event) error {
 	h := webhook.HandlingFrom(ctx)
 	took := rand.N(5 * time.Millisecond)
@@ -158,7 +159,7 @@ func (p *inboxPlayer) attemptEnd(ctx context.Context, a webhook.Attempt) {
 	p.history.note(r)
 }
 
-// play makes the calls of a round, for its events and those of the round before.
+// play makes the calls of a round for the events of this and the previous round.
 func (p *inboxPlayer) play(_ string, round int, seed uint64) {
 	var all sync.WaitGroup
 	for g := range uint64(goroutines) {
@@ -173,8 +174,7 @@ func (p *inboxPlayer) play(_ string, round int, seed uint64) {
 	all.Wait()
 }
 
-// call makes a call for the event with a number, and gives it hardly any time if it is to
-// be in a hurry.
+// call makes a call for event number n. With hurry, its timeout is less than 5 ms.
 func (p *inboxPlayer) call(op string, n int, hurry bool) {
 	timeout := 10 * time.Second
 	if hurry {
@@ -214,7 +214,7 @@ func (p *inboxPlayer) call(op string, n int, hurry bool) {
 	p.history.note(r)
 }
 
-// drain waits until nothing waits or is being handled.
+// drain waits until no event is waiting or running.
 func (p *inboxPlayer) drain() {
 	for {
 		stats, err := p.inbox.Stats(context.Background())

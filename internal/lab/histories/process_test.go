@@ -22,10 +22,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// workerVariable makes this program a worker.
+// workerVariable is the environment variable that starts this program as a worker.
 const workerVariable = "DISPENSARY_HISTORIES_WORKER"
 
-// TestMain is also the processes that use a store.
+// TestMain runs the tests, or a worker process.
 func TestMain(m *testing.M) {
 	if text := os.Getenv(workerVariable); text != "" {
 		var w worker
@@ -40,12 +40,12 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// worker is a process that uses a store, as JSON in its environment.
+// worker contains the settings of a process that uses a store, as JSON in its environment.
 type worker struct {
 	Name     string
-	History  string // the file
-	Kind     string // of store
-	Mutant   string // the mistake that is made, if one is
+	History  string // file name of the history
+	Kind     string // kind of store
+	Mutant   string // name of the mistake, or ""
 	Database database
 }
 
@@ -58,19 +58,19 @@ const (
 // player makes the calls of a process.
 type player interface {
 	play(process string, round int, seed uint64)
-	drain() // waits until nothing is left to be done
-	cut()   // ends the connections
+	drain() // waits until all work is done
+	cut()   // closes the connections
 }
 
-// order is what a worker is to do, a line of its input.
+// order is a command for a worker, in one line of its input.
 type order struct {
-	Round int // to play; it answers with a line
+	Round int // play this round and reply with a line
 	Seed  uint64
-	Drain bool // or wait until all is done; it answers with a line
-	Cut   bool // or cut its connections
+	Drain bool // wait until all work is done and reply with a line
+	Cut   bool // cut the connections
 }
 
-// run does what it is ordered, and ends with its input.
+// run carries out orders until its input ends.
 func (w worker) run(in io.Reader, out io.Writer) error {
 	file, err := os.OpenFile(w.History, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -104,15 +104,15 @@ func (w worker) run(in io.Reader, out io.Writer) error {
 	}
 }
 
-// process is a worker that runs.
+// process is a running worker.
 type process struct {
 	command *exec.Cmd
 	orders  *json.Encoder
 	history io.Reader
-	answers chan struct{} // closed when it has ended
+	answers chan struct{} // replies; closed at the end of the process
 }
 
-// start starts a worker, which is killed with the test.
+// start starts a worker and kills it after the test.
 func start(t *testing.T, w worker) *process {
 	t.Helper()
 	settings, err := json.Marshal(w)
@@ -147,11 +147,11 @@ func start(t *testing.T, w worker) *process {
 
 // await waits until the process has ended.
 func (p *process) await() {
-	for range p.answers { //nolint:revive // they are of no interest
+	for range p.answers { //nolint:revive // ignores remaining replies
 	}
 }
 
-// fault is what is done to a process during a round.
+// fault is a fault of a process during a round.
 type fault string
 
 const (
@@ -161,8 +161,8 @@ const (
 	faultCut   fault = "cut"
 )
 
-// strike does a fault to the process some time later, as a pause one of about so long,
-// shorter or longer by up to a half.
+// strike causes a fault in the process after up to 40 ms. A faultPause lasts for pause, plus or
+// minus up to half of it.
 func (p *process) strike(f fault, pause time.Duration) {
 	<-time.After(time.Duration(rand.IntN(40)) * time.Millisecond)
 	switch f {
@@ -177,19 +177,19 @@ func (p *process) strike(f fault, pause time.Duration) {
 	}
 }
 
-// fleet is all processes that use a store.
+// fleet contains all processes that use a store.
 type fleet struct {
 	worker
 	folder  string
 	pause   time.Duration
-	chosen  []fault // from which one is done in each round
+	chosen  []fault // possible faults; each round has one of them
 	running []*process
 	started int
 	faults  map[fault]int
-	noted   bytes.Buffer // by all of them
+	noted   bytes.Buffer // recorded lines of all processes
 }
 
-// newFleet returns so many processes.
+// newFleet returns a fleet of n processes.
 func newFleet(t *testing.T, n int, w worker, pause time.Duration) *fleet {
 	t.Helper()
 	return &fleet{
@@ -198,7 +198,7 @@ func newFleet(t *testing.T, n int, w worker, pause time.Duration) *fleet {
 	}
 }
 
-// start starts the processes that do not run.
+// start starts the processes that are not running.
 func (f *fleet) start(t *testing.T) {
 	t.Helper()
 	for n := range f.running {
@@ -212,7 +212,7 @@ func (f *fleet) start(t *testing.T) {
 	}
 }
 
-// play has all processes play a round, while a fault is done to one of them.
+// play lets all processes play a round and causes a fault in one of them.
 func (f *fleet) play(t *testing.T, round int) {
 	t.Helper()
 	f.start(t)
@@ -232,24 +232,24 @@ func (f *fleet) play(t *testing.T, round int) {
 		_, err := io.Copy(&f.noted, p.history)
 		require.NoError(t, err)
 		if killed {
-			f.noted.WriteByte('\n') // after what was not written to its end
+			f.noted.WriteByte('\n') // ends an incomplete line
 			f.running[n] = nil
 		}
 	}
 }
 
-// answered waits for the answer of a process, or its end.
+// answered waits for the reply of a process, or its end.
 func (f *fleet) answered(t *testing.T, p *process, mayEnd bool) {
 	t.Helper()
 	select {
 	case _, goes := <-p.answers:
-		require.True(t, goes || mayEnd, "a process has ended")
+		require.True(t, goes || mayEnd, "a process has ended unexpectedly")
 	case <-time.After(5 * time.Minute):
 		require.Fail(t, "a process hangs")
 	}
 }
 
-// drain waits until nothing is left to be done, and ends all processes.
+// drain waits until all work is done and ends all processes.
 func (f *fleet) drain(t *testing.T) {
 	t.Helper()
 	f.start(t)
@@ -267,7 +267,7 @@ func (f *fleet) drain(t *testing.T) {
 	}
 }
 
-// notes returns what was noted since it was last called.
+// notes returns the lines recorded since its last call.
 func (f *fleet) notes() []string {
 	defer f.noted.Reset()
 	return strings.Split(f.noted.String(), "\n")

@@ -22,7 +22,7 @@ import (
 	"github.com/dispensary-go/dispensary/seal"
 )
 
-// database is where the tables are that the processes share.
+// database is the database shared by the processes.
 type database struct {
 	Dialect string
 	Source  string
@@ -35,10 +35,10 @@ const (
 	sqlite     = "sqlite"
 )
 
-// drivers are their names, by what they are for.
+// drivers contains the driver names by dialect.
 var drivers = map[string]string{postgreSQL: "pgx", mySQL: "mysql", sqlite: "sqlite"}
 
-// newDatabase returns a database that ends with the test.
+// newDatabase creates a database with the tables of the store and deletes it after the test.
 func newDatabase(t *testing.T, dialect string) database {
 	t.Helper()
 	d := database{Dialect: dialect, Source: filepath.Join(t.TempDir(), "tokens.db")}
@@ -53,7 +53,7 @@ func newDatabase(t *testing.T, dialect string) database {
 	return d
 }
 
-// open returns a pool of connections that can be cut.
+// open opens the database. c can cut its connections to a server.
 func (d database) open(c *connections) (*sql.DB, error) {
 	switch d.Dialect {
 	case postgreSQL:
@@ -82,7 +82,7 @@ func (d database) store(db *sql.DB) (tokenstore.Store, error) {
 	return sqlstore.OpenExisting(context.Background(), db, seal.InsecurePlaintext{})
 }
 
-// connections are those of a process to its database.
+// connections contains the connections of a process to its database.
 type connections struct {
 	mu   sync.Mutex
 	open []net.Conn
@@ -99,7 +99,7 @@ func (c *connections) dial(ctx context.Context, network, address string) (net.Co
 	return conn, nil
 }
 
-// cut ends all of them, whatever they are at.
+// cut closes all connections, even during a call.
 func (c *connections) cut() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

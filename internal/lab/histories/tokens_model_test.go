@@ -11,7 +11,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// The calls of a [tokenstore.Store]. ClaimDue is one for each user that it returned.
+// The calls of a [tokenstore.Store]. A ClaimDue counts as one call for each returned user.
 const (
 	opLoad          = "Load"
 	opSave          = "Save"
@@ -23,35 +23,35 @@ const (
 	opClaimDue      = "ClaimDue"
 )
 
-// tokenCall is a call with its arguments, and when it was made. Times are nanoseconds of
-// the clock that all processes share.
+// tokenCall is a call with its arguments and times. Times are nanoseconds of the clock shared by
+// all processes.
 type tokenCall struct {
 	ID         string
 	Op, User   string
 	Version    int64             `json:",omitempty"`
 	Owner      string            `json:",omitempty"`
 	TTL        int64             `json:",omitempty"`
-	Token      string            `json:",omitempty"` // its access token, used once
-	Reason     tokenstore.Reason `json:",omitempty"` // used once
+	Token      string            `json:",omitempty"` // unique access token
+	Reason     tokenstore.Reason `json:",omitempty"` // unique reason
 	Call       int64
-	Return     int64 // math.MaxInt64 if it has not returned, or with an error that leaves the outcome open
-	newVersion int64 // what was given to the record, where the call did not say and others saw it
+	Return     int64 // math.MaxInt64 if the outcome is unknown
+	newVersion int64 // new version of the record, from other calls, if the outcome is unknown
 }
 
-// tokenResult is what a call returned.
+// tokenResult is the result of a call.
 type tokenResult struct {
 	ID      string
-	Err     string `json:",omitempty"` // one of those below
+	Err     string `json:",omitempty"` // one of the errors below
 	Version int64  `json:",omitempty"`
 	Token   string `json:",omitempty"`
 	State   tokenstore.State
 	Reason  tokenstore.Reason `json:",omitempty"`
-	Users   []string          `json:",omitempty"` // of ClaimDue, with the result for each
+	Users   []string          `json:",omitempty"` // for ClaimDue, each with its result in Results
 	Results []tokenResult     `json:",omitempty"`
 	Return  int64
 }
 
-// What a call fails with. Any other error leaves open what was done.
+// The errors of a call. After any other error, the outcome is unknown.
 const (
 	errNoRecord = "no record"
 	errConflict = "conflict"
@@ -59,7 +59,7 @@ const (
 	errUnknown  = "unknown"
 )
 
-// recordState is what a store knows of a user. The zero value is nothing.
+// recordState is the record of a user in a store. The zero value means that there was never one.
 type recordState struct {
 	exists  bool
 	version int64
@@ -67,25 +67,26 @@ type recordState struct {
 	state   tokenstore.State
 	reason  tokenstore.Reason
 
-	owner            string // of the last lease, if it was not released
-	earliest, latest int64  // when the lease ends
+	owner            string // owner of the last lease, or "" if it was released
+	earliest, latest int64  // bounds of the lease's end
 
-	top      int64 // the greatest version there was
-	topSince int64 // when the call had returned that gave it
+	top      int64 // greatest version so far
+	topSince int64 // return time of the call that assigned it
 }
 
-// slack is how far the clocks of store and processes may differ while a lease lasts.
+// slack is the longest difference of the clocks of store and processes during a lease, in
+// nanoseconds.
 const slack = 1_000_000
 
-// mayBeFree reports that the lease of another may have ended by the end of a call, and
-// mayBeHeld that it may have lasted when the call began.
+// mayBeFree reports whether the last lease may have ended before the end of a call. mayBeHeld
+// reports whether it may have been active at the start of the call.
 func (s recordState) mayBeFree(c tokenCall) bool {
 	return s.owner == "" || later(c.Return, slack) >= s.earliest
 }
 
 func (s recordState) mayBeHeld(c tokenCall) bool { return s.owner != "" && c.Call-slack <= s.latest }
 
-// later adds to a time that may be never.
+// later adds d to a time. The time math.MaxInt64 means never.
 func later(t, d int64) int64 {
 	if t > math.MaxInt64-d {
 		return math.MaxInt64
@@ -93,22 +94,22 @@ func later(t, d int64) int64 {
 	return t + d
 }
 
-// is reports that a record was returned as it is here.
+// is reports whether a result contains the record in this state.
 func (s recordState) is(r tokenResult) bool {
 	return s.exists && s.version == r.Version && s.token == r.Token && s.state == r.State && s.reason == r.Reason
 }
 
 func (s recordState) isAt(c tokenCall) bool { return s.exists && s.version == c.Version }
 
-// leased is the state once the call has taken the lease.
+// leased returns the state after the call has taken the lease.
 func (s recordState) leased(c tokenCall) recordState {
 	s.owner, s.earliest, s.latest = c.Owner, c.Call+c.TTL, later(c.Return, c.TTL)
 	return s
 }
 
-// written is the state once the call has written the record, and false if the version is
-// none that the call can give: it is greater than that of the record, and than all that
-// were there before the call, also of a record that was deleted.
+// written returns the state after the call has written the record with a version. It returns false
+// if the call cannot assign this version. The version must be greater than the version of the
+// record, and than all versions assigned before the call, even of a deleted record.
 func (s recordState) written(c tokenCall, version int64) (bool, recordState) {
 	if version > 0 && (s.exists && version <= s.version || s.topSince < c.Call && version <= s.top) {
 		return false, s
@@ -123,8 +124,8 @@ func (s recordState) written(c tokenCall, version int64) (bool, recordState) {
 	return true, next
 }
 
-// tokenStep is the sequential store: it reports whether a call could return what it did,
-// and the state after it.
+// tokenStep is a sequential store. It reports whether a call in state s could have result r, and
+// returns the next state.
 func tokenStep(s recordState, c tokenCall, r tokenResult) (bool, recordState) {
 	gone := recordState{top: s.top, topSince: s.topSince}
 	switch {
@@ -165,8 +166,8 @@ func tokenStep(s recordState, c tokenCall, r tokenResult) (bool, recordState) {
 	return mine && possible && next.is(r), next
 }
 
-// tried is the state after a call that does what it can, and nothing where it can not. A
-// call that was not done at all is one that comes last.
+// tried returns the state after a call with an unknown outcome. The call has its effect if the
+// state permits it. A call that never ran is ordered last.
 func (s recordState) tried(c tokenCall) recordState {
 	next := s
 	switch c.Op {
@@ -196,7 +197,7 @@ func (s recordState) tried(c tokenCall) recordState {
 	return next
 }
 
-// tokenModel is the store of one user.
+// tokenModel is the model of a store with one user.
 var tokenModel = porcupine.Model{
 	Init: func() any { return recordState{} },
 	Step: func(state, input, output any) (bool, any) {
@@ -204,9 +205,9 @@ var tokenModel = porcupine.Model{
 	},
 }
 
-// histories returns the history of each user: what was called and what came back.
+// histories returns the history of each user, with calls and results.
 func histories(calls []tokenCall, results map[string]tokenResult) map[string][]porcupine.Operation {
-	tokensSeen, reasonsSeen := map[string]int64{}, map[tokenstore.Reason]int64{} // in which version
+	tokensSeen, reasonsSeen := map[string]int64{}, map[tokenstore.Reason]int64{} // version by token or reason
 	see := func(r tokenResult) {
 		switch r.State {
 		case tokenstore.StateActive:
@@ -236,7 +237,7 @@ func histories(calls []tokenCall, results map[string]tokenResult) map[string][]p
 		c.Return = r.Return
 		if !returned || r.Err == errUnknown {
 			r.Err, c.Return = errUnknown, math.MaxInt64
-			c.newVersion = cmp.Or(tokensSeen[c.Token], reasonsSeen[c.Reason], -int64(n+1)) // or one that no call saw
+			c.newVersion = cmp.Or(tokensSeen[c.Token], reasonsSeen[c.Reason], -int64(n+1)) // negative if no call has seen the version
 		}
 		switch {
 		case c.Op != opClaimDue:

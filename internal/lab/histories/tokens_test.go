@@ -25,24 +25,24 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// report is what was seen in histories.
+// report is the result of checking histories.
 type report struct {
 	rounds, calls int
 	outcomes      map[string]int // by call and error
-	longest       int            // history of one user
+	longest       int            // length of the longest history
 	wrong         []string
 }
 
 func (r report) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d calls in %d rounds, the longest history of a user %d calls; ", r.calls, r.rounds, r.longest)
+	fmt.Fprintf(&b, "%d calls in %d rounds, longest history %d calls; ", r.calls, r.rounds, r.longest)
 	for _, outcome := range slices.Sorted(maps.Keys(r.outcomes)) {
 		fmt.Fprintf(&b, "%s %d, ", outcome, r.outcomes[outcome])
 	}
 	return strings.TrimSuffix(b.String(), ", ")
 }
 
-// add reads what was noted in a round, and checks the history of each user.
+// add reads the recorded calls of a round and checks the history of each user.
 func (r *report) add(t *testing.T, lines []string) {
 	t.Helper()
 	var noted []tokenCall
@@ -54,7 +54,7 @@ func (r *report) add(t *testing.T, lines []string) {
 		case strings.Contains(line, `"Op":`):
 			require.NoError(t, json.Unmarshal([]byte(line), &call))
 			noted = append(noted, call)
-		case strings.HasSuffix(line, "}"): // else its process was killed before it was through
+		case strings.HasSuffix(line, "}"): // other lines are incomplete, because their process was killed
 			require.NoError(t, json.Unmarshal([]byte(line), &result))
 			results[result.ID] = result
 		}
@@ -76,7 +76,7 @@ func (r *report) add(t *testing.T, lines []string) {
 	}
 }
 
-// describe writes a history a line a call, in the order of their beginnings.
+// describe returns a history with one line per call, in the order of their starts.
 func describe(history []porcupine.Operation) string {
 	slices.SortFunc(history, func(a, b porcupine.Operation) int { return int(min(1, max(-1, a.Call-b.Call))) })
 	var b strings.Builder
@@ -90,9 +90,9 @@ func describe(history []porcupine.Operation) string {
 	return b.String()
 }
 
-// TestTokens holds that what four processes see of a store of tokens could have been seen
-// of one that does one call after the other, while processes are killed and paused, their
-// connections are cut and their calls run out of time.
+// TestTokens checks that the observed results of a token store are linearizable. Four processes
+// use the store. Meanwhile they are killed and paused, their connections are cut and their calls
+// time out.
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	for _, dialect := range []string{postgreSQL, mySQL, sqlite} {
@@ -112,26 +112,26 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// tokenMutants are mistakes that TestTokens has to find.
+// tokenMutants returns mistakes that TestTokens must find.
 func tokenMutants() []*mutant.Mutant {
 	return []*mutant.Mutant{
-		{Name: "a lease is taken from its owner", Rewrite: in("AND (lease_owner", `\(lease_owner = '' OR`, `(lease_owner <> '#' OR`)},
-		{Name: "a lease is taken of any version", Rewrite: in("AND (lease_owner", ` AND version = (\?|\$\d+) AND`, ` AND (version = $1 OR true) AND`)},
-		{Name: "a lease ends early", Rewrite: in("SET lease_owner", `(lease_until = .+? \+ )(\?|\$\d+)`, `$1 $2/1000`)},
-		{Name: "Commit needs no lease", Rewrite: in("SET state = 'active'", `lease_owner = (\?|\$\d+)`, `(lease_owner = $1 OR true)`)},
-		{Name: "Commit needs neither version nor lease", Rewrite: in("SET state = 'active'", `version = (\?|\$\d+) AND lease_owner = (\?|\$\d+)`, `(version = $1 OR lease_owner = $2 OR true)`)},
+		{Name: "lease is taken from its owner", Rewrite: in("AND (lease_owner", `\(lease_owner = '' OR`, `(lease_owner <> '#' OR`)},
+		{Name: "lease ignores the version", Rewrite: in("AND (lease_owner", ` AND version = (\?|\$\d+) AND`, ` AND (version = $1 OR true) AND`)},
+		{Name: "lease expires early", Rewrite: in("SET lease_owner", `(lease_until = .+? \+ )(\?|\$\d+)`, `$1 $2/1000`)},
+		{Name: "Commit ignores the lease", Rewrite: in("SET state = 'active'", `lease_owner = (\?|\$\d+)`, `(lease_owner = $1 OR true)`)},
+		{Name: "Commit ignores version and lease", Rewrite: in("SET state = 'active'", `version = (\?|\$\d+) AND lease_owner = (\?|\$\d+)`, `(version = $1 OR lease_owner = $2 OR true)`)},
 		{Name: "Commit leaves the lease", Rewrite: in("SET state = 'active'", `lease_owner = '', lease_until = 0`, `lease_owner = lease_owner`)},
 		{Name: "Save leaves the lease", Rewrite: in("ON CONFLICT", `lease_owner = '', lease_until = 0`, `lease_owner = lease_owner`)},
-		{Name: "Fail needs no lease", Rewrite: in("SET state = 'reauthorize'", `lease_owner = (\?|\$\d+)`, `(lease_owner = $1 OR true)`)},
-		{Name: "Release ends any lease", Rewrite: in("SET lease_owner = ''", `lease_owner = (\?|\$\d+)`, `(lease_owner = $1 OR true)`)},
-		{Name: "DeleteVersion deletes any", Rewrite: in("DELETE", `version = (\?|\$\d+)`, `(version = $1 OR true)`)},
-		{Name: "a write keeps the version", Rewrite: in("UPDATE", `version = \w+\(\w+\.version \+ 1, (.+?)\), lease`, `version = 1 + 0 * $1, lease`)},
-		{Name: "ClaimDue takes what is leased", Rewrite: in("MATERIALIZED", `\(lease_owner = '' OR`, `(lease_owner <> '#' OR`)},
-		{Name: "ClaimDue takes what is to be authorized again", Rewrite: in("MATERIALIZED", `state = 'active'`, `state <> ''`)},
+		{Name: "Fail ignores the lease", Rewrite: in("SET state = 'reauthorize'", `lease_owner = (\?|\$\d+)`, `(lease_owner = $1 OR true)`)},
+		{Name: "Release releases any lease", Rewrite: in("SET lease_owner = ''", `lease_owner = (\?|\$\d+)`, `(lease_owner = $1 OR true)`)},
+		{Name: "DeleteVersion deletes any version", Rewrite: in("DELETE", `version = (\?|\$\d+)`, `(version = $1 OR true)`)},
+		{Name: "write keeps the version", Rewrite: in("UPDATE", `version = \w+\(\w+\.version \+ 1, (.+?)\), lease`, `version = 1 + 0 * $1, lease`)},
+		{Name: "ClaimDue returns leased records", Rewrite: in("MATERIALIZED", `\(lease_owner = '' OR`, `(lease_owner <> '#' OR`)},
+		{Name: "ClaimDue returns records to authorize again", Rewrite: in("MATERIALIZED", `state = 'active'`, `state <> ''`)},
 	}
 }
 
-// in replaces what a pattern matches, in statements that hold a text.
+// in returns a function that replaces the matches of a pattern in statements that contain text.
 func in(text, pattern, replacement string) func(string) string {
 	of := regexp.MustCompile(pattern)
 	return func(query string) string {
@@ -142,8 +142,8 @@ func in(text, pattern, replacement string) func(string) string {
 	}
 }
 
-// TestTokenMutants holds that each mistake makes histories that are not linearizable, and
-// logs after how many rounds.
+// TestTokenMutants checks that the histories with each mistake are not linearizable, and logs the
+// number of rounds until then.
 func TestTokenMutants(t *testing.T) {
 	t.Parallel()
 	for _, m := range tokenMutants() {
@@ -165,19 +165,19 @@ func TestTokenMutants(t *testing.T) {
 	}
 }
 
-// playMutant plays rounds, with all processes in this one, until something is found.
+// playMutant plays rounds in this process until it finds the mistake.
 func playMutant(t *testing.T, d database, m *mutant.Mutant) {
 	t.Helper()
 	r := report{outcomes: map[string]int{}}
 	for play := inProcess(t, d, m); len(r.wrong) == 0; {
-		require.Less(t, r.rounds, 5000, "nothing is found: %s", r)
+		require.Less(t, r.rounds, 5000, "mistake not found: %s", r)
 		r.add(t, play(r.rounds))
 	}
 	require.Positive(t, m.Applied())
 	t.Logf("found in round %d, call %d", r.rounds, r.calls)
 }
 
-// inProcess returns a function that plays a round, with all processes in this one.
+// inProcess returns a function that plays a round of all processes in this process.
 func inProcess(t *testing.T, d database, m *mutant.Mutant) func(round int) []string {
 	t.Helper()
 	source := d.Source

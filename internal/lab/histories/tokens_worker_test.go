@@ -20,16 +20,16 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// How much is done in a round: by each process, so many goroutines make so many calls, for
-// so few users that they meet.
+// Size of a round. The number of users is small, so that the calls of different processes collide.
 const (
 	processes  = 4
-	goroutines = 2
-	calls      = 10
+	goroutines = 2  // per process
+	calls      = 10 // per goroutine
 	users      = 3
 )
 
-// now is the time by the clock that all processes of the machine share and that is never set.
+// now returns the time of the machine's monotonic clock. All processes share it, and it is never
+// set.
 func now() int64 {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
@@ -38,7 +38,7 @@ func now() int64 {
 	return t.Nano()
 }
 
-// tokenClient is one goroutine that uses a store.
+// tokenClient makes the calls of one goroutine.
 type tokenClient struct {
 	name    string
 	round   int
@@ -46,17 +46,17 @@ type tokenClient struct {
 	history *history
 	random  *rand.Rand
 	calls   int
-	leases  map[string]tokenstore.Lease // that it took last, by user
-	seen    map[string]int64            // versions, by user
+	leases  map[string]tokenstore.Lease // last lease by user
+	seen    map[string]int64            // last seen version by user
 }
 
-// history is where calls are noted before they are made, and their results afterwards.
+// history records calls before they are made, and their results afterwards.
 type history struct {
 	mu  sync.Mutex
 	out io.Writer
 }
 
-// note writes a line, at once: it has to be there should the process be killed.
+// note writes a line immediately, so that it exists if the process is killed.
 func (h *history) note(v any) {
 	line, err := json.Marshal(v)
 	if err != nil {
@@ -69,7 +69,7 @@ func (h *history) note(v any) {
 	}
 }
 
-// tokenPlayer is a process that uses a store of tokens.
+// tokenPlayer makes the calls of a process that uses a token store.
 type tokenPlayer struct {
 	connections
 	store   tokenstore.Store
@@ -93,7 +93,7 @@ func (p *tokenPlayer) play(process string, round int, seed uint64) {
 
 func (*tokenPlayer) drain() {}
 
-// playTokens has the goroutines of a process make their calls of a round.
+// playTokens makes all calls of a process in a round.
 func playTokens(store tokenstore.Store, h *history, process string, round int, seed uint64) {
 	var all sync.WaitGroup
 	for g := range goroutines {
@@ -114,8 +114,8 @@ func tokenKey(user string) tokenstore.Key {
 	return tokenstore.Key{Environment: receivertest.Sandbox, User: user}
 }
 
-// The tokens of a round are due, and were used, at times of its own, so that the calls of
-// ClaimDue of one round do not meet the users of another.
+// epoch is the base of the times of a round. The tokens of each round have different times of
+// expiry and use, so that a ClaimDue never returns the users of another round.
 var epoch = time.Unix(1_900_000_000, 0)
 
 func (c *tokenClient) token(text string) oauth.Token {
@@ -140,7 +140,7 @@ func (c *tokenClient) act(user string) {
 		call.Op = c.pick(opCommit, 3, opFail, 1, opRelease, 1, opLease, 1)
 		call.Version, call.Owner = lease.Version, lease.Owner
 		if c.random.IntN(4) == 0 {
-			<-time.After(time.Duration(c.random.IntN(15)) * time.Millisecond) // which may outlast the lease
+			<-time.After(time.Duration(c.random.IntN(15)) * time.Millisecond) // may be longer than the lease
 		}
 	case known:
 		call.Op = c.pick(opLease, 10, opClaimDue, 3, opLoad, 3, opSave, 1, opDeleteVersion, 2)
@@ -158,7 +158,7 @@ func (c *tokenClient) act(user string) {
 	c.make(call)
 }
 
-// pick returns one of some calls, each with the weight behind it.
+// pick returns a random call. weighted contains calls, each followed by its weight.
 func (c *tokenClient) pick(weighted ...any) string {
 	total := 0
 	for n := 1; n < len(weighted); n += 2 {
@@ -172,7 +172,7 @@ func (c *tokenClient) pick(weighted ...any) string {
 	}
 }
 
-// make makes a call and notes what comes of it. One in twenty is given hardly any time.
+// make makes a call and records its result. One call in twenty has a timeout of less than 3 ms.
 func (c *tokenClient) make(call tokenCall) {
 	timeout := 10 * time.Second
 	if c.random.IntN(20) == 0 {
@@ -214,7 +214,7 @@ func errorName(err error) string {
 	return errUnknown
 }
 
-// do makes the call to the store.
+// do calls the store.
 func (c *tokenClient) do(ctx context.Context, call tokenCall) ([]tokenstore.Record, error) {
 	key, ttl := tokenKey(call.User), time.Duration(call.TTL)
 	lease := tokenstore.Lease{Key: key, Version: call.Version, Owner: call.Owner}
@@ -247,8 +247,8 @@ func (c *tokenClient) do(ctx context.Context, call tokenCall) ([]tokenstore.Reco
 	return []tokenstore.Record{r}, nil
 }
 
-// learn keeps what a program would, of a user, from what a call returned. Now and then it
-// keeps what it knew before, which has ended.
+// learn updates the known version and lease of a user from the result of a call, like a program.
+// Sometimes it keeps a lease that has ended.
 func (c *tokenClient) learn(call tokenCall, records []tokenstore.Record, err error) {
 	for _, r := range records {
 		c.seen[r.Key.User] = r.Version
