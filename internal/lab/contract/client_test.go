@@ -14,9 +14,8 @@ import (
 	"github.com/dispensary-go/dispensary/internal/testkit/calltest"
 )
 
-// What the client sends for every operation, and what it is answered, keeps the
-// contract.
-func TestClientKeepsTheContract(t *testing.T) {
+// The request and the response of each client call follow the contract.
+func TestClientFollowsContract(t *testing.T) {
 	t.Parallel()
 	made := calltest.All(t)
 	assert.ElementsMatch(t, exercised(), slices.Collect(maps.Keys(made)))
@@ -35,16 +34,16 @@ func TestClientKeepsTheContract(t *testing.T) {
 			require.NoError(t, err)
 			s.Platform.Journal.CheckNoUnexpected(t)
 			if name == "oauth.authorize" {
-				return // a browser visits it, not the client
+				return // only a browser requests it
 			}
 			s.Platform.Journal.CheckRequested(t, name)
-			assert.Equal(t, name != "oauth.revoke", value != nil, "the response decodes")
+			assert.Equal(t, name != "oauth.revoke", value != nil, "decoded response")
 			keepsContract(t, s.Platform, recorder)
 		})
 	}
 }
 
-// keepsContract checks the recorded exchanges of a platform, whose journal names their operations.
+// keepsContract checks the recorded exchanges of a platform. Its journal contains their operations.
 func keepsContract(t *testing.T, platform *dispensarytest.Server, recorder *contract.Recorder) {
 	t.Helper()
 	check := loaded(t)

@@ -12,14 +12,14 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// resource is the document's URL inside the engine, which fetches nothing.
+// resource is the URL of the document inside the engine. The engine fetches no URL.
 const resource = "https://contract.invalid/openapi.json"
 
-// compiler compiles parts of the document that a JSON pointer names.
+// compiler compiles parts of the document by JSON pointer.
 type compiler struct{ engine *jsonschema.Compiler }
 
-// newCompiler gives the engine the whole document as one resource, so that references
-// resolve where they stand.
+// newCompiler returns a compiler with the whole document as one resource, so that references
+// resolve.
 func newCompiler(doc *openapi3.T) (*compiler, error) {
 	encoded, err := json.Marshal(doc)
 	if err != nil {
@@ -40,8 +40,8 @@ func (c *compiler) schema(at string) (*jsonschema.Schema, error) {
 	return c.engine.Compile(resource + (&url.URL{Fragment: at}).String())
 }
 
-// closeObjects makes every object schema reject properties that it does not name, unless
-// it decides about them itself. It ignores fragments without a type, which narrow an allOf.
+// closeObjects makes every object schema reject unknown properties, unless the schema has
+// additionalProperties. It ignores fragments without a type, because they narrow an allOf.
 func closeObjects(node any) {
 	switch node := node.(type) {
 	case map[string]any:
@@ -140,7 +140,7 @@ func (c *compiler) body(at string, content openapi3.Content) (body, error) {
 	return built, nil
 }
 
-// within returns the place of a part of the document: the target of its reference, or place.
+// within returns the location of a part of the document: the target of its reference, or place.
 func within(ref, place string) string {
 	if ref != "" {
 		return strings.TrimPrefix(ref, "#")
@@ -150,7 +150,7 @@ func within(ref, place string) string {
 
 var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
 
-// pointer writes a path as a JSON pointer.
+// pointer returns a path as a JSON pointer.
 func pointer(path ...string) string {
 	var text strings.Builder
 	for _, token := range path {

@@ -9,8 +9,8 @@ import (
 	"github.com/dispensary-go/dispensary/internal/lab/contract"
 )
 
-// breaches are the refusals of an operation that follow from what the document says
-// about it: its scopes, its path, its parameters, its body.
+// breaches returns the wrong requests of an operation that follow from the document: from its
+// scopes, path, parameters and body.
 func breaches(name string, row contract.Row, op *openapi3.Operation, scopes []string) []refusal {
 	var all []refusal
 	if row.Scopes != "" {
@@ -52,8 +52,7 @@ func tokenBreaches(scopes []string) []refusal {
 	return all
 }
 
-// wrongParameter is a value that a query parameter cannot have; false where any text is
-// good.
+// wrongParameter returns an invalid value of a query parameter, or false if every text is valid.
 func wrongParameter(p *openapi3.Parameter) (string, bool) {
 	schema := p.Schema.Value
 	switch {
@@ -68,11 +67,11 @@ func wrongParameter(p *openapi3.Parameter) (string, bool) {
 	}
 }
 
-// tooLarge is a body of more than 1 MiB.
+// tooLarge is a request with a body of more than 1 MiB.
 var tooLarge = refusal{"too large", 413, sent("{}" + strings.Repeat(" ", 1<<20))}
 
-// missing is how an operation refuses a body without what it requires; 422 where nothing
-// else is said.
+// missing contains the status of an operation for a body without a required field. The default is
+// 422.
 var missing = map[string]int{"dynamic_links.create": 400}
 
 func bodyBreaches(operation string, schema *openapi3.Schema) []refusal {
@@ -101,7 +100,7 @@ func bodyBreaches(operation string, schema *openapi3.Schema) []refusal {
 	return all
 }
 
-// wrongValue is of another type than the field.
+// wrongValue returns a value of another type than the field.
 func wrongValue(schema *openapi3.Schema) any {
 	if schema.Type.Includes("string") {
 		return 42

@@ -17,7 +17,7 @@ import (
 	"github.com/dispensary-go/dispensary/openapi"
 )
 
-// eachOperation visits operations and webhooks.
+// eachOperation visits all operations and webhooks.
 func eachOperation(doc *openapi3.T, visit func(op *openapi3.Operation, webhook bool)) {
 	for _, item := range doc.Paths.Map() {
 		for _, op := range item.Operations() {
@@ -31,8 +31,8 @@ func eachOperation(doc *openapi3.T, visit func(op *openapi3.Operation, webhook b
 
 var statusKey = regexp.MustCompile(`^([1-5][0-9][0-9]|[1-5]XX|default)$`)
 
-// What the validator of documents does not look at.
-func TestResponsesOfTheDocument(t *testing.T) {
+// The validator of kin-openapi does not check these rules.
+func TestDocumentedResponsesAreComplete(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	eachOperation(s.check.Document(), func(op *openapi3.Operation, webhook bool) {
@@ -59,7 +59,7 @@ func TestResponsesOfTheDocument(t *testing.T) {
 	})
 }
 
-func TestOperationsOfTheDocument(t *testing.T) {
+func TestDocumentedOperationsAreComplete(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	eachOperation(s.check.Document(), func(op *openapi3.Operation, webhook bool) {
@@ -78,9 +78,9 @@ func TestOperationsOfTheDocument(t *testing.T) {
 	})
 }
 
-// Every part is used, every assumption says why, and the only addresses are reserved
-// ones, and that of the project.
-func TestPartsOfTheDocument(t *testing.T) {
+// Every component is used, every assumption has a reason, and all URLs use reserved domains or
+// the domain of the project.
+func TestDocumentedPartsAreUsed(t *testing.T) {
 	t.Parallel()
 	check := loaded(t)
 	encoded, err := json.Marshal(check.Document())
@@ -101,7 +101,7 @@ func TestPartsOfTheDocument(t *testing.T) {
 		case "x-assumption", "x-oddity":
 			assumptions++
 			why, _ := value.(string)
-			assert.Greater(t, len(why), 20, "%q does not say why", why)
+			assert.Greater(t, len(why), 20, "%q does not state a reason", why)
 		case "x-scope-assumed":
 			assert.Equal(t, true, value)
 		case "nullable":
@@ -117,7 +117,7 @@ func TestPartsOfTheDocument(t *testing.T) {
 	}
 }
 
-// An operation that needs the scope of the plan history for some plans names it.
+// If an operation needs the scope of the plan history for some plans, its description names it.
 func TestOperationsNameHistoryScope(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -157,9 +157,8 @@ func visit(node any, see func(key string, value any)) {
 	}
 }
 
-// These are bodies that integrators meet, by the status they belong to. The fake does not
-// send all of them.
-func TestErrorBodies(t *testing.T) {
+// The document allows these observed error bodies. The fake platform does not send all of them.
+func TestErrorBodiesFollowContract(t *testing.T) {
 	t.Parallel()
 	check := loaded(t)
 	for _, c := range []struct {

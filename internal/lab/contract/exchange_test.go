@@ -15,13 +15,13 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// described is the document's operation of a name.
+// described returns the operation of the document with a name.
 func (s *fixture) described(name string) *openapi3.Operation {
 	row := s.rows[name]
 	return s.check.Document().Paths.Find(row.Route).GetOperation(row.Method)
 }
 
-// scopes are what the exercise's token needs.
+// scopes returns the scopes of the token for an exercise.
 func (s *fixture) scopes(name string) []string {
 	if own := exercises[name].scopes; own != nil {
 		return own
@@ -29,8 +29,8 @@ func (s *fixture) scopes(name string) []string {
 	return strings.Fields(s.rows[name].Scopes)
 }
 
-// prepared is the exercise's successful request, with a token of exactly the scopes that
-// the operation needs.
+// prepared returns the successful request of an exercise, with a token of exactly the needed
+// scopes.
 func (s *fixture) prepared(name string) request {
 	r := exercises[name].request(s)
 	if scopes := s.scopes(name); len(scopes) > 0 {
@@ -54,9 +54,9 @@ func TestEveryOperationSucceeds(t *testing.T) {
 	}
 }
 
-func TestEveryOperationRefuses(t *testing.T) {
+func TestOperationsRejectWrongRequests(t *testing.T) {
 	t.Parallel()
-	sheet := start(t) // to derive from; each case has its own platform
+	sheet := start(t) // for the names of the cases; each case has its own platform
 	for _, name := range exercised() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -71,8 +71,8 @@ func TestEveryOperationRefuses(t *testing.T) {
 	}
 }
 
-// What the API does not have is answered in the contract's words too.
-func TestUnroutedRequests(t *testing.T) {
+// The response to an unknown route follows the contract.
+func TestUnknownRoutesReturnNotFound(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	for _, unrouted := range []struct{ method, path string }{
@@ -87,15 +87,14 @@ func TestUnroutedRequests(t *testing.T) {
 	}
 }
 
-func TestPlainHTTPIsRefused(t *testing.T) {
+func TestPlainHTTPIsRejected(t *testing.T) {
 	t.Parallel()
 	s := start(t, dispensarytest.WithTuning(dispensarytest.Tuning{TLSRequired: true}))
 	s.refused("products.list", 403, s.send("products.list", request{token: s.token}))
 }
 
-// The code of the authorize page is exchanged, and the browser's way to it keeps the
-// contract.
-func TestAuthorizationCodeGrant(t *testing.T) {
+// The exchange of a code from the authorize page follows the contract.
+func TestCodeExchangeFollowsContract(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	app := s.fake.Application()
@@ -105,11 +104,11 @@ func TestAuthorizationCodeGrant(t *testing.T) {
 	body := credentials(s)
 	body["grant_type"], body["redirect_uri"], body["code"] = "authorization_code", app.RedirectURI, back.Query().Get("code")
 	s.accepted("oauth.token", 200, s.send("oauth.token", request{body: body}))
-	s.refused("oauth.token", 400, s.send("oauth.token", request{body: body})) // a code works once
+	s.refused("oauth.token", 400, s.send("oauth.token", request{body: body})) // a code is valid once
 }
 
-// The platform's switches change values and never shapes.
-func TestSwitchesKeepTheContract(t *testing.T) {
+// Options of the fake platform change values but never the structure.
+func TestOptionsFollowContract(t *testing.T) {
 	t.Parallel()
 	for name, option := range map[string]dispensarytest.Option{
 		"clinic tokens":      dispensarytest.WithTuning(dispensarytest.Tuning{ClinicTokens: true}),

@@ -13,12 +13,12 @@ func planChange(s *fixture) map[string]any {
 	return body
 }
 
-// onPlan calls the operation on another plan.
+// onPlan changes the request to another plan.
 func onPlan(plan func(*fixture) string) func(*fixture, *request) {
 	return func(s *fixture, r *request) { r.path = []string{plan(s)} }
 }
 
-// recommending changes what is recommended.
+// recommending changes the recommendations.
 func recommending(lines ...any) func(*fixture, *request) {
 	return field("recommendations", fixed(lines))
 }
@@ -48,33 +48,33 @@ var careExercises = map[string]exercise{
 	},
 	"treatment_plans.update": {
 		request:  having(planChange, active),
-		refusals: []refusal{{"cancelled plan", 422, onPlan(cancelled)}},
+		refusals: []refusal{{"canceled plan", 422, onPlan(cancelled)}},
 	},
 	"treatment_plans.cancel": {
 		request: at(active),
 		refusals: []refusal{
 			{"draft", 422, onPlan(draft)},
-			{"cancelled plan", 422, onPlan(cancelled)},
+			{"canceled plan", 422, onPlan(cancelled)},
 		},
 	},
 	"treatment_plans.activate": {
 		request: at(draft),
 		refusals: []refusal{
 			{"active plan", 422, onPlan(active)},
-			{"cancelled plan", 422, onPlan(cancelled)},
+			{"canceled plan", 422, onPlan(cancelled)},
 		},
 	},
 	"treatment_plans.in_office_checkout": {
 		request: at(active), status: 201,
 		refusals: []refusal{
 			{"draft", 422, onPlan(draft)},
-			{"cancelled plan", 422, onPlan(cancelled)},
+			{"canceled plan", 422, onPlan(cancelled)},
 		},
 	},
 }
 
-// newLink links to a draft for a patient who is known, so that no scope but the stated
-// one is needed.
+// newLink returns the body of a link to a draft for a known patient. The call then needs only the
+// stated scope.
 func newLink(s *fixture) map[string]any {
 	return map[string]any{
 		"treatment_plan": map[string]any{"practitioner_id": s.practitioner()},
@@ -85,7 +85,7 @@ func newLink(s *fixture) map[string]any {
 var linkExercises = map[string]exercise{
 	"dynamic_links.get": {
 		request:  at(active),
-		refusals: []refusal{{"cancelled plan", 422, onPlan(cancelled)}},
+		refusals: []refusal{{"canceled plan", 422, onPlan(cancelled)}},
 	},
 	"dynamic_links.new": {request: plainly},
 	"dynamic_links.create": {

@@ -4,7 +4,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// takenPatient is an e-mail address that another patient has.
+// takenPatient returns the email address of another patient.
 func takenPatient(s *fixture) any { return s.fake.Patients.All()[1].Email }
 
 func takenUser(s *fixture) any { return s.fake.Practitioners.All()[1].Email }
@@ -40,7 +40,7 @@ var clinicExercises = map[string]exercise{
 		refusals: []refusal{
 			{"unknown clinic key", 401, func(_ *fixture, r *request) { r.key = "ck_unknown" }},
 			{"revoked clinic key", 401, func(s *fixture, _ *request) {
-				_, _ = s.fake.Clinics.RevokeKey(s.fake.ClinicKey()) // the status tells if it failed
+				_, _ = s.fake.Clinics.RevokeKey(s.fake.ClinicKey()) // the status shows a failure
 			}},
 		},
 	},
@@ -107,13 +107,13 @@ var clinicExercises = map[string]exercise{
 			id := s.fake.Patients.All()[0].MetadataID
 			return request{query: query("id", id, "type", "patient")}
 		},
-		// The scope follows from the type.
+		// The scope depends on the type.
 		scopes:   []string{"patients:read"},
 		refusals: []refusal{{"no identifier", 422, func(_ *fixture, r *request) { r.query = query("type", "patient") }}},
 	},
 }
 
-// patientEvent makes an event that has data.
+// patientEvent creates an event with data and returns its ID.
 func patientEvent(s *fixture) string {
 	_, event, err := s.fake.Patients.Update(s.patient(), model.PatientUpdate{LastName: new("Married")})
 	if err != nil {
@@ -125,11 +125,11 @@ func patientEvent(s *fixture) string {
 var eventExercises = map[string]exercise{
 	"events.get": {
 		request: at(patientEvent),
-		// The scope follows from the event's type.
+		// The scope depends on the event type.
 		scopes: []string{"patients:read"},
 	},
 	"events.list_clinic_keys": {request: func(s *fixture) request {
-		_, _ = s.fake.Clinics.RevokeKey(s.fake.ClinicKey()) // the list is not empty then
+		_, _ = s.fake.Clinics.RevokeKey(s.fake.ClinicKey()) // makes the list non-empty
 		return request{}
 	}},
 	"events.list_patients": {request: func(s *fixture) request {
@@ -137,15 +137,15 @@ var eventExercises = map[string]exercise{
 		return request{}
 	}},
 	"events.list_treatment_plans": {request: func(s *fixture) request {
-		_, _, _ = s.fake.Plans.Create(s.patient(), model.PlanCreate{}) // the list is not empty then
+		_, _, _ = s.fake.Plans.Create(s.patient(), model.PlanCreate{}) // makes the list non-empty
 		return request{}
 	}},
 	"events.list_orders": {request: func(s *fixture) request {
-		_, _, _ = s.fake.Orders.Place(s.patient(), model.OrderCreate{}) // the list is not empty then
+		_, _, _ = s.fake.Orders.Place(s.patient(), model.OrderCreate{}) // makes the list non-empty
 		return request{}
 	}},
 	"events.list_products": {request: func(s *fixture) request {
-		_, _, _ = s.fake.Products.Create(model.ProductCreate{}) // the list is not empty then
+		_, _, _ = s.fake.Products.Create(model.ProductCreate{}) // makes the list non-empty
 		return request{}
 	}},
 	"webhook_deliveries.list": {request: func(s *fixture) request {

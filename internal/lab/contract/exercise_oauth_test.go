@@ -50,7 +50,7 @@ var oauthExercises = map[string]exercise{
 			{"another address", 400, field("redirect_uri", fixed("https://example.org/"))},
 			{"wrong secret", 401, field("client_secret", fixed("wrong"))},
 			{"unknown client", 401, field("client_id", fixed("unknown"))},
-			{"a number for a text", 400, field("client_id", fixed(7))},
+			{"number instead of text", 400, field("client_id", fixed(7))},
 			{"nothing", 400, sent(nil)},
 			{"no JSON", 400, sent("grant_type=refresh_token")},
 			{"no object", 400, sent("[]")},

@@ -6,25 +6,24 @@ import (
 	"slices"
 )
 
-// exercise says how an operation is called: once with success, and where it refuses more
-// than what follows from the document.
+// exercise contains a successful call of an operation, and wrong calls that do not follow from the
+// document.
 type exercise struct {
-	// request is a call that succeeds; the token is added to it.
+	// request returns the successful call without its token.
 	request func(s *fixture) request
-	status  int // 0 is 200
+	status  int // 0 means 200
 
-	// scopes are what the request's token needs where that depends on what is asked for,
-	// in place of the document's.
+	// scopes replaces the scopes of the document if they depend on the request.
 	scopes []string
 
-	// refusals are calls that fail for reasons of the platform's own.
+	// refusals contains calls that fail because of rules outside the document.
 	refusals []refusal
 }
 
 type refusal struct {
 	name   string
 	status int
-	change func(s *fixture, r *request) // of the successful request
+	change func(s *fixture, r *request) // changes the successful request
 }
 
 // exercises has a row for each operation, by name.
@@ -45,10 +44,10 @@ func merged(sections ...map[string]exercise) map[string]exercise {
 
 func exercised() []string { return slices.Sorted(maps.Keys(exercises)) }
 
-// plainly calls an operation that needs nothing.
+// plainly returns a request without parameters.
 func plainly(*fixture) request { return request{} }
 
-// firstOf calls an operation with the first item of a list.
+// firstOf returns a request for the first item of a list.
 func firstOf(list string, path ...func(*fixture) string) func(*fixture) request {
 	return func(s *fixture) request {
 		var values []string
@@ -59,12 +58,12 @@ func firstOf(list string, path ...func(*fixture) string) func(*fixture) request 
 	}
 }
 
-// at calls an operation with a path value.
+// at returns a request with a path value.
 func at(value func(*fixture) string) func(*fixture) request {
 	return func(s *fixture) request { return request{path: []string{value(s)}} }
 }
 
-// having calls an operation with a body.
+// having returns a request with a body and path values.
 func having(body func(*fixture) map[string]any, path ...func(*fixture) string) func(*fixture) request {
 	return func(s *fixture) request {
 		r := request{body: body(s)}
@@ -75,7 +74,7 @@ func having(body func(*fixture) map[string]any, path ...func(*fixture) string) f
 	}
 }
 
-// field changes one field of the body.
+// field returns a change of one field of the body.
 func field(name string, value func(*fixture) any) func(*fixture, *request) {
 	return func(s *fixture, r *request) {
 		body := maps.Clone(r.body.(map[string]any))

@@ -22,7 +22,7 @@ import (
 
 var load = sync.OnceValues(contract.Load)
 
-// loaded is the validator of all tests; it is safe for concurrent use.
+// loaded returns the validator shared by all tests. It is safe for concurrent use.
 func loaded(t *testing.T) *contract.Validator {
 	t.Helper()
 	check, err := load()
@@ -30,13 +30,13 @@ func loaded(t *testing.T) *contract.Validator {
 	return check
 }
 
-// fixture is a platform for one test, with the contract it has to keep.
+// fixture is a fake platform for one test, with the contract that it must follow.
 type fixture struct {
 	t     *testing.T
 	fake  *dispensarytest.Server
 	check *contract.Validator
 	rows  map[string]contract.Row
-	token string // the first practitioner's, with every scope
+	token string // token of the first practitioner, with every scope
 }
 
 func start(t *testing.T, options ...dispensarytest.Option) *fixture {
@@ -46,17 +46,17 @@ func start(t *testing.T, options ...dispensarytest.Option) *fixture {
 	return s
 }
 
-// request is a call of an operation, as a test writes it.
+// request describes a call of an operation.
 type request struct {
-	path     []string // the values of the route's parameters
+	path     []string // values of the route's parameters
 	query    url.Values
-	rawQuery string // in place of query
-	body     any    // JSON, or a text that is sent as it is
-	token    string // none when empty
-	key      string // the clinic key
+	rawQuery string // replaces query
+	body     any    // value to encode as JSON, or a string to send unchanged
+	token    string // empty means no token
+	key      string // clinic key
 }
 
-// with returns the request with something changed.
+// with returns a copy of the request after change has modified it.
 func (r request) with(change func(*request)) request {
 	r.path, r.query = slices.Clone(r.path), maps.Clone(r.query)
 	change(&r)
@@ -65,17 +65,17 @@ func (r request) with(change func(*request)) request {
 
 var routeParameter = regexp.MustCompile(`\{\w+\}`)
 
-// address is where a request goes.
+// address returns the URL of a request.
 func (s *fixture) address(operation string, r request) string {
 	row := s.rows[operation]
 	values := slices.Clone(r.path)
 	route := routeParameter.ReplaceAllStringFunc(row.Route, func(string) string {
-		require.NotEmpty(s.t, values, "%s: the exercise gives too few path values", operation)
+		require.NotEmpty(s.t, values, "%s: the exercise has too few path values", operation)
 		value := values[0]
 		values = values[1:]
 		return url.PathEscape(value)
 	})
-	require.Empty(s.t, values, "%s: the exercise gives too many path values", operation)
+	require.Empty(s.t, values, "%s: the exercise has too many path values", operation)
 	base := s.fake.Site().BaseURL
 	if operation == "oauth.authorize" {
 		base = s.fake.Site().AuthURL
@@ -128,27 +128,27 @@ func (s *fixture) exchange(req *http.Request, payload []byte) contract.Exchange 
 	return contract.Exchange{Request: req, RequestBody: payload, Response: resp, ResponseBody: answer}
 }
 
-// accepted demands a status and that both sides keep the contract.
+// accepted requires a status, and that request and response follow the contract.
 func (s *fixture) accepted(operation string, status int, e contract.Exchange) {
 	s.t.Helper()
 	require.Equal(s.t, status, e.Response.StatusCode, "%s: %s", operation, e.ResponseBody)
 	assert.Empty(s.t, s.check.CheckExchange(operation, e))
 }
 
-// refused demands a status and that the answer keeps the contract; the request is wrong
-// on purpose.
+// refused requires a status, and that the response follows the contract. The request is
+// deliberately wrong.
 func (s *fixture) refused(operation string, status int, e contract.Exchange) {
 	s.t.Helper()
 	assert.Equal(s.t, status, e.Response.StatusCode, "%s: %s", operation, e.ResponseBody)
 	assert.Empty(s.t, s.check.CheckResponse(operation, e.Response, e.ResponseBody))
 }
 
-// tokenWith is a token with some scopes alone.
+// tokenWith returns a token with only these scopes.
 func (s *fixture) tokenWith(scopes ...string) string {
 	return s.fake.Tokens.Issue(model.User{}, scopes...).AccessToken
 }
 
-// value is what the answer of a successful call wraps.
+// value makes a successful call and returns the value in its response.
 func (s *fixture) value(operation string, r request) any {
 	s.t.Helper()
 	r.token = s.token
@@ -159,7 +159,7 @@ func (s *fixture) value(operation string, r request) any {
 	return body[s.rows[operation].Key]
 }
 
-// first is the id of the first item of a list.
+// first returns the ID of the first item of a list.
 func (s *fixture) first(operation string, path ...string) string {
 	s.t.Helper()
 	items, isList := s.value(operation, request{path: path}).([]any)
@@ -178,7 +178,7 @@ func (s *fixture) practitioner() string { return s.fake.Practitioners.All()[0].I
 func (s *fixture) product() string      { return s.fake.Products.All()[0].ID }
 func (s *fixture) variant() string      { return s.fake.Products.All()[0].VariantIDs[0] }
 
-// newPlan is the body of a plan.
+// newPlan returns the body of a request that creates a plan.
 func (s *fixture) newPlan(state any) map[string]any {
 	return map[string]any{
 		"practitioner_id": s.practitioner(), "personal_message": "Twice a day.", "state": state,
@@ -193,14 +193,14 @@ func (s *fixture) newPlan(state any) map[string]any {
 	}
 }
 
-// plan makes a plan through the API.
+// plan creates a plan through the API and returns its ID.
 func (s *fixture) plan(state string) string {
 	s.t.Helper()
 	made := s.value("treatment_plans.create", request{path: []string{s.patient()}, body: s.newPlan(state)})
 	return made.(map[string]any)["id"].(string)
 }
 
-// cancelled makes a plan and cancels it.
+// cancelled creates and cancels a plan and returns its ID.
 func (s *fixture) cancelled() string {
 	s.t.Helper()
 	id := s.plan("active")

@@ -83,7 +83,8 @@ func (r response) check(resp *http.Response, data []byte) []string {
 	return violations
 }
 
-// checkResponse finds the document's response by the status, its class or the default.
+// checkResponse checks a response against the document's response for its status, its class or the
+// default.
 func (o *operation) checkResponse(resp *http.Response, body []byte) []string {
 	status := strconv.Itoa(resp.StatusCode)
 	for _, key := range []string{status, status[:1] + "XX", "default"} {
@@ -100,7 +101,7 @@ func (v *Validator) checkRequest(op *operation, req *http.Request, body []byte) 
 	if req.Method != op.route.Method || !matches {
 		violations = append(violations, "method or path: mismatch")
 	}
-	// The scopes of a token do not show in a request.
+	// A request does not contain the scopes of its token.
 	if _, needed := v.scopes(op.route.Operation); needed && !strings.HasPrefix(req.Header.Get("Authorization"), "Bearer ") {
 		violations = append(violations, "header Authorization: required")
 	}
@@ -112,8 +113,8 @@ func (v *Validator) checkRequest(op *operation, req *http.Request, body []byte) 
 	return append(violations, op.request.check(req.Header.Get("Content-Type"), body)...)
 }
 
-// match reads the route's parameters off the end of an escaped path, after the base URL.
-// A webhook has no route: its URL is the integrator's.
+// match returns the parameters of the route at the end of an escaped path, after the base URL. A
+// webhook has no route, because the integrator chooses its URL.
 func (o *operation) match(path string) (map[string]string, bool) {
 	params := map[string]string{}
 	given := strings.Split(path, "/")
@@ -150,12 +151,11 @@ func (v *Validator) scopes(op *openapi3.Operation) ([]string, bool) {
 	return scopes, needed
 }
 
-// checkParameters returns the violations of the parameters, and the query parameters that
-// the server would ignore.
+// checkParameters returns the violations of the parameters, and unknown query parameters.
 func checkParameters(op *operation, req *http.Request, path map[string]string, query url.Values) []string {
 	input := &openapi3filter.RequestValidationInput{
 		Request: req, PathParams: path, QueryParams: query, Route: op.route,
-		// A default would be written into the request.
+		// The filter would write defaults into the request.
 		Options: &openapi3filter.Options{MultiError: true, SkipSettingDefaults: true},
 	}
 	var violations []string

@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// reply returns a response with pairs of a header and its value; an empty value deletes it.
+// reply returns a response with headers, given as pairs of name and value. An empty value deletes
+// the header.
 func reply(status int, header ...string) *http.Response {
 	resp := &http.Response{StatusCode: status, Header: http.Header{
 		"X-Request-Id": {"r-1"}, "Content-Type": {"application/json; charset=utf-8"},
@@ -43,14 +44,14 @@ const bareOrder = `{
 	"treatment_plan_ids": [], "patient_id": "1", "line_items": []
 }`
 
-// happened is the answer of events.get, and a delivery without integration_id.
+// happened returns a response body of events.get, and of a webhook without integration_id.
 func happened(eventType, data string) []byte {
 	return []byte(`{"event": {
 		"id": "1", "type": "` + eventType + `", "created_at": "2026-03-02T09:00:00Z", "clinic_id": "1", "data": ` + data + `
 	}}`)
 }
 
-// delivered returns the violations of a webhook's body.
+// delivered returns the violations of a webhook with this body.
 func delivered(t *testing.T, eventType string, body []byte) []string {
 	t.Helper()
 	req := httptest.NewRequest(http.MethodPost, "https://ehr.example.com/hook", nil)
@@ -59,14 +60,14 @@ func delivered(t *testing.T, eventType string, body []byte) []string {
 	return loaded(t).CheckWebhook(eventType, req, body, nil, nil)
 }
 
-// The empty request before an event asks for the challenge.
-func TestProbeKeepsTheContract(t *testing.T) {
+// The empty request before an event requests the challenge.
+func TestProbeFollowsContract(t *testing.T) {
 	t.Parallel()
 	assert.Empty(t, delivered(t, "order.placed", nil))
 }
 
-// The link's patient has 0 for a boolean, and no other patient has.
-func TestZeroForABoolean(t *testing.T) {
+// Only the patient of a dynamic link has 0 instead of a boolean.
+func TestLinkPatientHasZeroForBoolean(t *testing.T) {
 	t.Parallel()
 	check := loaded(t)
 	link := `{"dynamic_links": {
@@ -78,8 +79,8 @@ func TestZeroForABoolean(t *testing.T) {
 	assert.Len(t, check.CheckResponse("patients.get", reply(200), []byte(`{"patient": `+patient+`}`)), 1)
 }
 
-// Event data spells the dosage in both ways, and has texts for booleans and numbers.
-func TestSpellingsOfTheDosage(t *testing.T) {
+// Event data has both spellings of the dosage, and texts instead of booleans and numbers.
+func TestEventDataHasBothDosageSpellings(t *testing.T) {
 	t.Parallel()
 	check := loaded(t)
 	for dosage, good := range map[string]bool{
@@ -94,8 +95,8 @@ func TestSpellingsOfTheDosage(t *testing.T) {
 	}
 }
 
-// Orders in event data are bare or wrapped; either envelope may hold the event.
-func TestWrappedAndBareEventData(t *testing.T) {
+// Orders in event data are bare or wrapped. Both envelopes may contain the event.
+func TestEventDataMayBeWrapped(t *testing.T) {
 	t.Parallel()
 	check := loaded(t)
 	for _, data := range []string{bareOrder, `{"order": ` + bareOrder + `}`} {
@@ -107,8 +108,8 @@ func TestWrappedAndBareEventData(t *testing.T) {
 	assert.NotEmpty(t, delivered(t, "order.placed", happened("order.placed", `{}`)))
 }
 
-// A value of two types is held to both as strictly as a value of one.
-func TestValuesOfTwoTypes(t *testing.T) {
+// A value of two types is checked as strictly as a value of one type.
+func TestTwoTypesAreCheckedStrictly(t *testing.T) {
 	t.Parallel()
 	check := loaded(t)
 	token := `{"oauth":{"access_token":"a","token_type":"Bearer","expires_in":%s,"refresh_token":"r","scope":"catalog:read",` +

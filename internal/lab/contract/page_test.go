@@ -15,8 +15,8 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// The tables of docs/platform.md list every operation, open point and fault of the
-// platform, and no other.
+// The tables of docs/platform.md list exactly the operations, open points and faults of the
+// platform.
 func TestPlatformPage(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../../docs/platform.md")

@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// known are parameters that have to name something that exists.
+// known contains the values of parameters that must name an existing record.
 var known = map[string]func(*fixture) string{"practitioner_id": (*fixture).practitioner}
 
-// plausible is a value of a query parameter.
+// plausible returns a valid value of a query parameter.
 func (s *fixture) plausible(p *openapi3.Parameter) string {
 	schema := p.Schema.Value
 	switch {
@@ -31,9 +31,8 @@ func (s *fixture) plausible(p *openapi3.Parameter) string {
 	}
 }
 
-// Every parameter of the document is one that the fake knows, and none of its values is
-// refused.
-func TestTheFakeKnowsEveryParameter(t *testing.T) {
+// The fake platform knows every documented parameter and accepts its values.
+func TestFakeKnowsEveryParameter(t *testing.T) {
 	t.Parallel()
 	for _, name := range exercised() {
 		t.Run(name, func(t *testing.T) {
@@ -41,7 +40,7 @@ func TestTheFakeKnowsEveryParameter(t *testing.T) {
 			s := start(t)
 			op := s.described(name)
 			if name == "oauth.authorize" {
-				return // its page does not read the parameters one by one
+				return // the page does not read single parameters
 			}
 			r := s.prepared(name)
 			r.query = url.Values{}
@@ -54,17 +53,17 @@ func TestTheFakeKnowsEveryParameter(t *testing.T) {
 				return
 			}
 			if name == "metadata.list" {
-				r.token = s.token // the type that is asked for has another scope
+				r.token = s.token // the requested type needs another scope
 			}
 			s.accepted(name, http.StatusOK, s.send(name, r))
 			last := s.lastRequest()
-			assert.Empty(t, last.Unknown, "the fake does not know parameters of the document")
+			assert.Empty(t, last.Unknown, "documented parameters unknown to the fake")
 		})
 	}
 }
 
-// Date filters have four forms, and sorting two directions.
-func TestFormsOfFilters(t *testing.T) {
+// Date filters have four forms, and sorting has two directions.
+func TestFiltersAcceptAllForms(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	for _, day := range []string{"2026-03-02", "<2026-03-02", ">2026-03-02", "2026-03-01..2026-03-31"} {

@@ -14,7 +14,7 @@ type Exchange struct {
 	ResponseBody []byte
 }
 
-// Recorder is an [http.RoundTripper] that stores the exchanges of one call after another.
+// Recorder is an [http.RoundTripper] that stores the exchanges of sequential calls.
 type Recorder struct {
 	Base      http.RoundTripper
 	Exchanges []Exchange // in the order of the responses

@@ -8,21 +8,21 @@ import (
 	table "github.com/dispensary-go/dispensary/internal/operation"
 )
 
-// Row is an operation as the document and the client's table have it.
+// Row is an operation of the document or of the client's table.
 type Row struct {
 	Method string
-	Route  string // below the base URL, parameters in braces
+	Route  string // path below the base URL, with parameters in braces
 
-	// Key is the key that wraps the response; empty without one.
+	// Key is the key around the response, or empty if there is none.
 	Key string
 
-	// List reports that responses have items and meta, and not a single object.
+	// List reports whether responses have items and meta instead of a single object.
 	List bool
 
-	// Scopes are the scopes of the token, separated by spaces; empty without a token.
+	// Scopes contains the scopes of the token, separated by spaces, or is empty without a token.
 	Scopes string
 
-	// ScopeStated marks scopes that the API's documentation states.
+	// ScopeStated reports whether the API's documentation states the scopes.
 	ScopeStated bool
 
 	Deprecated bool
@@ -51,8 +51,8 @@ func (v *Validator) Rows() map[string]Row {
 	return rows
 }
 
-// envelope returns the key that wraps the JSON response with a status of 2xx. A list has
-// meta beside its items. A response whose only key holds a text is not wrapped.
+// envelope returns the key around the JSON response with a 2xx status. A list has meta besides its
+// items. A response with only a text member has no such key.
 func envelope(op *openapi3.Operation) (key string, list bool) {
 	for status, ref := range op.Responses.Map() {
 		media := ref.Value.Content.Get("application/json")

@@ -11,7 +11,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/lab/contract"
 )
 
-func TestDocumentAndTableHaveTheSameRows(t *testing.T) {
+func TestTableMatchesDocument(t *testing.T) {
 	t.Parallel()
 	rows := loaded(t).Rows()
 	assert.Len(t, rows, 62, "61 endpoints and the authorize page")
@@ -22,8 +22,8 @@ func TestDocumentAndTableHaveTheSameRows(t *testing.T) {
 	assert.Len(t, exercises, len(rows))
 }
 
-// The fake answers every route of the document as the same operation.
-func TestDocumentAndFakeHaveTheSameRoutes(t *testing.T) {
+// The fake platform serves every route of the document as the same operation.
+func TestFakeServesDocumentedRoutes(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	for name, row := range s.check.Rows() {
@@ -35,7 +35,7 @@ func TestDocumentAndFakeHaveTheSameRoutes(t *testing.T) {
 	}
 }
 
-func TestEventTypesAreTheSame(t *testing.T) {
+func TestEventTypesMatchDocument(t *testing.T) {
 	t.Parallel()
 	var documented []string
 	for _, value := range loaded(t).Document().Components.Schemas["EventType"].Value.Enum {

@@ -19,23 +19,23 @@ type Validator struct {
 	doc        *openapi3.T
 	operations map[string]*operation // by operationId
 	webhooks   map[string]*operation // by event type
-	notFound   response              // to requests for no operation at all
+	notFound   response              // response to requests without an operation
 }
 
-// operation is an operation or webhook with its bodies compiled.
+// operation is an operation or webhook with compiled bodies.
 type operation struct {
-	segments  []string // of the route
+	segments  []string // path segments of the route
 	route     *routers.Route
 	request   body
-	responses map[string]response // by the status as the document writes it
+	responses map[string]response // by status key of the document
 }
 
-// Load reads the published document. It fails if the document is no valid OpenAPI 3.1,
-// examples included, or one of its schemas does not compile.
+// Load reads the published document. It fails if the document or an example in it is not valid
+// OpenAPI 3.1, or if a schema does not compile.
 func Load() (*Validator, error) {
 	doc, err := openapi3.NewLoader().LoadFromData(openapi.Document())
 	if err != nil {
-		return nil, fmt.Errorf("contract: reading the document: %w", err)
+		return nil, fmt.Errorf("contract: read the document: %w", err)
 	}
 	if !doc.IsOpenAPI31OrLater() {
 		return nil, errors.New("contract: the document is not OpenAPI 3.1")
@@ -56,8 +56,8 @@ func (v *Validator) Document() *openapi3.T { return v.doc }
 // Webhooks returns the event types of the document's webhooks, sorted.
 func (v *Validator) Webhooks() []string { return slices.Sorted(maps.Keys(v.webhooks)) }
 
-// CheckExchange returns the violations of both sides of an exchange of an operation
-// ("patients.create").
+// CheckExchange returns the violations of the request and the response of an operation, such as
+// "patients.create".
 func (v *Validator) CheckExchange(operation string, e Exchange) []string {
 	return append(v.CheckRequest(operation, e.Request, e.RequestBody), v.CheckResponse(operation, e.Response, e.ResponseBody)...)
 }
@@ -85,8 +85,8 @@ func (v *Validator) CheckUnrouted(resp *http.Response, body []byte) []string {
 	return v.notFound.check(resp, body)
 }
 
-// CheckWebhook returns the violations of the delivery of an event, and of the
-// integrator's response. A nil response is not checked.
+// CheckWebhook returns the violations of a webhook and of the integrator's response. It ignores a
+// nil response.
 func (v *Validator) CheckWebhook(eventType string, req *http.Request, reqBody []byte, resp *http.Response, respBody []byte) []string {
 	op, known := v.webhooks[eventType]
 	if !known {

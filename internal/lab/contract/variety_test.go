@@ -12,14 +12,14 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// variety is a success that looks different from the exercise's.
+// variety is a successful call with another form than the call of the exercise.
 type variety struct {
 	name, operation string
 	status          int
 	request         func(s *fixture) request
 }
 
-// linked is the id of the draft behind a link that names no patient.
+// linked creates a link without a patient and returns the ID of its draft.
 func linked(s *fixture) string {
 	s.t.Helper()
 	link := s.value("dynamic_links.create", request{body: map[string]any{
@@ -28,7 +28,7 @@ func linked(s *fixture) string {
 	return link["treatment_plan"].(map[string]any)["id"].(string)
 }
 
-// unplanned lets a patient order without a plan, and get the money back.
+// unplanned creates a refunded order without a plan and returns its ID.
 func unplanned(s *fixture) string {
 	order, _, err := s.fake.Orders.Place(s.patient(), model.OrderCreate{})
 	require.NoError(s.t, err)
@@ -37,14 +37,14 @@ func unplanned(s *fixture) string {
 	return order.ID
 }
 
-// bare is a product without a description.
+// bare creates a product without a description and returns its ID.
 func bare(s *fixture) string {
 	product, _, err := s.fake.Products.Create(model.ProductCreate{Variants: []model.VariantCreate{{}, {Units: 120, Status: "vendor backorder"}}})
 	require.NoError(s.t, err)
 	return product.ID
 }
 
-// outside is a plan that a practitioner wrote on the platform.
+// outside creates a draft plan outside the API and returns its ID.
 func outside(s *fixture) string {
 	plan, _, err := s.fake.Plans.Create(s.patient(), model.PlanCreate{Draft: true})
 	require.NoError(s.t, err)
@@ -84,17 +84,17 @@ var varieties = []variety{
 	{"clearing metadata with null", "treatment_plans.update", 200, having(func(s *fixture) map[string]any {
 		return map[string]any{"metadata": nil, "recommendations": []any{map[string]any{"variant_id": s.variant(), "units_to_purchase": 1}}}
 	}, draft)},
-	{"of nothing", "patients.update", 200, having(func(*fixture) map[string]any { return map[string]any{} }, (*fixture).patient)},
-	{"with the id once more", "practitioners.update", 200, having(func(s *fixture) map[string]any {
+	{"without fields", "patients.update", 200, having(func(*fixture) map[string]any { return map[string]any{} }, (*fixture).patient)},
+	{"with its own id", "practitioners.update", 200, having(func(s *fixture) map[string]any {
 		return map[string]any{"practitioner_id": s.practitioner(), "first_name": "New"}
 	}, (*fixture).practitioner)},
 	{"without dosage", "treatment_plans.create", 201, having(func(s *fixture) map[string]any {
 		return map[string]any{"practitioner_id": s.practitioner(), "recommendations": []any{map[string]any{"variant_id": s.variant(), "units_to_purchase": 1}}}
 	}, (*fixture).patient)},
 	{"of a draft", "treatment_plans.get", 200, at(draft)},
-	{"of a cancelled plan", "treatment_plans.get", 200, at(cancelled)},
+	{"of a canceled plan", "treatment_plans.get", 200, at(cancelled)},
 	{"without patient", "treatment_plans.get", 200, at(linked)},
-	{"made outside", "treatment_plans.get", 200, at(outside)},
+	{"created outside the API", "treatment_plans.get", 200, at(outside)},
 	{"to a draft without patient", "dynamic_links.get", 200, at(linked)},
 	{"for a new patient", "dynamic_links.create", 200, having(func(s *fixture) map[string]any {
 		return map[string]any{"treatment_plan": map[string]any{"practitioner_id": s.practitioner()}, "patient": map[string]any{
@@ -116,12 +116,12 @@ var varieties = []variety{
 	{"with custom dosage", "products.get", 200, func(s *fixture) request {
 		return request{path: []string{s.fake.Products.All()[2].ID}, query: query("practitioner_id", s.practitioner())}
 	}},
-	{"shared ones", "protocols.list", 200, func(s *fixture) request {
+	{"with shared protocols", "protocols.list", 200, func(s *fixture) request {
 		return request{path: []string{s.practitioner()}, query: query("ownership_type", "all", "sort_by", "name")}
 	}},
 }
 
-func TestVarieties(t *testing.T) {
+func TestVarietiesSucceed(t *testing.T) {
 	t.Parallel()
 	for _, v := range varieties {
 		t.Run(v.operation+" "+v.name, func(t *testing.T) {
@@ -134,9 +134,8 @@ func TestVarieties(t *testing.T) {
 	}
 }
 
-// Everything in the default world keeps the contract, in both countries: each list to its
-// end, and whatever it lists by its id.
-func TestTheWholeWorld(t *testing.T) {
+// All lists of the default world and their items follow the contract, in both countries.
+func TestDefaultWorldFollowsContract(t *testing.T) {
 	t.Parallel()
 	for _, environment := range []api.Environment{api.USSandbox, api.CanadaSandbox} {
 		t.Run(environment.String(), func(t *testing.T) {
@@ -169,7 +168,7 @@ func TestTheWholeWorld(t *testing.T) {
 	}
 }
 
-// walk checks a list and what is in it.
+// walk checks a list and its items.
 func (s *fixture) walk(list, single string, path ...string) {
 	s.t.Helper()
 	e := s.send(list, request{path: path, query: query("page[size]", "100"), token: s.token})

@@ -17,13 +17,13 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// delivery is a request to the integrator's endpoint.
+// delivery is a webhook request to the endpoint.
 type delivery struct {
 	request *http.Request
 	body    []byte
 }
 
-// endpoint is the integrator's: it acknowledges everything and remembers it.
+// endpoint is a webhook endpoint that acknowledges and stores every request.
 type endpoint struct {
 	*httptest.Server
 	mu        sync.Mutex
@@ -32,7 +32,7 @@ type endpoint struct {
 }
 
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, _ := io.ReadAll(r.Body) // a body that breaks off is reported as malformed
+	body, _ := io.ReadAll(r.Body) // a truncated body is reported as malformed
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.got = append(e.got, delivery{r, body})
@@ -57,14 +57,14 @@ func (s *fixture) listen() *endpoint {
 	e := &endpoint{challenge: s.fake.Application().ChallengeToken}
 	e.Server = httptest.NewServer(e)
 	s.t.Cleanup(e.Close)
-	if _, err := s.fake.Clinics.ActivateKey(s.fake.ClinicKey()); !errors.Is(err, model.ErrState) { // active already
+	if _, err := s.fake.Clinics.ActivateKey(s.fake.ClinicKey()); !errors.Is(err, model.ErrState) { // already active
 		require.NoError(s.t, err)
 	}
 	require.NoError(s.t, s.fake.Webhooks.Register(e.URL))
 	return e
 }
 
-// subscribed registers an endpoint that ignores what it gets.
+// subscribed registers an endpoint and returns the fixture.
 func (s *fixture) subscribed() *fixture {
 	s.listen()
 	return s
@@ -76,10 +76,10 @@ func (s *fixture) deliver(eventID string) {
 	require.NoError(s.t, s.fake.Webhooks.WaitDelivered(s.t.Context(), eventID))
 }
 
-// happening makes an event of a type.
+// happening creates an event of one type.
 type happening func(s *fixture, p *dispensarytest.Server) (model.Event, error)
 
-// happenings make each event type, where one can happen in different ways in each.
+// happenings contains all ways to create an event, by event type.
 var happenings = map[string][]happening{
 	model.EventClinicKeyActivated: {func(s *fixture, p *dispensarytest.Server) (model.Event, error) {
 		if _, err := p.Clinics.RevokeKey(s.fake.ClinicKey()); err != nil {
@@ -142,9 +142,8 @@ var happenings = map[string][]happening{
 	}},
 }
 
-// Every event type is sent, read by its id, listed, and shown among the deliveries, as
-// the contract has it.
-func TestEveryEventType(t *testing.T) {
+// The webhook, the single event and the delivery of each event type follow the contract.
+func TestEventTypesFollowContract(t *testing.T) {
 	t.Parallel()
 	for _, eventType := range model.EventTypes() {
 		for i, happens := range happenings[eventType] {
@@ -172,22 +171,22 @@ func (s *fixture) checkDelivery(eventType string, receiver *endpoint) {
 	assert.Empty(s.t, s.check.CheckWebhook(eventType, got.request, got.body, answer, []byte(receiver.acknowledgement())))
 }
 
-func TestWebhooksCoverTheEventTypes(t *testing.T) {
+func TestWebhooksCoverEventTypes(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	assert.Equal(t, model.EventTypes(), s.check.Webhooks())
 	assert.Len(t, s.check.Webhooks(), 11)
 	for _, eventType := range s.check.Webhooks() {
-		assert.NotEmpty(t, happenings[eventType], "%s is never made", eventType)
+		assert.NotEmpty(t, happenings[eventType], "no test creates %s", eventType)
 	}
 }
 
-// A failed delivery shows in the list of deliveries what came back, or that nothing did.
-func TestFailedDeliveries(t *testing.T) {
+// The list of deliveries contains failed deliveries with and without a response.
+func TestFailedDeliveriesFollowContract(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]http.HandlerFunc{
-		"refused": func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "not now", http.StatusServiceUnavailable) },
-		"broken":  func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		"rejected": func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "not now", http.StatusServiceUnavailable) },
+		"dropped":  func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
