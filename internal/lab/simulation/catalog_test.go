@@ -17,28 +17,28 @@ import (
 	"github.com/dispensary-go/dispensary/internal/testkit/logtest"
 )
 
-// TestCatalog holds that no product that the platform has is ever gone, that a store that two
-// replicas keep ends as what the platform has, and that who follows its changes has the same.
+// TestCatalog checks that no product of the platform is ever marked as gone. A store updated by two
+// replicas must end equal to the platform's catalog, and so must a reader of its change feed.
 func TestCatalog(t *testing.T) { explore(t, newCatalogWorld, 500, 25_000) }
 
-// catalogWorld is a platform whose products change, a store, and replicas that keep it.
+// catalogWorld is a platform with changing products, a store, and replicas that update the store.
 type catalogWorld struct {
 	s        *schedule.Scheduler
 	platform *platform
 	store    catalogstore.Store
-	announce func(model.Event) // what becomes of the platform's events
-	kept     string            // the id of a product that stays
+	announce func(model.Event) // handles the platform's events
+	kept     string            // ID of a product that is never removed
 	changes  int
-	read     int64                          // of the changes
-	feed     map[string]catalogstore.Record // by the product's id
+	read     int64                          // last revision read from the feed
+	feed     map[string]catalogstore.Record // records of the feed by product ID
 
-	mu     sync.Mutex        // of what follows
-	locked *schedule.Process // who syncs; a process that is dead does not
+	mu     sync.Mutex        // guards locked
+	locked *schedule.Process // process with the lock; a dead one does not count
 }
 
 func newCatalogWorld(s *schedule.Scheduler) {
 	w := newCatalog(s, newPlatform(s))
-	w.announce = func(e model.Event) { // as a handler does
+	w.announce = func(e model.Event) { // like a handler
 		if err := w.store.Request(context.Background(), time.Now(), e.ObjectID); err != nil {
 			panic(err)
 		}
@@ -54,32 +54,32 @@ func newCatalogWorld(s *schedule.Scheduler) {
 	w.promises()
 }
 
-// newCatalog makes the store of a platform's products.
+// newCatalog returns a world with an empty store.
 func newCatalog(s *schedule.Scheduler, p *platform) *catalogWorld {
 	return &catalogWorld{s: s, platform: p, store: catalogsync.NewMemoryStore(), feed: map[string]catalogstore.Record{}}
 }
 
 func (w *catalogWorld) actions() {
 	w.s.Action("a product is renamed", 3, nil, w.rename)
-	w.s.Action("a product comes", 2, nil, w.add)
-	w.s.Action("a product leaves", 2, nil, w.remove)
+	w.s.Action("a product is added", 2, nil, w.add)
+	w.s.Action("a product is removed", 2, nil, w.remove)
 	w.s.Action("the changes are read", 4, nil, w.follow)
 }
 
 func (w *catalogWorld) promises() {
-	w.s.SettledWhen("the store is what the platform has", func() bool { return w.differs() == "" })
+	w.s.SettledWhen("the store equals the platform's catalog", func() bool { return w.differs() == "" })
 	w.s.InTheEnd(func() error {
 		w.follow()
 		for id, followed := range w.feed {
 			if stored, err := w.store.Get(context.Background(), id); err != nil || stored.Revision != followed.Revision {
-				return fmt.Errorf("who follows the changes has revision %d of %s, and the store %d: %w", followed.Revision, id, stored.Revision, err)
+				return fmt.Errorf("the feed reader has revision %d of %s, but the store has %d: %w", followed.Revision, id, stored.Revision, err)
 			}
 		}
 		return nil
 	})
 }
 
-// syncer is that of a replica.
+// syncer returns the syncer of a replica.
 func (w *catalogWorld) syncer(p *schedule.Process, client *dispensary.Client, pageSize int) *catalogsync.Syncer {
 	syncer, err := catalogsync.NewSyncer(catalogsync.SyncerConfig{
 		Catalog: client.Catalog, Store: catalogStore{w.store, p, w}, PageSize: pageSize, Prefetch: 3,
@@ -90,8 +90,8 @@ func (w *catalogWorld) syncer(p *schedule.Process, client *dispensary.Client, pa
 	return syncer
 }
 
-// sync syncs again and again, and reads what is requested, with pauses that are a minute at
-// least after the recovery.
+// sync repeatedly syncs the catalog and fetches requested products. It pauses in between, for at
+// least a minute during the recovery.
 func (w *catalogWorld) sync(p *schedule.Process, syncer *catalogsync.Syncer, pause time.Duration) {
 	for {
 		p.Step("syncs")
@@ -105,15 +105,15 @@ func (w *catalogWorld) sync(p *schedule.Process, syncer *catalogsync.Syncer, pau
 	}
 }
 
-// killable returns an error to those who wait for a request of a process that was killed: a
-// sync reads pages in goroutines, and waits for them.
+// killable returns an error to the caller of a request if the process is killed. Without it, the
+// goroutine would end, and a sync would wait for its pages forever.
 type killable struct{ http.RoundTripper }
 
 func (k killable) RoundTrip(r *http.Request) (response *http.Response, err error) {
 	err = schedule.ErrKilled
 	done := make(chan struct{})
 	go func() {
-		defer close(done) // also where the goroutine ends with the process
+		defer close(done) // also if the goroutine ends with the process
 		response, err = k.RoundTripper.RoundTrip(r)
 	}()
 	<-done
@@ -159,22 +159,22 @@ func (w *catalogWorld) follow() {
 	}
 	for _, r := range records {
 		if r.Revision <= w.read {
-			w.s.Failf("revision %d comes after %d", r.Revision, w.read)
+			w.s.Failf("revision %d follows revision %d", r.Revision, w.read)
 		}
 		w.read, w.feed[r.Product.ID] = r.Revision, r
 	}
 }
 
-// noneIsGone holds that the store takes no product for gone that the platform has.
+// noneIsGone checks that the store marks no product of the platform as gone.
 func (w *catalogWorld) noneIsGone() {
 	for _, p := range w.platform.Products.All() {
 		if r, err := w.store.Get(context.Background(), p.ID); err == nil && r.Presence == catalogstore.PresenceGone {
-			w.s.Failf("product %s is gone, and the platform has it", p.ID)
+			w.s.Failf("product %s is gone in the store but exists on the platform", p.ID)
 		}
 	}
 }
 
-// differs says in what the store is not what the platform has.
+// differs returns the first difference between the store and the platform, or "".
 func (w *catalogWorld) differs() string {
 	state, err := w.store.State(context.Background())
 	switch {
@@ -183,7 +183,7 @@ func (w *catalogWorld) differs() string {
 	case state.Requested > 0:
 		return "a product is requested"
 	case state.Newest.CompletedAt.IsZero():
-		return "a walk is under way"
+		return "a walk is incomplete"
 	}
 	all := w.platform.Products.All()
 	for _, p := range all {
@@ -193,12 +193,12 @@ func (w *catalogWorld) differs() string {
 		}
 	}
 	if state.Records[catalogstore.PresencePresent] != len(all) || state.Records[catalogstore.PresenceMissing] > 0 {
-		return "there are others"
+		return "the store has other products"
 	}
 	return ""
 }
 
-// catalogStore is the store as one replica sees it.
+// catalogStore is the view of the store from one replica.
 type catalogStore struct {
 	catalogstore.Store
 	process *schedule.Process
@@ -214,7 +214,7 @@ func askCatalog[T any](ctx context.Context, s catalogStore, op string, work func
 	})
 }
 
-// Lock is held until it is given up, or its process is dead.
+// Lock takes a lock until it is released or its process is dead.
 func (s catalogStore) Lock(ctx context.Context) (unlock func() error, err error) {
 	call := schedule.Spec{Name: "catalog: Lock", Fates: []schedule.Fate{schedule.Refused}, Fail: func(schedule.Fate) error { return errDatabase }}
 	return schedule.Do(ctx, s.process, call, func() (func() error, error) {

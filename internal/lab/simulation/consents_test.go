@@ -24,7 +24,7 @@ func newKey(n int) seal.Key {
 	return key
 }
 
-// open opens the database with every key that there may be.
+// open returns a view of the database that can decrypt with every key of the test.
 func (w *tokenWorld) open(inner tokenstore.Store) tokenstore.Store {
 	var all []seal.Key
 	for n := range 4 {
@@ -41,8 +41,8 @@ func (w *tokenWorld) open(inner tokenstore.Store) tokenstore.Store {
 	return store
 }
 
-// ring has every key that replicas can meet: an older replica can read what a newer one
-// has sealed, because a key is known to all before the first one seals with it.
+// ring returns a key ring with every key that replicas can encounter. An older replica can decrypt
+// records of a newer one, because all replicas know a key before any of them encrypts with it.
 func (w *tokenWorld) ring() *seal.KeyRing {
 	var all []seal.Key
 	for n := len(w.keys); n < 4; n++ {
@@ -66,7 +66,7 @@ func (w *tokenWorld) record(user string) (tokenstore.Record, error) {
 	return w.view.Load(context.Background(), w.key(user))
 }
 
-// authorize stores a new consent, as the browser flow does at its end.
+// authorize stores a new consent, like the end of the browser flow.
 func (w *tokenWorld) authorize(user string) {
 	who := w.platform.Users()[0]
 	issued := w.platform.issue(who)
@@ -82,7 +82,7 @@ func (w *tokenWorld) authorize(user string) {
 		ResourceOwner: oauth.ResourceOwner{ID: who.ID, Type: who.Type}, Environment: w.site.Environment,
 		Clinic: oauth.Clinic{ID: who.ClinicID, IntegrationID: "in_1"},
 	}
-	if w.consents%4 != 0 { // a schedule is too short for two rejections a minute apart
+	if w.consents%4 != 0 { // a schedule is too short for two rejections one minute apart
 		token.RejectedAt = time.Now().Add(-time.Hour)
 	}
 	for _, scope := range issued.Scopes {
@@ -110,7 +110,7 @@ func (w *tokenWorld) know(access, refresh, user string, consent int) {
 	w.consent[refresh], w.owner[refresh] = consent, user
 }
 
-// revoke ends the consent that is stored, at the platform.
+// revoke revokes the stored consent on the platform.
 func (w *tokenWorld) revoke(user string) {
 	record, err := w.record(user)
 	if err != nil {

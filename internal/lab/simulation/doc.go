@@ -1,14 +1,14 @@
-// Package simulation holds the parts of this module that several replicas share against a
-// scheduler which decides who goes on, what is lost on the way, who dies, and when: see
-// package schedule. Its tests make thousands of schedules, dozens or a few hundred decisions
-// long, of small worlds: a few users, a few events, two or three replicas, and the platform
+// Package simulation contains only tests. They run several replicas of this module under a
+// scheduler, see package schedule. The scheduler decides which call continues or is lost, and when
+// a replica is killed. The tests run thousands of schedules of dozens to a few hundred decisions.
+// Their worlds are small: a few users, a few events, two or three replicas, and the fake platform
 // of package dispensarytest.
 //
-// Each family has a world of its own: TestTokens, TestEvents, TestWrites and TestCatalog
-// look at one part, and TestWhole has the worlds of tokens, events and the catalog in the
-// same replicas, whose handlers read and write as the users.
+// TestTokens, TestEvents, TestWrites and TestCatalog each test one part in a separate world.
+// TestWhole combines tokens, events and the catalog in the same replicas. Its handlers read and
+// write as the users.
 //
 //	go test ./internal/lab/simulation -run TestTokens -first 17 -schedules 1
 //
-// makes schedule 17 of one family again, and DISPENSARY_TEST_FULL=1 makes a million.
+// repeats schedule 17 of one test. DISPENSARY_TEST_FULL=1 runs 270,000 schedules.
 package simulation

@@ -38,12 +38,12 @@ func (w *eventWorld) reconcile(p *schedule.Process, r *receiver) {
 		panic(err)
 	}
 	go func() {
-		time.Sleep(time.Minute) // the first webhooks come first
+		time.Sleep(time.Minute) // start after the first webhooks
 		_ = clinics.Loop(p.Context(), 40*time.Minute)
 	}()
 }
 
-// tellRequest names a request of a reconciler in the story.
+// tellRequest returns the name of a reconciler's request in the story.
 func (w *eventWorld) tellRequest(r *http.Request, _ []byte) string {
 	path := strings.TrimPrefix(r.URL.Path, "/api")
 	if id, ok := strings.CutPrefix(path, "/events/"); ok && !strings.Contains(id, "patients") {
@@ -52,7 +52,7 @@ func (w *eventWorld) tellRequest(r *http.Request, _ []byte) string {
 	return r.Method + " " + path
 }
 
-// deliver brings a webhook of the platform to one of the replicas, as a load balancer does.
+// deliver sends a webhook of the platform to one of the replicas, like a load balancer.
 func (w *eventWorld) deliver(r *http.Request) (*http.Response, error) {
 	to := w.nextReceiver()
 	refused := w.refusal(to, r)
@@ -62,7 +62,7 @@ func (w *eventWorld) deliver(r *http.Request) (*http.Response, error) {
 	})
 }
 
-// nextReceiver takes one replica after the other.
+// nextReceiver returns the receivers in turn.
 func (w *eventWorld) nextReceiver() receiver {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -71,14 +71,14 @@ func (w *eventWorld) nextReceiver() receiver {
 	return *w.receivers[names[w.turn%len(names)]]
 }
 
-// acknowledged holds that what is acknowledged is stored.
+// acknowledged checks that an acknowledged event is stored.
 func (w *eventWorld) acknowledged(body []byte, status int) {
 	if status != http.StatusOK {
 		return
 	}
 	w.webhooks.Add(1)
 	if id := string(idOf.FindSubmatch(body)[1]); !w.stored(id) {
-		w.s.Failf("%s is acknowledged and not stored", w.name(id))
+		w.s.Failf("%s is acknowledged but not stored", w.name(id))
 	}
 }
 
@@ -96,7 +96,7 @@ func (w *eventWorld) stored(id string) bool {
 	return w.table.rows[w.key(id)] != nil
 }
 
-// handle is the program's handler.
+// handle is the handler of the program.
 func (w *eventWorld) handle(ctx context.Context, p *schedule.Process, e events.Event, task webhook.HandlerFunc) error {
 	key := webhook.HandlingFrom(ctx).Key
 	name := w.name(e.ID)
@@ -117,7 +117,7 @@ func (w *eventWorld) handle(ctx context.Context, p *schedule.Process, e events.E
 		defer w.mu.Unlock()
 		if w.handled[key]++; w.handled[key] > 1 {
 			if w.extra++; w.extra > 3*w.s.Disturbed() {
-				w.s.Failf("%s is handled again, and nothing has gone wrong", name)
+				w.s.Failf("%s is handled again without a fault", name)
 			}
 		}
 		return nothing{}, nil
@@ -125,8 +125,8 @@ func (w *eventWorld) handle(ctx context.Context, p *schedule.Process, e events.E
 	return err
 }
 
-// begin holds that events of one ordering key are handled one at a time, the oldest that
-// waits first.
+// begin checks that events of one ordering key are handled one at a time, the oldest waiting event
+// first.
 func (w *eventWorld) begin(p *schedule.Process, key webhook.Key, name string) webhook.OrderingKey {
 	if w.memory != nil {
 		return w.beginInMemory(key, name)
@@ -135,11 +135,11 @@ func (w *eventWorld) begin(p *schedule.Process, key webhook.Key, name string) we
 	defer w.table.mu.Unlock()
 	this := w.table.rows[key]
 	if this == nil {
-		w.s.Failf("%s is handled and was never stored", name)
+		w.s.Failf("%s is handled but was never stored", name)
 		return ""
 	}
 	if this.state != engine.StateRunning || !time.Now().Before(this.due) {
-		return this.order // the claim was lost on the way here
+		return this.order // the claim is already lost
 	}
 	for _, other := range w.table.open() {
 		if this.order == "" || other == this || other.order != this.order {
@@ -147,14 +147,14 @@ func (w *eventWorld) begin(p *schedule.Process, key webhook.Key, name string) we
 		}
 		until, running := w.runs(this.order, w.name(other.Key.EventID))
 		if running && time.Now().Before(until) {
-			w.s.Failf("%s is handled while %s is", name, w.name(other.Key.EventID))
+			w.s.Failf("%s is handled at the same time as %s", name, w.name(other.Key.EventID))
 		}
 		if other.OrderTime().Before(this.OrderTime()) && other.storedAt.Before(this.due.Add(-claimTime)) && other.state == engine.StateWaiting {
-			w.s.Failf("%s is handled before %s, which is older and waits", name, w.name(other.Key.EventID))
+			w.s.Failf("%s is handled before %s, although the latter is older and waiting", name, w.name(other.Key.EventID))
 		}
 	}
 	if w.stale == webhook.StalePolicySkip && this.object != "" && this.CreatedAt.Before(w.table.newest[this.object]) {
-		w.s.Failf("%s is handled although a newer event of its object was", name)
+		w.s.Failf("%s is handled after a newer event of its object", name)
 	}
 	w.note(this.order, name, this.due)
 	return this.order
@@ -176,13 +176,13 @@ func (w *eventWorld) note(order webhook.OrderingKey, name string, until time.Tim
 	w.running[order][name] = until
 }
 
-// beginInMemory is begin where all events are in one process: those of all patients that are
-// being handled are known by their names.
+// beginInMemory is the variant of begin for an inbox in memory. All events are in one process, so
+// w.running contains every running event of a patient.
 func (w *eventWorld) beginInMemory(key webhook.Key, name string) webhook.OrderingKey {
 	order := webhook.OrderingKey(w.patientOf(key.EventID))
 	w.mu.Lock()
 	for other := range w.running[order] {
-		w.s.Failf("%s is handled while %s is", name, other)
+		w.s.Failf("%s is handled at the same time as %s", name, other)
 	}
 	w.mu.Unlock()
 	w.note(order, name, time.Time{})
@@ -195,9 +195,9 @@ func (w *eventWorld) patientOf(id string) string {
 	return all[at].ObjectID
 }
 
-// promises are what holds in the end: every event of the platform is stored and handled.
+// promises adds the final invariants: every event of the platform is stored and handled.
 func (w *eventWorld) promises() {
-	w.s.SettledWhen("every event is stored and done with", func() bool {
+	w.s.SettledWhen("every event is stored and finished", func() bool {
 		for _, e := range w.platform.Events() {
 			if !w.stored(e.ID) {
 				return false

@@ -15,26 +15,27 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// signing is the webhook secret of the platform, and what replicas know of it. The mutex of
+// signing contains the webhook secrets and clocks of the platform and the replicas. The mutex of
 // the world guards it.
 type signing struct {
-	secret api.Secret               // that the platform signs with
-	known  []api.Secret             // that replicas start with, the newest first
-	made   int                      // secrets after the first
-	with   map[string]api.Secret    // by signature header
-	clocks map[string]time.Duration // how far those of replicas are ahead
+	secret api.Secret               // secret that signs the platform's webhooks
+	known  []api.Secret             // secrets of new replicas, newest first
+	made   int                      // number of secrets after the first
+	with   map[string]api.Secret    // secret by signature header
+	clocks map[string]time.Duration // clock error by replica; positive is ahead
 }
 
-// clockErrors are within and beyond the tolerance of timestamps.
+// clockErrors contains clock errors within and beyond the tolerance of timestamps.
 var clockErrors = []time.Duration{-12 * time.Minute, -6 * time.Minute, -4 * time.Minute, 4 * time.Minute, 6 * time.Minute, 12 * time.Minute}
 
-// rotateSecret has the operator give a new secret to replicas that start from then on, the
-// old one beside it, and the platform sign with it, perhaps before all have it.
+// rotateSecret adds actions that rotate the webhook secret. First, new replicas start with the new
+// and the old secret. Then the platform signs with the new one, perhaps before all replicas have
+// it.
 func (w *eventWorld) rotateSecret() {
 	first := api.NewSecret(w.platform.Application().WebhookSecret)
 	w.signing = signing{secret: first, known: []api.Secret{first}, with: map[string]api.Secret{}, clocks: map[string]time.Duration{}}
 	switched := func() bool { return w.signing.secret == w.signing.known[0] }
-	w.s.Action("a webhook secret is added to those that replicas start with", 2, switched, func() {
+	w.s.Action("new replicas get another webhook secret", 2, switched, func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.signing.made++
@@ -50,7 +51,7 @@ func (w *eventWorld) rotateSecret() {
 	w.s.OnRecovery(w.reload)
 }
 
-// setClocks makes the clocks of replicas wrong, until the recovery.
+// setClocks adds actions that set the clocks of replicas wrong until the recovery.
 func (w *eventWorld) setClocks(replicas []string) {
 	for _, name := range replicas {
 		off := clockErrors[w.s.Rand.IntN(len(clockErrors))]
@@ -68,7 +69,7 @@ func (w *eventWorld) setClocks(replicas []string) {
 	})
 }
 
-// reload gives all replicas the secrets of now, as a deployment does.
+// reload sets the current secrets in all replicas, like a deployment.
 func (w *eventWorld) reload() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -78,7 +79,7 @@ func (w *eventWorld) reload() {
 	}
 }
 
-// newHandler is the handler of a receiver with its secrets.
+// newHandler returns the handler of a receiver with its secrets.
 func (w *eventWorld) newHandler(r *receiver) http.Handler {
 	handler, err := webhook.NewHandler(webhook.HandlerConfig{
 		Environment: w.platform.Site().Environment, Secrets: r.secrets, Challenge: api.NewSecret(w.platform.Application().ChallengeToken),
@@ -90,7 +91,7 @@ func (w *eventWorld) newHandler(r *receiver) http.Handler {
 	return handler
 }
 
-// clockOf is the clock of a replica's machine.
+// clockOf returns the clock of a replica.
 func (w *eventWorld) clockOf(name string) func() time.Time {
 	return func() time.Time {
 		w.mu.Lock()
@@ -99,7 +100,7 @@ func (w *eventWorld) clockOf(name string) func() time.Time {
 	}
 }
 
-// sign signs a webhook of the platform with the secret of now.
+// sign signs a webhook of the platform with its current secret.
 func (w *eventWorld) sign(r *http.Request) (*http.Request, error) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -115,7 +116,7 @@ func (w *eventWorld) sign(r *http.Request) (*http.Request, error) {
 	return signed, nil
 }
 
-// signedAt is the timestamp of a signature.
+// signedAt returns the timestamp of a signature.
 func signedAt(r *http.Request) time.Time {
 	text, _, _ := strings.Cut(strings.TrimPrefix(r.Header.Get(webhook.SignatureHeader), "t="), ",")
 	seconds, err := strconv.ParseInt(text, 10, 64)
@@ -125,8 +126,8 @@ func signedAt(r *http.Request) time.Time {
 	return time.Unix(seconds, 0)
 }
 
-// refusal holds that a webhook is refused where the replica knows another secret or its
-// clock is far from the platform's, and nowhere else. It returns the check of the answer.
+// refusal returns a check of the response to a webhook. A replica must reject a webhook if it does
+// not know the secret or if its clock is beyond the tolerance, and for no other reason.
 func (w *eventWorld) refusal(r receiver, webhooks *http.Request) func(status int) {
 	now := w.clockOf(r.process.Name)()
 	w.mu.Lock()
@@ -135,7 +136,7 @@ func (w *eventWorld) refusal(r receiver, webhooks *http.Request) func(status int
 	late := now.Sub(signedAt(webhooks)).Abs() > defaults.SignatureTolerance
 	return func(status int) {
 		if (status == http.StatusUnauthorized) != (unknown || late) {
-			w.s.Failf("%s answers %d to a webhook whose secret it does not know: %t, and whose time is too far off: %t", r.process.Name, status, unknown, late)
+			w.s.Failf("%s responds with %d to a webhook; unknown secret: %t, timestamp beyond tolerance: %t", r.process.Name, status, unknown, late)
 		}
 	}
 }

@@ -26,9 +26,8 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
-// TestEvents holds what webhook, engine and reconcile promise: an event that is acknowledged
-// is stored, one that is stored is handled, in the order of its key, and one that never came
-// is found.
+// TestEvents checks the guarantees of webhook, engine and reconcile. An acknowledged event is
+// stored, a stored event is handled in the order of its key, and a missed event is recovered.
 func TestEvents(t *testing.T) {
 	var webhooks atomic.Int64
 	explore(t, func(s *schedule.Scheduler) {
@@ -40,36 +39,36 @@ func TestEvents(t *testing.T) {
 
 const endpoint = "https://ehr.example.com"
 
-// eventWorld is a platform that sends webhooks, and replicas that handle them.
+// eventWorld is a platform that sends webhooks to replicas that handle them.
 type eventWorld struct {
 	s        *schedule.Scheduler
 	platform *platform
 	table    *eventTable
-	memory   *memoryinbox.Inbox // in place of the table, in one process
-	keys     int                // that replicas start with
+	memory   *memoryinbox.Inbox // replaces the table if there is one process
+	keys     int                // number of keys of new replicas
 	stale    webhook.StalePolicy
 
 	integration string
-	webhooks    atomic.Int64 // that replicas acknowledged
-	database    string       // its name in the story
+	webhooks    atomic.Int64 // number of acknowledged webhooks
+	database    string       // name of the database in the story
 
-	mu        sync.Mutex           // of what follows
-	receivers map[string]*receiver // of the replicas' last lives, by name
-	turn      int                  // of the receivers
-	names     map[string]string    // of events, by id
+	mu        sync.Mutex           // guards the fields below
+	receivers map[string]*receiver // latest receiver by name of the replica
+	turn      int                  // index of the next receiver
+	names     map[string]string    // names of events by ID
 	patients  []string
-	running   map[webhook.OrderingKey]map[string]time.Time // events that are being handled, and until when they are claimed
+	running   map[webhook.OrderingKey]map[string]time.Time // running events by name, with the end of their claims
 	handled   map[webhook.Key]int
 	extra     int
 	signing   signing
 }
 
-// receiver is what a replica receives webhooks with.
+// receiver is the part of a replica that receives webhooks.
 type receiver struct {
 	process *schedule.Process
 	handler http.Handler
 	inbox   reconcile.Inbox
-	secrets []api.Secret // the handler's
+	secrets []api.Secret // secrets of the handler
 	logger  *slog.Logger
 }
 
@@ -78,7 +77,7 @@ func newEventWorld(s *schedule.Scheduler) *eventWorld {
 	w.listen(newPlatform(s, w.options()...))
 	inMemory := s.Rand.IntN(5) == 0
 	replicas, kills := 2, max(0, s.Rand.IntN(4)-1)
-	if inMemory { // which ends with its process
+	if inMemory { // the inbox would not survive a kill
 		replicas, kills = 1, 0
 	}
 	var names []string
@@ -97,7 +96,7 @@ func newEventWorld(s *schedule.Scheduler) *eventWorld {
 	return w
 }
 
-// newEvents makes what replicas receive webhooks with, and their common table.
+// newEvents returns a world with the shared table of the replicas.
 func newEvents(s *schedule.Scheduler) *eventWorld {
 	w := &eventWorld{
 		s: s, keys: 1, database: "the database", receivers: map[string]*receiver{}, names: map[string]string{}, handled: map[webhook.Key]int{},
@@ -107,7 +106,7 @@ func newEvents(s *schedule.Scheduler) *eventWorld {
 	return w
 }
 
-// options are those of a platform that sends its webhooks to the replicas.
+// options returns the options of a platform that sends its webhooks to the replicas.
 func (w *eventWorld) options() []dispensarytest.Option {
 	sender := &schedule.Process{}
 	w.s.Process("platform", 0, 0, func(p *schedule.Process) { *sender = *p })
@@ -124,7 +123,7 @@ func (w *eventWorld) options() []dispensarytest.Option {
 	}
 }
 
-// listen makes the platform known that the webhooks come from.
+// listen sets the platform that sends the webhooks.
 func (w *eventWorld) listen(p *platform) {
 	w.platform = p
 	shown, err := p.Client(model.User{}).Clinic.Get(context.Background())
@@ -134,14 +133,14 @@ func (w *eventWorld) listen(p *platform) {
 	w.integration = shown.IntegrationID
 }
 
-// roundTrip makes a transport of a function.
+// roundTrip is a function used as a transport.
 type roundTrip func(*http.Request) (*http.Response, error)
 
 // RoundTrip implements [http.RoundTripper].
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func (w *eventWorld) actions() {
-	if w.s.Rand.IntN(2) == 0 { // only the event lists have some
+	if w.s.Rand.IntN(2) == 0 { // some events appear only in the event lists
 		w.platform.Fault(model.Fault{Effect: model.EffectDeliveryLost, Chance: 0.5, Seed: w.s.Rand.Uint64()})
 	}
 	for i := range 1 + w.s.Rand.IntN(2) {
@@ -160,7 +159,7 @@ func (w *eventWorld) actions() {
 	})
 	if w.s.Rand.IntN(2) == 0 {
 		var broken *dispensarytest.FaultHandle
-		w.s.Action("single events cannot be read", 1, nil, func() {
+		w.s.Action("reading single events fails", 1, nil, func() {
 			broken = w.platform.Fault(model.Fault{Effect: model.EffectErrorStatus, Operation: "events.get", Status: http.StatusInternalServerError})
 			w.s.Disturb()
 		})
@@ -170,21 +169,22 @@ func (w *eventWorld) actions() {
 			}
 		})
 	}
-	w.s.Action(w.database+" is cut off", 1, func() bool { return !w.table.down.Load() }, func() { w.table.down.Store(true); w.s.Disturb() })
-	w.s.Action(w.database+" is back", 1, func() bool { return w.table.down.Load() }, func() { w.table.down.Store(false) })
+	w.s.Action(w.database+" is unreachable", 1, func() bool { return !w.table.down.Load() }, func() { w.table.down.Store(true); w.s.Disturb() })
+	w.s.Action(w.database+" is reachable again", 1, func() bool { return w.table.down.Load() }, func() { w.table.down.Store(false) })
 	w.s.OnRecovery(func() { w.table.down.Store(false) })
-	w.s.Action("a key is added to those that replicas open "+w.database+" with", 1, nil, func() { w.keys++ })
+	w.s.Action("another key for "+w.database+" is set in new replicas", 1, nil, func() { w.keys++ })
 }
 
-// happened notes an event of the platform.
+// happened adds an event of the platform to the story.
 func (w *eventWorld) happened(event model.Event, err error) {
 	if err != nil {
 		panic(err)
 	}
-	w.s.Note("it is a %s, %s", event.Type, w.name(event.ID))
+	w.s.Note("creates %s, %s", event.Type, w.name(event.ID))
 }
 
-// name numbers the events: their webhooks may be quicker than who made them.
+// name returns the name of an event, numbered by first use. Its webhook may arrive before the
+// action that created the event returns.
 func (w *eventWorld) name(id string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -196,13 +196,13 @@ func (w *eventWorld) name(id string) string {
 
 var idOf = regexp.MustCompile(`"event":\{[^{]*?"id":"([^"]+)"`)
 
-// tellDelivery names a webhook in the story.
+// tellDelivery returns the name of a webhook in the story.
 func (w *eventWorld) tellDelivery(_ *http.Request, body []byte) string {
 	return "webhook of " + w.name(string(idOf.FindSubmatch(body)[1]))
 }
 
-// receive gives a replica an inbox and a receiver. task is what its handler does with an
-// event; nil is nothing.
+// receive creates the inbox and the receiver of a replica. Its handler calls task for each event,
+// unless task is nil.
 func (w *eventWorld) receive(p *schedule.Process, inMemory bool, workers int, task webhook.HandlerFunc) *receiver {
 	r := &receiver{process: p, logger: logtest.NewLogger(&w.platform.logs)}
 	work := webhook.Work{

@@ -19,9 +19,9 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// eventTable is the table of an inbox in a database that replicas share. It stands for what
-// the engines of this module do in SQL, and everything else of an engine is theirs: the
-// worker, the group commit, the sealing, the time for which an outcome is written again.
+// eventTable is an inbox table in a database shared by replicas. It replaces the SQL of this
+// module's engines. All other parts are those of the engines: the worker, the group commit, the
+// encryption and the retries of recording an outcome.
 type eventTable struct {
 	mu          sync.Mutex
 	rows        map[webhook.Key]*row
@@ -34,12 +34,12 @@ type eventTable struct {
 }
 
 type row struct {
-	webhook.Delivery // its body is sealed
+	webhook.Delivery // with an encrypted body
 	seq              int
 	order, object    webhook.OrderingKey
 	state            engine.State
 	attempts         int
-	due              time.Time // or the end of the claim
+	due              time.Time // due time, or the end of the claim
 	storedAt         time.Time
 	claim            int
 }
@@ -50,7 +50,7 @@ func newEventTable(name func(webhook.Key) string) *eventTable {
 	return &eventTable{rows: map[webhook.Key]*row{}, newest: map[webhook.OrderingKey]time.Time{}, name: name}
 }
 
-// open are the rows that are not done with, the oldest of each ordering key first.
+// open returns the waiting and running rows, oldest first.
 func (t *eventTable) open() []*row {
 	var all []*row
 	for _, r := range t.rows {
@@ -64,8 +64,8 @@ func (t *eventTable) open() []*row {
 	return all
 }
 
-// claimNext gives an event that is due to a worker. Of an ordering key that is the oldest,
-// and none while one of them is being handled.
+// claimNext claims a due event for a worker. It returns the oldest event of an ordering key, and no
+// event of the key while another one is running.
 func (t *eventTable) claimNext(lease time.Duration) *row {
 	now, open := time.Now(), t.open()
 	running := map[webhook.OrderingKey]bool{}
@@ -113,14 +113,14 @@ func (t *eventTable) settle(claimed *row, a webhook.Attempt) error {
 	return nil
 }
 
-// change is a write of the group commit.
+// change is one write of the group commit.
 type change struct {
 	name  string
 	at    time.Time
 	apply func() error
 }
 
-// tableInbox is the engine of one replica on the table.
+// tableInbox is the engine of one replica, on the shared table.
 type tableInbox struct {
 	process *schedule.Process
 	table   *eventTable
@@ -132,7 +132,7 @@ type tableInbox struct {
 }
 
 const (
-	claimTime = 45 * time.Second // of a claim, the handler's time-out included
+	claimTime = 45 * time.Second // duration of a claim, including the handler's timeout
 	pollEvery = 17*time.Second + 17*time.Millisecond
 )
 
@@ -144,7 +144,7 @@ func newTableInbox(p *schedule.Process, table *eventTable, ring seal.AEAD, work 
 	i := &tableInbox{process: p, table: table, ring: ring, worker: worker, life: inboxkit.NewLifecycle(), wake: make(chan struct{}, 1)}
 	i.batcher = inboxkit.NewBatcher(inboxkit.BatcherConfig[change]{
 		Commit: i.commit,
-		// What is asked for at one moment is one batch, whichever goroutine was quicker.
+		// All writes of one moment form one batch, independent of goroutine scheduling.
 		Wait: func(batch []*inboxkit.Write[change]) time.Duration {
 			return time.Nanosecond - time.Since(batch[0].Value.at)
 		},
@@ -155,7 +155,7 @@ func newTableInbox(p *schedule.Process, table *eventTable, ring seal.AEAD, work 
 	return i
 }
 
-// ask makes a call of the database.
+// ask makes a call to the database.
 func (i *tableInbox) ask(ctx context.Context, name string, alone bool, work func() error) error {
 	call := schedule.Spec{Name: "database: " + name, Fates: databaseFates, Alone: alone, Fail: func(schedule.Fate) error { return errDatabase }}
 	_, err := schedule.Do(ctx, i.process, call, func() (nothing, error) {
@@ -175,7 +175,7 @@ func (i *tableInbox) commit(batch []*inboxkit.Write[change]) {
 	for _, w := range batch {
 		names = append(names, w.Value.name)
 	}
-	slices.Sort(names) // who asked first is a matter of chance
+	slices.Sort(names) // the order of the batch is random
 	outcomes := make([]error, len(batch))
 	err := i.ask(context.Background(), "store "+strings.Join(names, " and "), false, func() error {
 		for n, w := range batch {
@@ -195,7 +195,7 @@ func (i *tableInbox) Accept(ctx context.Context, d webhook.Delivery) (_ webhook.
 	if r.Body, err = inboxkit.SealBody(i.ring, d.Key, d.Body); err != nil {
 		return webhook.Receipt{}, err
 	}
-	duplicate := false // it may be written after the caller has gone
+	duplicate := false // a canceled write may still set it
 	err = i.batcher.DoUrgent(ctx, change{i.table.name(d.Key), time.Now(), func() error {
 		if duplicate = i.table.rows[d.Key] != nil; !duplicate {
 			i.table.accepted++
@@ -240,7 +240,7 @@ func (i *tableInbox) ReleaseCheckpoint(ctx context.Context, name, owner string) 
 	return i.ask(ctx, "release the checkpoint", false, func() error { return i.table.checkpoints.ReleaseCheckpoint(ctx, name, owner) })
 }
 
-// work handles one event after the other until the process ends.
+// work handles events one at a time until the process ends.
 func (i *tableInbox) work(n int) {
 	for {
 		var claimed *row
@@ -273,7 +273,7 @@ func (i *tableInbox) handle(claimed *row, newest time.Time) {
 	if most := i.worker.Work().Retry.MaxAttempts; claimed.attempts > most {
 		task.Attempt, task.Err = most, webhook.ErrAbandoned
 	}
-	// What could not be recorded comes back when the claim ends.
+	// An event without a recorded outcome runs again after the end of its claim.
 	_ = i.worker.Do(i.process.Context(), task, func(a webhook.Attempt) error {
 		return i.life.Record(i.worker.Work().Logger, claimTime, func() error {
 			return i.batcher.DoUrgent(context.Background(), change{"the outcome of " + i.table.name(a.Key), time.Now(), func() error { return i.table.settle(claimed, a) }})

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestMain collects garbage less often: a schedule leaves little behind.
+// TestMain runs the tests with less frequent garbage collection. A schedule leaves little garbage.
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(800)
 	os.Exit(m.Run())

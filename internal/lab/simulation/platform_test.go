@@ -19,25 +19,25 @@ import (
 	"github.com/dispensary-go/dispensary/internal/testkit/logtest"
 )
 
-// canary is in every secret and every patient: it must show up in no log.
+// canary is part of every secret and of every patient's data. No log may contain it.
 const canary = "c4n4ry"
 
-// platform is the fake with tokens that are the same in every run, and can be told apart
-// in a story: what replicas know as a3 and r3 are pair 3.
+// platform is the fake platform with readable tokens that are the same in every run. Replicas see
+// the tokens of pair 3 as a3 and r3.
 type platform struct {
 	*dispensarytest.Server
 	logs logtest.Buffer
 
 	mu      sync.Mutex
-	gateway bool              // the next write is answered by something on the way
-	names   map[string]string // of real tokens
-	real    map[string]string // by name
+	gateway bool              // a gateway responds with 503 to the next write
+	names   map[string]string // names by real token
+	real    map[string]string // real tokens by name
 	issued  int
-	token   api.AccessToken // of those who do not refresh
+	token   api.AccessToken // token for callers that do not refresh
 
-	tell      func(r *http.Request, body []byte) string  // names a request of a replica in the story
-	onRefresh func(old, access, refresh string)          // what was granted; empty is refused
-	onArrival func(by *schedule.Process, refresh string) // of a pair that a replica was given
+	tell      func(r *http.Request, body []byte) string  // returns the name of a replica's request in the story
+	onRefresh func(old, access, refresh string)          // receives the granted pair, or empty names after a rejection
+	onArrival func(by *schedule.Process, refresh string) // receives the pair that a replica got
 	onUse     func(access string, status int)
 	onRequest func(r *http.Request, body []byte, status int)
 }
@@ -55,21 +55,21 @@ func newPlatform(s *schedule.Scheduler, options ...dispensarytest.Option) *platf
 	s.InTheEnd(func() error {
 		if text := p.logs.String(); strings.Contains(text, canary) {
 			at := strings.Index(text, canary)
-			return fmt.Errorf("a log holds what must not leave: %s", text[max(0, at-200):min(len(text), at+100)])
+			return fmt.Errorf("a log contains a secret or patient data: %s", text[max(0, at-200):min(len(text), at+100)])
 		}
 		return nil
 	})
 	return p
 }
 
-// issue gives a user's consent, and returns the pair by its names.
+// issue authorizes a user and returns the new pair by its names.
 func (p *platform) issue(user model.User) model.Token {
 	token := p.Tokens.Issue(user)
 	token.AccessToken, token.RefreshToken = p.name(token.AccessToken, token.RefreshToken)
 	return token
 }
 
-// Token implements [api.TokenSource] for calls whose tokens are not what is looked at.
+// Token implements [api.TokenSource] for calls of tests that do not check tokens.
 func (p *platform) Token(context.Context) (api.AccessToken, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -80,7 +80,7 @@ func (p *platform) Token(context.Context) (api.AccessToken, error) {
 	return p.token, nil
 }
 
-// name gives a pair its names. A refresh token that stays keeps its own.
+// name returns the names of a pair. An unchanged refresh token keeps its name.
 func (p *platform) name(access, refresh string) (a, r string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -103,7 +103,7 @@ func (p *platform) realOf(name string) string {
 	return name
 }
 
-// good reports that the platform takes a token, by its name.
+// good reports whether the platform accepts the token with a name.
 func (p *platform) good(name string) bool {
 	real := p.realOf(name)
 	for _, c := range p.Tokens.Credentials() {
@@ -114,8 +114,8 @@ func (p *platform) good(name string) bool {
 	return false
 }
 
-// RoundTrip implements [http.RoundTripper]: it puts real tokens in the place of names, and
-// the other way round.
+// RoundTrip implements [http.RoundTripper]. It replaces names by real tokens in requests, and real
+// tokens by names in responses.
 func (p *platform) RoundTrip(r *http.Request) (*http.Response, error) {
 	var body []byte
 	if r.Body != nil {
@@ -150,9 +150,10 @@ func (p *platform) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// giveUpOnWrites has the gateway answer 503 to writes that the platform does.
+// giveUpOnWrites adds an action that makes the gateway respond with 503 to a write although the
+// platform applies it.
 func (p *platform) giveUpOnWrites(s *schedule.Scheduler) {
-	s.Action("a gateway gives up on the next write", 2, nil, func() {
+	s.Action("a gateway responds with 503 to the next write", 2, nil, func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.gateway = true
@@ -160,7 +161,7 @@ func (p *platform) giveUpOnWrites(s *schedule.Scheduler) {
 	})
 }
 
-// gateway stands between replicas and the platform.
+// gateway is a gateway between replicas and the platform.
 type gateway struct{ p *platform }
 
 // RoundTrip implements [http.RoundTripper].
@@ -179,7 +180,7 @@ func (g gateway) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// granted names the pair in an answer of the token endpoint.
+// granted replaces the pair in a response of the token endpoint by its names.
 func (p *platform) granted(old string, response *http.Response) (*http.Response, error) {
 	body, err := io.ReadAll(response.Body)
 	_ = response.Body.Close()
@@ -206,7 +207,7 @@ func (p *platform) granted(old string, response *http.Response) (*http.Response,
 	return response, nil
 }
 
-// network is the platform as a replica sees it through the scheduler.
+// network is the connection of a replica to the platform through the scheduler.
 type network struct {
 	process *schedule.Process
 	calls   http.RoundTripper
@@ -238,10 +239,10 @@ func bearer(r *http.Request) string {
 	return name
 }
 
-// short is a token's name without the canary.
+// short returns the name of a token without the canary.
 func short(name string) string { return strings.TrimPrefix(name, canary+"-") }
 
-// tell names a request in the story.
+// tell returns the name of a request in the story.
 func tell(r *http.Request, body []byte) string {
 	path := strings.TrimPrefix(r.URL.Path, "/api")
 	var form map[string]string

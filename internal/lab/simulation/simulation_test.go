@@ -13,12 +13,12 @@ import (
 )
 
 var (
-	firstSeed = flag.Uint64("first", 1, "seed of the first schedule of each family")
-	schedules = flag.Int("schedules", 0, "how many schedules each family makes; 0 is the default of the family")
+	firstSeed = flag.Uint64("first", 1, "seed of the first schedule of each test")
+	schedules = flag.Int("schedules", 0, "number of schedules of each test (0: default of the test)")
 )
 
-// explore makes small schedules of a scenario on all cores, or full in full size, and
-// reports the first by seed that breaks something.
+// explore runs small schedules of a scenario on all cores, or full schedules in full size. It
+// fails with the violation that has the lowest seed.
 func explore(t *testing.T, scenario schedule.Scenario, small, full int) {
 	t.Helper()
 	n := testsize.Of(small, full)

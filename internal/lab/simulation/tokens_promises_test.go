@@ -13,8 +13,8 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// connectAgain is what the first user does who is told to authorize again, if that is right.
-// The others leave it at that.
+// connectAgain authorizes the first user again if its authorization was really lost. Other users do
+// not authorize again.
 func (w *tokenWorld) connectAgain(p *schedule.Process, user string) {
 	call := schedule.Spec{Name: user + " authorizes again"}
 	_, _ = schedule.Do(p.Context(), p, call, func() (nothing, error) {
@@ -29,21 +29,21 @@ func (w *tokenWorld) connectAgain(p *schedule.Process, user string) {
 	})
 }
 
-// outcome checks what a call returned.
+// outcome checks the error of a call.
 func (w *tokenWorld) outcome(user string, err error) {
 	var mark *tokens.ReauthorizeError
 	if errors.As(err, &mark) && mark.Reason != tokenstore.ReasonInvalidGrant {
-		w.s.Failf("%s must authorize again although the platform did not say so: %s", user, mark.Reason)
+		w.s.Failf("%s must authorize again although the platform has not rejected the refresh token: %s", user, mark.Reason)
 	}
 }
 
-// refreshed is called when the platform has answered a refresh.
+// refreshed is called after the platform's response to a refresh.
 func (w *tokenWorld) refreshed(old, access, refresh string) {
 	user := w.owner[old]
 	if w.asked[user]++; w.asked[user] > 1 {
 		w.extra++
 		if w.extra > 3*w.s.Disturbed() {
-			w.s.Failf("%s is refreshed twice in one turn, with %s, and nothing has gone wrong", user, short(old))
+			w.s.Failf("%s is refreshed twice per expiry, with %s, without a fault", user, short(old))
 		}
 	}
 	if access == "" {
@@ -54,8 +54,9 @@ func (w *tokenWorld) refreshed(old, access, refresh string) {
 	w.onTheWay[refresh] = nil
 }
 
-// lost reports that the user's pair may have been lost for good: where the old refresh
-// token ends at once, an answer that never came, or came to a replica that died, is the end.
+// lost reports whether the pair of a user may be lost permanently. This happens if the platform
+// invalidates the old refresh token immediately, and if the response with the new pair is lost or
+// its replica is killed.
 func (w *tokenWorld) lost(user string) bool {
 	if w.rotation != behavior.RefreshRotationImmediate {
 		return false
@@ -73,14 +74,14 @@ func (w *tokenWorld) lost(user string) bool {
 	return false
 }
 
-// used is called when the API has answered a call with an access token.
+// used is called after the API's response to a call with an access token.
 func (w *tokenWorld) used(access string, _ int) {
 	if _, ok := w.stored[access]; !ok {
 		w.s.Failf("%s is used before it is stored", short(access))
 	}
 }
 
-// write is around every call of the database: it compares the record before and after.
+// write runs a call to the database and compares the record before and after it.
 func (w *tokenWorld) write(op string, key tokenstore.Key, work func() error) error {
 	if key.User == "" || op == "Load" || op == "Lease" || op == "Release" {
 		return work()
@@ -92,9 +93,9 @@ func (w *tokenWorld) write(op string, key tokenstore.Key, work func() error) err
 	after, err := w.view.Load(context.Background(), key)
 	if err != nil {
 		if errors.Is(err, tokenstore.ErrNoRecord) {
-			return nil // no one is disconnected here
+			return nil // no user is disconnected in this world
 		}
-		w.s.Failf("%s of %s has left a record that cannot be opened: %w", op, key.User, err)
+		w.s.Failf("%s of %s has stored a record that cannot be decrypted: %w", op, key.User, err)
 		return nil
 	}
 	w.compare(op, key.User, before, beforeErr, after)
@@ -108,20 +109,20 @@ func (w *tokenWorld) compare(op, user string, before tokenstore.Record, beforeEr
 	w.asked[user] = 0
 	switch {
 	case w.owner[access] != user || w.owner[refresh] != user || w.consent[access] != w.consent[refresh]:
-		w.s.Failf("%s has left %s and %s of %s and %s with %s", op, short(access), short(refresh), w.owner[access], w.owner[refresh], user)
+		w.s.Failf("%s has stored %s and %s of %s and %s for %s", op, short(access), short(refresh), w.owner[access], w.owner[refresh], user)
 	case beforeErr != nil:
 	case op == "Commit" && w.consent[access] < w.consent[before.Token.AccessToken.Reveal()]:
-		w.s.Failf("Commit has put %s of an older consent in the place of %s", short(access), short(before.Token.AccessToken.Reveal()))
+		w.s.Failf("Commit stores %s of an older consent instead of %s", short(access), short(before.Token.AccessToken.Reveal()))
 	case op == "Commit" && w.platform.good(before.Token.RefreshToken.Reveal()) && !w.platform.good(refresh):
-		w.s.Failf("Commit has put %s, which is dead, in the place of %s, which is good", short(refresh), short(before.Token.RefreshToken.Reveal()))
+		w.s.Failf("Commit stores the invalid %s instead of the valid %s", short(refresh), short(before.Token.RefreshToken.Reveal()))
 	case op == "Fail" && after.Reason == tokenstore.ReasonInvalidGrant && !w.refused[refresh]:
-		w.s.Failf("%s is marked although the platform has not refused %s", user, short(refresh))
+		w.s.Failf("%s is marked although the platform has not rejected %s", user, short(refresh))
 	}
 }
 
-// promises are what holds in the end, at so many replicas.
+// promises adds the final invariants for the given number of replicas.
 func (w *tokenWorld) promises(replicas int) {
-	w.s.SettledWhen("every user was answered by every replica", func() bool {
+	w.s.SettledWhen("every user has a result from every replica", func() bool {
 		done := 0
 		for at := range w.verdicts {
 			if len(at) > 5 && at[len(at)-5:] == " done" {
@@ -142,7 +143,7 @@ func (w *tokenWorld) promises(replicas int) {
 			}
 			refresh := record.Token.RefreshToken.Reveal()
 			if !w.revoked[user] && !w.lost(user) {
-				return fmt.Errorf("%s has no token although no one has revoked it (%s, with %s good: %t): %w", at, w.rotation, short(refresh), w.platform.good(refresh), err)
+				return fmt.Errorf("%s has no token although it was not revoked (%s, with %s valid: %t): %w", at, w.rotation, short(refresh), w.platform.good(refresh), err)
 			}
 		}
 		return nil

@@ -22,33 +22,33 @@ import (
 	"github.com/dispensary-go/dispensary/seal"
 )
 
-// TestTokens holds what package tokens promises for the users of several replicas.
+// TestTokens checks the guarantees of package tokens for users of several replicas.
 func TestTokens(t *testing.T) { explore(t, newTokenWorld, 10_000, 100_000) }
 
-// tokenWorld is a database, a platform and the replicas that keep its users' tokens.
+// tokenWorld is a platform and a database in which replicas store the tokens of its users.
 type tokenWorld struct {
 	s        *schedule.Scheduler
 	platform *platform
 	db       *database
-	view     tokenstore.Store // the database, opened
+	view     tokenstore.Store // decrypted view of the database
 	rotation behavior.Variant
-	keys     []seal.Key // of the sealed store, the oldest first; none where it is not sealed
+	keys     []seal.Key // keys of the encrypted store, oldest first; empty without encryption
 	users    []string
 	site     dispensary.Site
-	name     string        // of the database, in the story
-	pause    time.Duration // of people between two calls
-	connects bool          // after the recovery the first user authorizes again when told to
+	name     string        // name of the database in the story
+	pause    time.Duration // time between two calls of a user
+	connects bool          // during the recovery the first user authorizes again if necessary
 
-	stored   map[string]int               // names of access tokens that the database had, and of whose consent
-	consent  map[string]int               // of all tokens, by name
-	owner    map[string]string            // of all tokens, by name
-	refused  map[string]bool              // names of refresh tokens that the platform has refused
-	revoked  map[string]bool              // users who have to authorize again, by what was done at the platform
-	asked    map[string]int               // refreshes since the user's record was written last
-	extra    int                          // refreshes beyond one a turn
-	onTheWay map[string]*schedule.Process // who was given a pair that is not stored yet, by the name of its refresh token; nil is no one
-	mu       sync.Mutex                   // of verdicts
-	verdicts map[string]error             // of calls after the recovery, by replica and user
+	stored   map[string]int               // consent by access token that was ever stored
+	consent  map[string]int               // consent by token
+	owner    map[string]string            // user by token
+	refused  map[string]bool              // refresh tokens rejected by the platform
+	revoked  map[string]bool              // users revoked on the platform
+	asked    map[string]int               // refreshes since the last write of the user's record
+	extra    int                          // refreshes beyond one per expiry
+	onTheWay map[string]*schedule.Process // process that received a pair not stored yet, by refresh token; nil if none did
+	mu       sync.Mutex                   // guards verdicts
+	verdicts map[string]error             // results of calls during the recovery, by replica and user
 	consents int
 }
 
@@ -71,7 +71,7 @@ func newTokenWorld(s *schedule.Scheduler) {
 	w.promises(replicas)
 }
 
-// newTokens makes the database of a platform's users, who have authorized.
+// newTokens returns a world whose users have authorized.
 func newTokens(s *schedule.Scheduler, p *platform, rotation behavior.Variant) *tokenWorld {
 	w := &tokenWorld{
 		s: s, platform: p, site: p.Site(), rotation: rotation, name: "the database", stored: map[string]int{}, consent: map[string]int{}, owner: map[string]string{},
@@ -94,35 +94,35 @@ func newTokens(s *schedule.Scheduler, p *platform, rotation behavior.Variant) *t
 	return w
 }
 
-// age lets tokens be anything from fresh ones to those that have ended.
+// age lets time pass, so that tokens are between fresh and expired.
 func (w *tokenWorld) age() {
 	time.Sleep([]time.Duration{0, 90 * time.Minute, 117 * time.Minute, 121 * time.Minute}[w.s.Rand.IntN(4)])
 }
 
-// actions are what people do, and what happens to the platform and the database.
+// actions adds the actions of users and the faults of the platform and the database.
 func (w *tokenWorld) actions() {
 	s := w.s
 	user := func() string { return w.users[s.Rand.IntN(len(w.users))] }
-	s.Action(w.name+" is cut off", 1, func() bool { return !w.db.down.Load() }, func() { w.db.down.Store(true); s.Disturb() })
-	s.Action(w.name+" is back", 1, func() bool { return w.db.down.Load() }, func() { w.db.down.Store(false) })
+	s.Action(w.name+" is unreachable", 1, func() bool { return !w.db.down.Load() }, func() { w.db.down.Store(true); s.Disturb() })
+	s.Action(w.name+" is reachable again", 1, func() bool { return w.db.down.Load() }, func() { w.db.down.Store(false) })
 	s.OnRecovery(func() { w.db.down.Store(false) })
-	s.Action("the platform ends an access token early", 2, nil, func() {
+	s.Action("the platform invalidates an access token early", 2, nil, func() {
 		if record, err := w.record(user()); err == nil {
 			_ = w.platform.Tokens.Expire(w.platform.realOf(record.Token.AccessToken.Reveal()))
-			s.Disturb() // it is refreshed before its turn
+			s.Disturb() // the token is refreshed before it expires
 		}
 	})
 	if s.Rand.IntN(3) == 0 {
-		s.Action("a user revokes the application", 1, nil, func() { w.revoke(user()); s.Disturb() }) // a mark is tried again
+		s.Action("a user revokes the application", 1, nil, func() { w.revoke(user()); s.Disturb() }) // a mark is checked again
 	}
-	s.Action("a user authorizes anew", 1, func() bool { return !w.db.down.Load() }, func() { w.authorize(user()); s.Disturb() }) // a refresh of the old consent may be under way
+	s.Action("a user authorizes again", 1, func() bool { return !w.db.down.Load() }, func() { w.authorize(user()); s.Disturb() }) // a refresh of the old consent may be running
 	s.Action("the platform's clock jumps ahead by 3m", 1, nil, func() { w.platform.Clock.Advance(3 * time.Minute); s.Disturb() })
 	if len(w.keys) > 0 {
-		s.Action("a key is added to those that replicas open "+w.name+" with", 2, nil, func() { w.keys = append(w.keys, newKey(len(w.keys))) })
+		s.Action("another key for "+w.name+" is set in new replicas", 2, nil, func() { w.keys = append(w.keys, newKey(len(w.keys))) })
 	}
 }
 
-// start starts a replica: its accounts, and people who use it.
+// start starts a replica with its accounts and users.
 func (w *tokenWorld) start(p *schedule.Process, keepFresh bool) {
 	all := w.accounts(p, w.platform.seenBy(p))
 	for _, user := range w.users {
@@ -133,7 +133,7 @@ func (w *tokenWorld) start(p *schedule.Process, keepFresh bool) {
 	}
 }
 
-// accounts are those of the users, at one replica.
+// accounts returns the accounts of one replica.
 func (w *tokenWorld) accounts(p *schedule.Process, transport http.RoundTripper) *accounts.Accounts {
 	var store tokenstore.Store = tokenStore{p, w.db}
 	if len(w.keys) > 0 {
@@ -153,7 +153,7 @@ func (w *tokenWorld) accounts(p *schedule.Process, transport http.RoundTripper) 
 	return all
 }
 
-// use is a person who calls the API again and again.
+// use calls the API repeatedly as a user.
 func (w *tokenWorld) use(p *schedule.Process, all *accounts.Accounts, user string) {
 	for {
 		p.Step(user + " comes")
@@ -171,7 +171,7 @@ func (w *tokenWorld) use(p *schedule.Process, all *accounts.Accounts, user strin
 		w.outcome(user, err)
 		if recovering {
 			at := p.Name + " " + user
-			// A mark may still be taken back by a replica whose pair is on its way.
+			// A replica with a pending commit may still revert a mark.
 			if w.verdicts[at] = err; all.PendingCommits() == 0 && (err == nil || late && errors.Is(err, api.ErrReauthorize)) {
 				w.verdicts[at+" done"] = nil
 			}
@@ -182,7 +182,7 @@ func (w *tokenWorld) use(p *schedule.Process, all *accounts.Accounts, user strin
 		}
 		pause := w.pause
 		if recovering {
-			pause = 2 * time.Minute // longer than what failed is remembered
+			pause = 2 * time.Minute // longer than failures are cached
 		}
 		time.Sleep(pause)
 	}

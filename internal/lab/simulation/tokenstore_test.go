@@ -12,25 +12,25 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// errDatabase is what a store returns whose connection is lost.
-var errDatabase = errors.New("the connection to the database is lost")
+// errDatabase is the error of a store without a connection.
+var errDatabase = errors.New("lost the connection to the database")
 
 var databaseFates = []schedule.Fate{schedule.Refused, schedule.AnswerLost, schedule.AnswerLost}
 
-// database is what all replicas share, and what is asked before and after each write.
+// database is the database shared by all replicas.
 type database struct {
 	*tokenstore.MemoryStore
 	down  atomic.Bool
-	write func(op string, key tokenstore.Key, work func() error) error // around every write
+	write func(op string, key tokenstore.Key, work func() error) error // runs and checks every write
 }
 
-// tokenStore is the database as one replica sees it.
+// tokenStore is the view of the database from one replica.
 type tokenStore struct {
 	process *schedule.Process
 	db      *database
 }
 
-// ask makes a call of the database.
+// ask makes a call to the database.
 func ask[T any](ctx context.Context, s tokenStore, op string, key tokenstore.Key, work func() (T, error)) (T, error) {
 	name := "database: " + op
 	if key.User != "" {

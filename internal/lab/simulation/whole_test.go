@@ -24,13 +24,12 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
-// TestWhole holds what all parts promise where they work together: accounts, receiver, inbox,
-// worker, reconciler, refresher and catalog of the same replicas.
+// TestWhole checks the guarantees of all parts in the same replicas: accounts, receiver, inbox,
+// worker, reconciler, refresher and catalog.
 func TestWhole(t *testing.T) { explore(t, newWholeWorld, 500, 15_000) }
 
-// wholeWorld is a platform, and replicas that have all parts. Their handler calls the API as
-// one of the users: it ensures a plan for each patient, and reads the plan that an event is
-// about.
+// wholeWorld is a platform and replicas with all parts. Their handler calls the API as one of the
+// users. It ensures a plan for each patient and reads the plan of each plan event.
 type wholeWorld struct {
 	s        *schedule.Scheduler
 	platform *platform
@@ -38,12 +37,12 @@ type wholeWorld struct {
 	events   *eventWorld
 	catalog  *catalogWorld
 
-	author, variant string        // of plans
-	sync            time.Duration // how long after its start a replica reads the catalog first
-	wholeEvery      time.Duration // after which the reconciler finds what never was on its way
+	author, variant string        // practitioner and variant of plans
+	sync            time.Duration // delay of a replica's first catalog sync after its start
+	wholeEvery      time.Duration // interval of whole reconciler runs, which find lost events
 
 	mu      sync.Mutex
-	ensured map[string]bool // patients whose plans were ensured, by id
+	ensured map[string]bool // IDs of patients with an ensured plan
 }
 
 func newWholeWorld(s *schedule.Scheduler) {
@@ -73,7 +72,7 @@ func newWholeWorld(s *schedule.Scheduler) {
 	w.events.setClocks(names)
 	w.catalog.actions()
 	w.platform.giveUpOnWrites(s)
-	s.Action("all databases are cut off", 1, func() bool { return !w.tokens.db.down.Load() && !w.events.table.down.Load() }, func() {
+	s.Action("all databases are unreachable", 1, func() bool { return !w.tokens.db.down.Load() && !w.events.table.down.Load() }, func() {
 		w.tokens.db.down.Store(true)
 		w.events.table.down.Store(true)
 		s.Disturb()
@@ -81,13 +80,13 @@ func newWholeWorld(s *schedule.Scheduler) {
 	w.promises(len(names))
 }
 
-// start starts a replica with all of its parts.
+// start starts a replica with all parts.
 func (w *wholeWorld) start(p *schedule.Process) {
 	all := w.tokens.accounts(p, killable{w.platform.seenBy(p)})
 	for _, user := range w.tokens.users {
 		go w.tokens.use(p, all, user)
 	}
-	if len(w.tokens.keys) == 0 { // when a sealed token is due is a matter of chance
+	if len(w.tokens.keys) == 0 { // an encrypted token has a random due time
 		go func() { _ = all.KeepFresh(p.Context(), tokens.KeepFreshPolicy{Interval: 7 * time.Minute}) }()
 	}
 	client, err := all.Client(p.Context(), w.tokens.users[0])
@@ -124,12 +123,12 @@ func (w *wholeWorld) reconcile(p *schedule.Process, all *accounts.Accounts, r *r
 		panic(err)
 	}
 	go func() {
-		time.Sleep(time.Minute) // the first webhooks come first
+		time.Sleep(time.Minute) // start after the first webhooks
 		_ = clinics.Loop(p.Context(), 40*time.Minute)
 	}()
 }
 
-// handler is what a replica does with events.
+// handler returns the event handler of a replica.
 func (w *wholeWorld) handler(all *accounts.Accounts, syncer *catalogsync.Syncer) webhook.HandlerFunc {
 	patient := func(ctx context.Context, e events.PatientEvent) error {
 		return w.ensurePlan(ctx, all, e.ClinicID, e.Object.ID)
@@ -167,10 +166,10 @@ func (w *wholeWorld) ensurePlan(ctx context.Context, all *accounts.Accounts, cli
 	})
 	plans := w.plans()[planOf(patientID)]
 	switch {
-	case plans > 1 && w.s.Doubled() > 0: // by the network, which Ensure reports
+	case plans > 1 && w.s.Doubled() > 0: // doubled by the network, and Ensure reports it
 		err = nil
 	case err == nil && plans == 0:
-		w.s.Failf("the plan of patient %s is ensured, and there is none", patientID[:8])
+		w.s.Failf("the plan of patient %s is ensured but does not exist", patientID[:8])
 	}
 	if err == nil {
 		w.mu.Lock()
@@ -182,7 +181,7 @@ func (w *wholeWorld) ensurePlan(ctx context.Context, all *accounts.Accounts, cli
 
 func planOf(patientID string) string { return "plan-of-" + patientID }
 
-// plans counts the platform's plans by the ids that replicas have given them.
+// plans counts the platform's plans by their metadata IDs.
 func (w *wholeWorld) plans() map[string]int {
 	count := map[string]int{}
 	for _, p := range w.platform.Plans.All() {
@@ -193,7 +192,7 @@ func (w *wholeWorld) plans() map[string]int {
 	return count
 }
 
-// promises are those of the parts, and that each patient has one plan.
+// promises adds the invariants of the parts. In addition, each patient must have one plan.
 func (w *wholeWorld) promises(replicas int) {
 	w.tokens.promises(replicas)
 	w.events.promises()
@@ -204,7 +203,7 @@ func (w *wholeWorld) promises(replicas int) {
 		}
 		for id, n := range w.plans() {
 			if n > 1 && w.s.Doubled() == 0 {
-				w.s.Failf("there are %d of %s", n, id[:16])
+				w.s.Failf("%d records instead of one: %s", n, id[:16])
 			}
 		}
 	}
@@ -222,7 +221,7 @@ func (w *wholeWorld) promises(replicas int) {
 
 var uuids = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
-// tell names a request in the story.
+// tell returns the name of a request in the story.
 func (w *wholeWorld) tell(r *http.Request, body []byte) string {
 	name := tell(r, body)
 	if id, ok := strings.CutPrefix(r.URL.Path, "/api/events/"); ok && uuids.MatchString(id) {

@@ -19,11 +19,11 @@ import (
 	"github.com/dispensary-go/dispensary/treatmentplans"
 )
 
-// TestWrites holds that no write is repeated where the first may have been applied, and
-// that Ensure leaves one record of each.
+// TestWrites checks that the client never repeats a write that may have been applied, and that
+// Ensure creates one record per key.
 func TestWrites(t *testing.T) { explore(t, newWriteWorld, 4000, 50_000) }
 
-// writeWorld is a platform, and replicas that write to it.
+// writeWorld is a platform and replicas that write to it.
 type writeWorld struct {
 	s         *schedule.Scheduler
 	platform  *platform
@@ -32,11 +32,11 @@ type writeWorld struct {
 	variantID string
 
 	mu      sync.Mutex
-	sent    map[string]int  // requests that the platform has answered, by a text of their bodies
-	doubled map[string]bool // of those, what the network has doubled
-	created map[string]int  // calls of Ensure that have created, by key
+	sent    map[string]int  // number of requests to the platform by subject
+	doubled map[string]bool // subjects of requests doubled by the network
+	created map[string]int  // number of records created by Ensure, by key
 	calls   int
-	ensured map[string]bool // since the recovery, by replica and key
+	ensured map[string]bool // ensured records during the recovery, by replica and key
 }
 
 func newWriteWorld(s *schedule.Scheduler) {
@@ -58,8 +58,8 @@ func newWriteWorld(s *schedule.Scheduler) {
 	s.InTheEnd(w.countRecords)
 }
 
-// start starts a replica, and three people at it: one who creates patients, and two who
-// ensure a patient that both replicas know, or a plan of the replica's own.
+// start starts a replica with four users. One creates patients, two ensure a patient shared by both
+// replicas, and one ensures a plan of this replica.
 func (w *writeWorld) start(p *schedule.Process) {
 	logger := logtest.NewLogger(&w.platform.logs)
 	client := w.platform.Client(model.User{}, dispensary.WithLogger(logger), dispensary.WithTokenSource(w.platform),
@@ -76,7 +76,7 @@ func (w *writeWorld) start(p *schedule.Process) {
 		return created, err
 	}
 	ensure("patient-shared", patient)
-	ensure("patient-shared ", patient) // a second person with the same patient
+	ensure("patient-shared ", patient) // a second user with the same patient
 	plan := "plan-of-" + strings.ReplaceAll(p.Name, " ", "-")
 	ensure(plan, func(ctx context.Context) (bool, error) {
 		_, created, err := client.TreatmentPlans.Ensure(ctx, w.patientID, treatmentplans.PlanCreate{
@@ -87,7 +87,7 @@ func (w *writeWorld) start(p *schedule.Process) {
 	})
 }
 
-// repeat ensures a record again and again.
+// repeat ensures a record repeatedly.
 func (w *writeWorld) repeat(p *schedule.Process, key string, call func(context.Context) (bool, error)) {
 	for {
 		p.Step("ensures " + key)
@@ -100,12 +100,12 @@ func (w *writeWorld) repeat(p *schedule.Process, key string, call func(context.C
 		}
 		w.mu.Lock()
 		if created && err == nil {
-			// Where an answer was lost it is not known who created what is found.
+			// After a lost response, a caller does not know who created the record.
 			if w.created[strings.TrimSpace(key)]++; w.created[strings.TrimSpace(key)] > 1+w.s.Disturbed() {
 				w.s.Failf("%s is created twice", key)
 			}
 		}
-		several := w.s.Doubled() > 0 && errors.As(err, new(*api.EnsureError)) // by the network
+		several := w.s.Doubled() > 0 && errors.As(err, new(*api.EnsureError)) // doubled by the network
 		if recovering && (err == nil || several) {
 			w.ensured[p.Name+key] = true
 		}
@@ -116,7 +116,7 @@ func (w *writeWorld) repeat(p *schedule.Process, key string, call func(context.C
 	}
 }
 
-// create creates a patient with each call, whatever comes of it.
+// create repeatedly creates a patient, each time another one.
 func (w *writeWorld) create(p *schedule.Process, client *dispensary.Client) {
 	for {
 		p.Step("creates a patient")
@@ -137,16 +137,16 @@ func (w *writeWorld) create(p *schedule.Process, client *dispensary.Client) {
 	}
 }
 
-// judge holds that an error says whether the call may have been applied.
+// judge checks that an error reports whether the call may have been applied.
 func (w *writeWorld) judge(mail string, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	exists := w.count(mail) > 0
 	switch {
 	case err == nil && !exists:
-		w.s.Failf("the creation of %s succeeded, and there is none", mail)
+		w.s.Failf("the creation of %s succeeded, but the patient does not exist", mail)
 	case err != nil && exists && !errors.Is(err, api.ErrMaybeApplied) && !w.doubled[mail]:
-		w.s.Failf("the creation of %s failed for certain, and there is one: %w", mail, err)
+		w.s.Failf("the creation of %s failed definitely, but the patient exists: %w", mail, err)
 	}
 }
 
@@ -159,13 +159,13 @@ func (w *writeWorld) count(mail string) (n int) {
 	return n
 }
 
-// tell names a request in the story.
+// tell returns the name of a request in the story.
 func (w *writeWorld) tell(r *http.Request, body []byte) string {
 	name := r.Method + " " + strings.ReplaceAll(strings.TrimPrefix(r.URL.Path, "/api"), w.patientID, "1")
 	return name + strings.TrimSuffix(" "+subject(r.URL.RawQuery+string(body)), " ")
 }
 
-// subject is what a request is about, as its query or body says.
+// subject returns the record that the query or body of a request names, or "".
 func subject(text string) string {
 	for _, mark := range []string{"plan-of-replica-1", "plan-of-replica-2", "shared"} {
 		if strings.Contains(text, mark) {
@@ -179,8 +179,8 @@ func subject(text string) string {
 	return ""
 }
 
-// arrived is called when the platform has answered a request. A body that comes to it a
-// second time was repeated by the client, or doubled by the network.
+// arrived is called after the platform's response to a request. A second request with the same
+// subject was repeated by the client or doubled by the network.
 func (w *writeWorld) arrived(r *http.Request, body []byte, _ int) {
 	if r.Method != http.MethodPost {
 		return
@@ -193,18 +193,18 @@ func (w *writeWorld) arrived(r *http.Request, body []byte, _ int) {
 	defer w.mu.Unlock()
 	if w.sent[about]++; w.sent[about] > 1 {
 		if w.sent[about] > 2 || w.s.Doubled() == 0 {
-			w.s.Failf("the creation of %s was sent again although the first may have been applied", about)
+			w.s.Failf("the creation of %s was repeated although the first request may have been applied", about)
 		}
 		w.doubled[about] = true
 	}
 }
 
-// countRecords holds that there is one record of each key.
+// countRecords checks that there is one record of each key.
 func (w *writeWorld) countRecords() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if n := w.count("shared@example.com"); n != 1 {
-		return fmt.Errorf("there are %d patients where there should be one", n)
+		return fmt.Errorf("%d shared patients instead of one", n)
 	}
 	plans := map[string]int{}
 	for _, p := range w.platform.Plans.All() {
@@ -212,7 +212,7 @@ func (w *writeWorld) countRecords() error {
 	}
 	for key, n := range plans {
 		if key != "" && n > 1 && w.s.Doubled() == 0 {
-			return fmt.Errorf("there are %d plans with the id %s", n, key)
+			return fmt.Errorf("%d plans instead of one with the ID %s", n, key)
 		}
 	}
 	return nil
