@@ -67,8 +67,8 @@ type request struct {
 	method    string // "" means POST
 	body      []byte
 	source    io.Reader // replaces body if it is not nil
-	length    int64     // Content-Length of source; 0 sends it in chunks
-	signature string    // signature header; "" sends none
+	length    int64     // Content-Length of source, or 0 for chunks
+	signature string    // signature header, or "" for none
 	header    string    // literal name of the header; "" means the canonical name of net/http
 	genuine   bool      // signed like the platform, so the response may contain the challenge
 }

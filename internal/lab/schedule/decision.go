@@ -8,9 +8,9 @@ type Fate string
 // The fates. Every call can meet Passed, Late and Stalled. [Spec] lists the others.
 const (
 	Passed      Fate = ""              // the call runs and returns
-	Refused     Fate = "rejected"      // the call does not run, and the caller can tell
-	Dropped     Fate = "request lost"  // the call does not run, and the caller cannot tell
-	AnswerLost  Fate = "response lost" // the call runs, and the caller cannot tell
+	Refused     Fate = "rejected"      // the call does not run, and the caller knows it
+	Dropped     Fate = "request lost"  // the call does not run, but the caller cannot know
+	AnswerLost  Fate = "response lost" // the call runs, but the caller cannot know
 	Doubled     Fate = "run twice"     // the call runs twice and returns the second result
 	Unavailable Fate = "unavailable"   // an intermediary responds with 503
 	Late        Fate = "response late" // the call runs, and its response needs another decision
