@@ -203,6 +203,6 @@ func TestDevRefuses(t *testing.T) {
 	f.refused(`there is no program "no-such-program"`, "dev", "--", "no-such-program")
 	f.refused("not a whole number", "dev", "--seed", "one", "--", "true")
 	taken := takeAddress(t, "127.0.0.1:0")
-	f.refused("--addr "+taken+": the address is in use already", "dev", "--addr", taken, "--", "true")
+	f.refused("--addr "+taken+": address already in use", "dev", "--addr", taken, "--", "true")
 	f.refused("--state /none/state.json: there is no folder", "dev", "--state", "/none/state.json", "--", "true")
 }

@@ -305,7 +305,7 @@ func TestLoginRefuses(t *testing.T) {
 	redirect, err := url.Parse(f.variables["DISPENSARY_US_SANDBOX_REDIRECT_URL"])
 	require.NoError(t, err)
 	taken := takeAddress(t, redirect.Host)
-	f.refused("the redirect address "+taken+": the address is in use already: end the program that uses it, or take --paste", "login")
+	f.refused("the redirect address "+taken+": address already in use: end the program that uses it, or take --paste", "login")
 	f.variables["DISPENSARY_US_SANDBOX_REDIRECT_URL"] = "https://ehr.example.com/callback"
 	f.refused("take --paste", "login")
 	f.variables["DISPENSARY_STORE"] = "sqlite:" + t.TempDir()

@@ -104,8 +104,8 @@ func TestFailures(t *testing.T) {
 	t.Parallel()
 	at := takeAddress(t, "127.0.0.1:0")
 	for args, want := range map[string]string{
-		"fake --addr " + at:                "--addr " + at + ": the address is in use already",
-		"fake --control-addr " + at:        "--control-addr " + at + ": the address is in use already",
+		"fake --addr " + at:                "--addr " + at + ": address already in use",
+		"fake --control-addr " + at:        "--control-addr " + at + ": address already in use",
 		"fake --expose --addr 192.0.2.1:0": "--addr 192.0.2.1:0: ",
 		"fake --webhook http://127.0.0.1:1/ --behavior probe=on-registration": "the endpoint was refused",
 		"fake --state /none/state.json":                                       "--state /none/state.json: there is no folder /none",

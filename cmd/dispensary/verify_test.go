@@ -80,7 +80,7 @@ func TestVerify(t *testing.T) {
 	f.variables["DISPENSARY_US_SANDBOX_WEBHOOK_CHALLENGE"] = app.ChallengeToken
 	code, out, stderr := f.runWith(t.Context(), string(delivery), "verify", "-")
 	assert.Equal(t, exitDone, code, stderr)
-	assert.Equal(t, "valid: the signature is right\n", out, "with the configuration, from stdin")
+	assert.Equal(t, "valid: the signature is correct\n", out, "with the configuration, from stdin")
 	f.terminal = true
 	_, out, _ = f.run("verify", whole, "--secret-file", challenge)
 	assert.True(t, strings.HasPrefix(out, "\x1b[31mwrong_secret\x1b[0m: "), out)

@@ -15,48 +15,49 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// Reason is what is wrong with a delivery, for programs.
+// Reason is the result of a check in a form for programs.
 type Reason string
 
 // The reasons of a Report.
 const (
-	ReasonValid       Reason = "valid"        // nothing is
-	ReasonNoSignature Reason = "no_signature" // there is no signature header
-	ReasonMalformed   Reason = "malformed"    // the header cannot be read
-	ReasonTooOld      Reason = "too_old"      // the signature is right, and was made too long before
-	ReasonTooNew      Reason = "too_new"      // the signature is right, and was made after
-	ReasonBodyChanged Reason = "body_changed" // the secret is right, and the body is not what was signed
-	ReasonChallenge   Reason = "challenge"    // it was signed with what is configured as the challenge token
-	ReasonWrongSecret Reason = "wrong_secret" // none of the secrets signed it, nor any form of the body that is tried
+	ReasonValid       Reason = "valid"        // the signature is valid
+	ReasonNoSignature Reason = "no_signature" // the signature header is missing
+	ReasonMalformed   Reason = "malformed"    // the header cannot be parsed, or occurs more than once
+	ReasonTooOld      Reason = "too_old"      // the signature is correct but too old
+	ReasonTooNew      Reason = "too_new"      // the signature is correct but its time is in the future
+	ReasonBodyChanged Reason = "body_changed" // the secret is correct, but the body differs from the signed one
+	ReasonChallenge   Reason = "challenge"    // the delivery was signed with Config.Challenge
+	ReasonWrongSecret Reason = "wrong_secret" // no secret matches the body or a known change of the body
 )
 
-// Config is what a delivery is checked against. Secrets are required.
+// Config contains the inputs of [Check]. Secrets are required.
 type Config struct {
-	// Secrets are those of [webhook.VerifierConfig].
+	// Secrets are the webhook secrets, as in [webhook.VerifierConfig].
 	Secrets []api.Secret
 
-	// Challenge is the challenge token, to notice that the two were swapped; may be empty.
+	// Challenge is the challenge token. It reveals that secret and token were swapped. If it is
+	// empty, Check skips that test.
 	Challenge api.Secret
 
-	// ReceivedAt is when the delivery arrived; zero means now.
+	// ReceivedAt is the time of arrival. Zero means now.
 	ReceivedAt time.Time
 }
 
-// Report says how a delivery was found. It holds nothing of secrets and body.
+// Report is the result of [Check]. It contains no part of the secrets or the body.
 type Report struct {
 	Reason Reason
 
-	// Detail says it in words.
+	// Detail explains Reason in words.
 	Detail string
 
-	// SignedAt is the time that the signature names, and Age how long before ReceivedAt
-	// that was; zero where there is no signature to read.
+	// SignedAt is the time in the signature. Age is the time from SignedAt to ReceivedAt,
+	// negative if the signature is newer. Both are zero if there is no readable signature.
 	SignedAt time.Time
 	Age      time.Duration
 }
 
-// Check verifies a delivery, and finds out why it is refused if it is. Its errors are those
-// of [webhook.NewVerifier].
+// Check verifies a delivery. If it is rejected, Check determines the reason. It returns the
+// errors of [webhook.NewVerifier].
 func Check(d Delivery, c Config) (Report, error) {
 	now := cmp.Or(c.ReceivedAt, time.Now())
 	verifier, err := webhook.NewVerifier(webhook.VerifierConfig{Secrets: c.Secrets, Now: func() time.Time { return now }})
@@ -65,17 +66,17 @@ func Check(d Delivery, c Config) (Report, error) {
 	}
 	headers := d.Header.Values(webhook.SignatureHeader)
 	if len(headers) > 1 {
-		return Report{Reason: ReasonMalformed, Detail: "the header " + webhook.SignatureHeader + " is there more than once"}, nil
+		return Report{Reason: ReasonMalformed, Detail: "the header " + webhook.SignatureHeader + " occurs more than once"}, nil
 	}
 	header := d.Header.Get(webhook.SignatureHeader)
 	err = verifier.Verify(header, d.Body)
 	switch {
 	case errors.Is(err, webhook.ErrSignatureMissing):
-		return Report{Reason: ReasonNoSignature, Detail: "there is no header " + webhook.SignatureHeader}, nil
+		return Report{Reason: ReasonNoSignature, Detail: "missing header " + webhook.SignatureHeader}, nil
 	case errors.Is(err, webhook.ErrSignatureMalformed):
 		return Report{Reason: ReasonMalformed, Detail: strings.TrimPrefix(err.Error(), "webhook: ")}, nil
 	}
-	r := Report{Reason: ReasonValid, Detail: "the signature is right", SignedAt: signedAt(header)}
+	r := Report{Reason: ReasonValid, Detail: "the signature is correct", SignedAt: signedAt(header)}
 	r.Age = now.Sub(r.SignedAt)
 	if err == nil {
 		return r, nil
@@ -84,7 +85,7 @@ func Check(d Delivery, c Config) (Report, error) {
 	return r, nil
 }
 
-// signedAt reads the time of a header that could be read.
+// signedAt returns the time in a signature header. The verifier has already parsed it.
 func signedAt(header string) time.Time {
 	for element := range strings.SplitSeq(header, ",") {
 		if text, found := strings.CutPrefix(strings.TrimSpace(element), "t="); found {
@@ -95,7 +96,7 @@ func signedAt(header string) time.Time {
 	return time.Time{}
 }
 
-// explain looks for the secret and the body that the signature was made of.
+// explain determines which secret and which form of the body match the signature.
 func (d Delivery) explain(c Config, header string, r Report) (Reason, string) {
 	matches := func(secrets []api.Secret, body []byte) bool {
 		verifier, err := webhook.NewVerifier(webhook.VerifierConfig{Secrets: secrets, Now: func() time.Time { return r.SignedAt }})
@@ -105,52 +106,52 @@ func (d Delivery) explain(c Config, header string, r Report) (Reason, string) {
 		return staleness(r.Age)
 	}
 	if !c.Challenge.IsZero() && matches([]api.Secret{c.Challenge}, d.Body) {
-		return ReasonChallenge, "it was signed with what is configured as the challenge token: the two are swapped"
+		return ReasonChallenge, "the delivery was signed with the challenge token: secret and challenge token are swapped"
 	}
 	for _, form := range d.forms() {
 		if matches(c.Secrets, form.body) {
-			return ReasonBodyChanged, "the secret is right, and the body was changed after it was signed: " + form.change
+			return ReasonBodyChanged, "the secret is correct, but the body was changed after signing: " + form.change
 		}
 	}
 	if d.Announced >= 0 && d.Announced != len(d.Body) {
-		return ReasonBodyChanged, fmt.Sprintf("the body has %d bytes, and %d were announced: it was cut off or changed, or else the secret is another one", len(d.Body), d.Announced)
+		return ReasonBodyChanged, fmt.Sprintf("the body has %d bytes, but Content-Length is %d: the body was cut off or changed, or the secret is wrong", len(d.Body), d.Announced)
 	}
-	return ReasonWrongSecret, "none of the secrets signed this body: it is the secret of another application or environment, or the body was changed in a way that cannot be undone"
+	return ReasonWrongSecret, "no secret matches this body: it was signed with the secret of another application or environment, or changed in an unknown way"
 }
 
 func staleness(age time.Duration) (Reason, string) {
 	const tolerance = defaults.SignatureTolerance
 	if age > 0 {
-		return ReasonTooOld, fmt.Sprintf("the signature is right, and was made %s before the delivery arrived: %s more than is allowed", age.Round(time.Second), (age - tolerance).Round(time.Second))
+		return ReasonTooOld, fmt.Sprintf("the signature is correct, but was made %s before the delivery arrived: %s over the limit", age.Round(time.Second), (age - tolerance).Round(time.Second))
 	}
-	return ReasonTooNew, fmt.Sprintf("the signature is right, and was made %s after the delivery arrived: %s more than is allowed; the receiver's clock is slow", -age.Round(time.Second), (-age - tolerance).Round(time.Second))
+	return ReasonTooNew, fmt.Sprintf("the signature is correct, but was made %s after the delivery arrived: %s over the limit. The receiver's clock is slow", -age.Round(time.Second), (-age - tolerance).Round(time.Second))
 }
 
-// form is a body as it may have been when it was signed, and what became of it since.
+// form is a body as it may have been signed, and the change that explains the received one.
 type form struct {
 	body   []byte
 	change string
 }
 
-// forms are bodies that this one may have been made of.
+// forms returns the bodies that may have been signed, given the received one.
 func (d Delivery) forms() (all []form) {
 	add := func(body []byte, change string) { all = append(all, form{body, change}) }
 	if d.Announced >= 0 && d.Announced < len(d.Body) {
-		add(d.Body[:d.Announced], "there is something behind its end")
+		add(d.Body[:d.Announced], "bytes were added at its end")
 	}
 	trimmed := bytes.TrimSpace(d.Body)
-	add(trimmed, "there is white space around it")
+	add(trimmed, "whitespace was added around it")
 	for _, end := range []string{"\n", "\r\n"} {
-		add(append(bytes.Clone(trimmed), end...), "the line break at its end is another one or gone")
+		add(append(bytes.Clone(trimmed), end...), "the line break at its end was changed or removed")
 	}
-	add(bytes.TrimPrefix(d.Body, []byte("\xef\xbb\xbf")), "a byte order mark stands before it")
+	add(bytes.TrimPrefix(d.Body, []byte("\xef\xbb\xbf")), "a byte order mark was added at its start")
 	unix := bytes.ReplaceAll(d.Body, []byte("\r\n"), []byte("\n"))
-	add(unix, "its line breaks are CR LF, and were LF")
-	add(bytes.ReplaceAll(unix, []byte("\n"), []byte("\r\n")), "its line breaks are LF, and were CR LF")
+	add(unix, "its line breaks were changed from LF to CR LF")
+	add(bytes.ReplaceAll(unix, []byte("\n"), []byte("\r\n")), "its line breaks were changed from CR LF to LF")
 	return append(all, reencoded(trimmed)...)
 }
 
-// reencoded are the ways in which the libraries of several languages write the same JSON.
+// reencoded returns the same JSON as the libraries of several languages encode it.
 func reencoded(body []byte) (all []form) {
 	const change = "it was decoded and encoded again as JSON"
 	var compact bytes.Buffer
@@ -172,12 +173,12 @@ func reencoded(body []byte) (all []form) {
 	return all
 }
 
-// unescape takes back what encoders escape for pages of HTML.
+// unescape decodes the HTML escape sequences of JSON encoders.
 func unescape(body []byte) []byte {
 	return []byte(strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(string(body)))
 }
 
-// spaced puts a space behind every comma and colon between values, as some encoders do.
+// spaced adds a space after each comma and colon between values, as some encoders do.
 func spaced(body []byte) []byte {
 	var made []byte
 	inText := false
@@ -193,7 +194,7 @@ func spaced(body []byte) []byte {
 	return made
 }
 
-// escapedAt reports that an odd number of backslashes stands before a place.
+// escapedAt reports whether an odd number of backslashes precedes body[at].
 func escapedAt(body []byte, at int) bool {
 	n := 0
 	for ; n < at && body[at-1-n] == '\\'; n++ {

@@ -29,7 +29,7 @@ const (
 
 var at = time.Unix(1_790_000_000, 0)
 
-// signed is a request with a body that was signed.
+// signed returns a saved request whose body is signed with key.
 func signed(key, body string) string {
 	timestamp := strconv.FormatInt(at.Unix(), 10)
 	mac := hmac.New(sha256.New, []byte(key))
@@ -52,7 +52,7 @@ func check(t *testing.T, saved string, later time.Duration) diagnose.Report {
 	return report
 }
 
-func TestReasons(t *testing.T) {
+func TestCheckReportsReason(t *testing.T) {
 	t.Parallel()
 	var indented bytes.Buffer
 	require.NoError(t, json.Indent(&indented, []byte(sent), "", "  "))
@@ -67,13 +67,13 @@ func TestReasons(t *testing.T) {
 		"no signature":       {strings.Replace(signed(secret, sent), "SVC-Signature", "X", 1), 0, diagnose.ReasonNoSignature, "SVC-Signature"},
 		"malformed":          {strings.Replace(signed(secret, sent), "v1=", "v1=x", 1), 0, diagnose.ReasonMalformed, "64 hex digits"},
 		"twice":              {strings.Replace(signed(secret, sent), "Host:", "SVC-Signature:", 1), 0, diagnose.ReasonMalformed, "more than once"},
-		"too old":            {signed(secret, sent), 12 * time.Minute, diagnose.ReasonTooOld, "made 12m0s before the delivery arrived: 7m0s more"},
-		"too new":            {signed(secret, sent), -6 * time.Minute, diagnose.ReasonTooNew, "made 6m0s after the delivery arrived: 1m0s more"},
+		"too old":            {signed(secret, sent), 12 * time.Minute, diagnose.ReasonTooOld, "made 12m0s before the delivery arrived: 7m0s over"},
+		"too new":            {signed(secret, sent), -6 * time.Minute, diagnose.ReasonTooNew, "made 6m0s after the delivery arrived: 1m0s over"},
 		"swapped":            {signed(challenge, sent), 0, diagnose.ReasonChallenge, "swapped"},
 		"wrong secret":       {signed("another", sent), 0, diagnose.ReasonWrongSecret, "another application or environment"},
-		"another body":       {strings.Replace(signed(secret, sent), "evt-1", "evt-2", 1), 0, diagnose.ReasonWrongSecret, "cannot be undone"},
-		"cut off":            {strings.TrimSuffix(signed(secret, sent), `]}}`), 0, diagnose.ReasonBodyChanged, "88 were announced"},
-		"white space":        {signed(secret, sent) + "\n", 0, diagnose.ReasonBodyChanged, "behind its end"},
+		"another body":       {strings.Replace(signed(secret, sent), "evt-1", "evt-2", 1), 0, diagnose.ReasonWrongSecret, "in an unknown way"},
+		"cut off":            {strings.TrimSuffix(signed(secret, sent), `]}}`), 0, diagnose.ReasonBodyChanged, "Content-Length is 88"},
+		"white space":        {signed(secret, sent) + "\n", 0, diagnose.ReasonBodyChanged, "added at its end"},
 		"lost line break":    {strings.TrimSuffix(signed(secret, sent+"\n"), "\n"), 0, diagnose.ReasonBodyChanged, "line break"},
 		"byte order mark":    {strings.Replace(signed(secret, sent), sent, "\xef\xbb\xbf"+sent, 1), 0, diagnose.ReasonBodyChanged, "byte order mark"},
 		"indented":           {strings.Replace(signed(secret, sent), sent, indented.String(), 1), 0, diagnose.ReasonBodyChanged, "again as JSON"},
@@ -81,8 +81,8 @@ func TestReasons(t *testing.T) {
 		"was spaced":         {strings.Replace(signed(secret, `{"a": "b,\\", "c": 1}`), `{"a": "b,\\", "c": 1}`, `{"a":"b,\\","c":1}`, 1), 0, diagnose.ReasonBodyChanged, "again as JSON"},
 		"escaped":            {strings.Replace(signed(secret, sent), "<b>", `\u003cb\u003e`, 1), 0, diagnose.ReasonBodyChanged, "again as JSON"},
 		"was escaped":        {strings.Replace(signed(secret, strings.Replace(sent, "<b>", `\u003cb\u003e`, 1)), `\u003cb\u003e`, "<b>", 1), 0, diagnose.ReasonBodyChanged, "again as JSON"},
-		"carriage returns":   {strings.Replace(signed(secret, "{\n}"), "{\n}", "{\r\n}", 1), 0, diagnose.ReasonBodyChanged, "were LF"},
-		"changed, and stale": {signed(secret, sent) + "\n", time.Hour, diagnose.ReasonBodyChanged, "behind its end"},
+		"carriage returns":   {strings.Replace(signed(secret, "{\n}"), "{\n}", "{\r\n}", 1), 0, diagnose.ReasonBodyChanged, "from LF to CR LF"},
+		"changed, and stale": {signed(secret, sent) + "\n", time.Hour, diagnose.ReasonBodyChanged, "added at its end"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -97,14 +97,14 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-func TestChunkedBodiesAndParts(t *testing.T) {
+func TestParseReadsChunksAndParts(t *testing.T) {
 	t.Parallel()
 	whole := signed(secret, sent)
 	head, _, _ := strings.Cut(whole, "Content-Length")
 	chunked := head + "Transfer-Encoding: chunked\r\n\r\n" + strconv.FormatInt(int64(len(sent)), 16) + "\r\n" + sent + "\r\n0\r\n\r\n"
 	assert.Equal(t, diagnose.ReasonValid, check(t, chunked, 0).Reason)
 	_, err := diagnose.Parse([]byte(head + "Transfer-Encoding: chunked\r\n\r\n" + sent))
-	require.ErrorContains(t, err, "chunks")
+	require.ErrorContains(t, err, "chunked")
 
 	_, headers, _ := strings.Cut(head, "\r\n")
 	delivery, err := diagnose.ParseParts([]byte(headers), []byte(sent))
@@ -112,12 +112,12 @@ func TestChunkedBodiesAndParts(t *testing.T) {
 	assert.Equal(t, -1, delivery.Announced)
 	report, err := diagnose.Check(delivery, diagnose.Config{Secrets: []api.Secret{api.NewSecret(secret)}})
 	require.NoError(t, err)
-	assert.NotEqual(t, diagnose.ReasonWrongSecret, report.Reason, "it may be old or new by now")
+	assert.NotEqual(t, diagnose.ReasonWrongSecret, report.Reason, "without ReceivedAt, only the age may be wrong")
 	_, err = diagnose.Check(delivery, diagnose.Config{})
 	require.ErrorContains(t, err, "Secrets")
 }
 
-func TestWhatIsNoRequest(t *testing.T) {
+func TestParseRejectsInvalidRequest(t *testing.T) {
 	t.Parallel()
 	for _, saved := range []string{"", "canary", "POST / HTTP/1.1", "POST / HTTP/1.1\r\nHost: canary\r\n", sent, "POST / HTTP/1.1\ncanary\n\n{}"} {
 		_, err := diagnose.Parse([]byte(saved))
@@ -126,7 +126,7 @@ func TestWhatIsNoRequest(t *testing.T) {
 	}
 }
 
-// A saved file is foreign, and only what the verifier accepts is valid.
+// A saved file is untrusted. Check must accept the same deliveries as the verifier.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(signed(secret, sent)))
 	f.Add([]byte("POST / HTTP/1.1\nTransfer-Encoding: chunked\n\n5\nhello\n0\n\n"))

@@ -11,20 +11,21 @@ import (
 	"strings"
 )
 
-// Delivery is a request as it was saved.
+// Delivery is a saved webhook request.
 type Delivery struct {
 	Header http.Header
 	Body   []byte
 
-	// Announced is how many bytes Content-Length says the body has; -1 if it is not known.
+	// Announced is the length in Content-Length, in bytes. It is -1 if the header is missing or
+	// invalid.
 	Announced int
 }
 
-// errHead is all that is said of a request that cannot be read, which may hold anything.
-var errHead = errors.New("diagnose: not an HTTP request: a request line, headers and an empty line come before the body")
+// errHead is returned for each unreadable request, without its text, which may be private.
+var errHead = errors.New("diagnose: not an HTTP request: needs a request line, headers and an empty line before the body")
 
-// Parse reads a whole HTTP request: request line, headers, an empty line, and the body,
-// which is everything that follows. Lines may end in LF alone, as editors leave them.
+// Parse reads a whole HTTP request: request line, headers, an empty line, and the rest as the
+// body. A line may end in LF without CR, as editors save it. Parse decodes a chunked body.
 func Parse(saved []byte) (Delivery, error) {
 	line, rest, _ := bytes.Cut(saved, []byte("\n"))
 	words := strings.Fields(string(line))
@@ -51,18 +52,19 @@ func Parse(saved []byte) (Delivery, error) {
 			d.Body, err = io.ReadAll(request.Body)
 		}
 		if err != nil {
-			return Delivery{}, errors.New("diagnose: the chunks of the body cannot be read")
+			return Delivery{}, errors.New("diagnose: invalid chunked body")
 		}
 	}
 	return d, nil
 }
 
-// ParseParts takes a body, and reads its headers from lines of the form "Name: value".
+// ParseParts returns the delivery with this body. It reads the headers from lines of the form
+// "Name: value".
 func ParseParts(headers, body []byte) (Delivery, error) {
 	text := append(bytes.TrimSpace(bytes.Clone(headers)), "\r\n\r\n"...)
 	header, err := textproto.NewReader(bufio.NewReader(bytes.NewReader(text))).ReadMIMEHeader()
 	if err != nil {
-		return Delivery{}, errors.New(`diagnose: headers are not lines of the form "Name: value"`)
+		return Delivery{}, errors.New(`diagnose: headers must be lines of the form "Name: value"`)
 	}
 	d := Delivery{Header: http.Header(header), Body: body, Announced: -1}
 	if n, err := strconv.Atoi(d.Header.Get("Content-Length")); err == nil && n >= 0 {

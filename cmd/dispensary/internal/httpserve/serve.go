@@ -1,4 +1,4 @@
-// Package httpserve serves HTTP on an address of this machine until a command ends.
+// Package httpserve runs the HTTP servers of commands until the command ends.
 package httpserve
 
 import (
@@ -14,13 +14,15 @@ import (
 	"github.com/dispensary-go/dispensary/internal/httplimit"
 )
 
-// grace is how long running requests may take after the signal to end.
+// grace is the longest time that Serve gives running requests after ctx is canceled.
 const grace = 3 * time.Second
 
-// Serve answers until ctx ends, and calls ready once it does.
+// Serve serves handler until ctx is canceled. It calls ready after it has started, and stops
+// if ready returns an error. On cancellation, running requests get 3 seconds to finish. The
+// context of each request is derived from ctx.
 func Serve(ctx context.Context, listener net.Listener, handler http.Handler, ready func() error) error {
 	server := httplimit.Server(handler)
-	// Requests that wait for a delivery end with it.
+	// A request that waits for a delivery must stop with the command.
 	server.BaseContext = func(net.Listener) context.Context { return ctx }
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
@@ -40,10 +42,11 @@ func Serve(ctx context.Context, listener net.Listener, handler http.Handler, rea
 	return nil
 }
 
-// ListenError names the flag whose address cannot be listened on.
+// ListenError returns the error of a failed listen, with the flag name and its address in
+// front.
 func ListenError(name, addr string, err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("%s %s: the address is in use already", name, addr)
+		return fmt.Errorf("%s %s: address already in use", name, addr)
 	}
 	var listening *net.OpError
 	if errors.As(err, &listening) {
@@ -52,7 +55,7 @@ func ListenError(name, addr string, err error) error {
 	return fmt.Errorf("%s %s: %w", name, addr, err)
 }
 
-// Loopback reports whether a host is this machine.
+// Loopback reports whether host is "localhost" or a loopback IP address.
 func Loopback(host string) bool {
 	ip := net.ParseIP(host)
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()

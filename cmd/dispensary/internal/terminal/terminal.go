@@ -1,4 +1,4 @@
-// Package terminal writes texts from other machines to a terminal.
+// Package terminal prints text from other machines to a terminal safely.
 package terminal
 
 import (
@@ -11,19 +11,20 @@ import (
 	"unicode/utf8"
 )
 
-// Writer writes to a terminal. It escapes each character that could steer the terminal or
-// reorder its line as \u and its number, because texts come from other machines. Valid JSON has
-// these characters in strings only, so JSON stays the same JSON. It is safe for concurrent use.
+// Writer writes to a terminal. Text from other machines may contain characters that control
+// the terminal or reorder a line, so Writer escapes each of these as \u and its number. Valid
+// JSON has them only inside strings, so it keeps its value. A Writer is safe for concurrent
+// use.
 type Writer struct {
 	to   io.Writer
 	mu   sync.Mutex
-	held []byte // start of a character that the next write ends
+	held []byte // start of a character that the next write completes
 }
 
-// NewWriter returns a writer to a terminal, or to a log that people read.
+// NewWriter returns a Writer to a terminal, or to a log for people.
 func NewWriter(to io.Writer) *Writer { return &Writer{to: to} }
 
-// Unguarded returns the writer below w, if w is a [Writer].
+// Unguarded returns the writer below w if w is a [Writer], and w itself otherwise.
 func Unguarded(w io.Writer) io.Writer {
 	if t, is := w.(*Writer); is {
 		return t.to
@@ -47,7 +48,7 @@ func (t *Writer) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// endsWhole reports whether a text does not end within a character or a line break.
+// endsWhole reports whether text does not end inside a character or a line break.
 func endsWhole(text []byte) bool {
 	last := max(0, len(text)-utf8.UTFMax)
 	for i := len(text) - 1; i >= last; i-- {
@@ -55,10 +56,10 @@ func endsWhole(text []byte) bool {
 			return utf8.FullRune(text[i:]) && text[len(text)-1] != '\r'
 		}
 	}
-	return true // it is no UTF-8
+	return true // text is not UTF-8
 }
 
-// Sequence writes a text between control sequences of the program.
+// Sequence writes text between two control sequences of this program. It escapes text only.
 func (t *Writer) Sequence(before, text, after string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -66,8 +67,8 @@ func (t *Writer) Sequence(before, text, after string) error {
 	return err
 }
 
-// Printable escapes the characters of a text that could steer a terminal. It keeps line breaks
-// and tabs.
+// Printable escapes the characters of text that could control a terminal, as [Writer] does. It
+// keeps tabs and line breaks, and shortens CR LF to LF.
 func Printable(text string) string {
 	if strings.IndexFunc(text, steers) < 0 && utf8.ValidString(text) {
 		return text
@@ -87,8 +88,9 @@ func Printable(text string) string {
 	return made.String()
 }
 
-// steers reports whether a character controls a terminal, breaks its line in a way of its own,
-// or is invisible. Two of the invisible ones are part of words and emoji.
+// steers reports whether a character controls a terminal, breaks a line unlike LF, or is
+// invisible. The two joiners are invisible but belong to words and emoji, so they do not
+// count.
 func steers(r rune) bool {
 	const joiner, nonJoiner = '\u200D', '\u200C'
 	switch r {

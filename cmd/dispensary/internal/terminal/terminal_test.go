@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Writers break texts anywhere, so a terminal waits for the rest of a character.
+// Programs may split a text anywhere, so Writer waits for the rest of a character.
 func TestWriterJoinsSplitCharacters(t *testing.T) {
 	t.Parallel()
 	const text = "é\u009b€\U0001f600\u200d\r\nx\r\ry\xff\xfez"
