@@ -201,8 +201,8 @@ func TestDevRefuses(t *testing.T) {
 	f := newFixture(t)
 	f.refused("dev wants a command to run", "dev")
 	f.refused(`there is no program "no-such-program"`, "dev", "--", "no-such-program")
-	f.refused("not a whole number", "dev", "--seed", "one", "--", "true")
+	f.refused("must be a whole number", "dev", "--seed", "one", "--", "true")
 	taken := takeAddress(t, "127.0.0.1:0")
 	f.refused("--addr "+taken+": address already in use", "dev", "--addr", taken, "--", "true")
-	f.refused("--state /none/state.json: there is no folder", "dev", "--state", "/none/state.json", "--", "true")
+	f.refused("--state /none/state.json: directory /none does not exist", "dev", "--state", "/none/state.json", "--", "true")
 }

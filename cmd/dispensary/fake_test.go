@@ -62,7 +62,7 @@ func TestFakeStartsWithOwnWorld(t *testing.T) {
 	// The file is the one of the help.
 	help, _ := bare(t).ran("help", "fake")
 	_, text, _ := strings.Cut(help, "default catalog:\n")
-	text, _, _ = strings.Cut(text, "\nWith several clinics")
+	text, _, _ = strings.Cut(text, "\nIf the file has several clinics")
 	world := filepath.Join(t.TempDir(), "world.json")
 	require.NoError(t, os.WriteFile(world, []byte(text), 0o600))
 	r := launch(t, "--world", world)

@@ -138,7 +138,7 @@ func TestForeignStateFilesAreRefused(t *testing.T) {
 		require.NoError(t, os.WriteFile(file, []byte(content), 0o600))
 		stderr := bare(t).refused(says, "fake", "--state", file)
 		assert.Contains(t, stderr, "--state "+file)
-		assert.Contains(t, stderr, "left as it is")
+		assert.Contains(t, stderr, "was not changed")
 		kept, err := os.ReadFile(file)
 		require.NoError(t, err)
 		assert.Equal(t, content, string(kept))
@@ -154,7 +154,7 @@ func TestAStateFileHasAWorldOfItsOwn(t *testing.T) {
 	before, err := os.ReadFile(file)
 	require.NoError(t, err)
 	for _, flags := range [][]string{{"--seed", "7"}, {"--region", "CA"}, {"--size", "large"}, {"--scopes", "clinic:read"}, {"--integrations", "2"}} {
-		bare(t).refused(flags[0]+": there is a platform in "+file+" already", append([]string{"fake", "--state", file}, flags...)...)
+		bare(t).refused(flags[0]+": "+file+" already contains a platform", append([]string{"fake", "--state", file}, flags...)...)
 	}
 	after, err := os.ReadFile(file)
 	require.NoError(t, err)
@@ -167,7 +167,7 @@ func TestOneProcessKeepsAStateFile(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "state.json")
 	command, settings, _ := start(t, "--state", file)
-	bare(t).refused("--state "+file+": another process keeps its platform in it", "fake", "--state", file)
+	bare(t).refused("--state "+file+": in use by another process", "fake", "--state", file)
 	register(t, settings)
 	require.NoError(t, command.Process.Kill())
 	require.Error(t, command.Wait())

@@ -43,7 +43,7 @@ func TestRunRefuses(t *testing.T) {
 	}{
 		{[]string{"--bogus"}, "dispensary-fake: unknown flag: --bogus\n"},
 		{[]string{"nonsense"}, "dispensary-fake: dispensary-fake takes no arguments, but there is \"nonsense\"\n"},
-		{[]string{"--addr", "0.0.0.0:80"}, "dispensary-fake: --addr 0.0.0.0:80: other machines would reach it; add --expose if they should\n"},
+		{[]string{"--addr", "0.0.0.0:80"}, "dispensary-fake: --addr 0.0.0.0:80: other machines can reach this address: add --expose to allow it\n"},
 	} {
 		var out, errOut bytes.Buffer
 		assert.Equal(t, 2, run(t.Context(), c.args, &out, &errOut))

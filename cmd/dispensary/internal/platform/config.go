@@ -21,20 +21,20 @@ import (
 	"github.com/dispensary-go/dispensary/internal/operation"
 )
 
-// Config is what the flags say.
+// Config contains the flags of a fake platform. The zero value is ready for [Config.Define].
 type Config struct {
 	addr, controlAddr string
 	expose, tls       bool
 	certificate       string
 	state             string
-	seed              string     // as it is printed; empty where a state file has one
-	kept              *stateFile // open, with --state
+	seed              string     // as printed; empty if the platform comes from the state file
+	kept              *stateFile // open and locked; nil without --state
 	tuning            dispensarytest.Tuning
 	options           []dispensarytest.Option
 }
 
-// Complete checks the flags, opens the state file, and adds the options that follow from
-// flags together. What the platform refuses about them, it says itself.
+// Complete checks the flags, opens the state file and adds the options that depend on several
+// flags. Call it after parsing. It leaves other checks of values to [dispensarytest.Start].
 func (c *Config) Complete(flags *flag.FlagSet) error {
 	if err := checkAddresses(*c); err != nil {
 		return err
@@ -45,7 +45,7 @@ func (c *Config) Complete(flags *flag.FlagSet) error {
 		}
 	}
 	if c.seed == "" && (c.kept == nil || c.kept.loaded == nil) {
-		// Secrets that follow from a seed which is the same everywhere are none.
+		// Secrets from a fixed default seed would be the same everywhere.
 		c.tuning.Seed = rand.Uint64()
 		c.seed = strconv.FormatUint(c.tuning.Seed, 10)
 	}
@@ -57,7 +57,8 @@ func (c *Config) Complete(flags *flag.FlagSet) error {
 	return nil
 }
 
-// StateFile returns the path of the state file, with links resolved, or "" without --state.
+// StateFile returns the path of the state file with symbolic links resolved, or "" without
+// --state.
 func (c *Config) StateFile() string {
 	if c.kept == nil {
 		return ""
@@ -65,10 +66,10 @@ func (c *Config) StateFile() string {
 	return c.kept.name
 }
 
-// worldFlags make a platform; they are refused where a state file has one.
+// worldFlags describe a new platform. They are rejected if the state file contains one.
 var worldFlags = []string{"seed", "region", "size", "world", "scopes", "integrations"}
 
-// openState begins with the platform of the state file.
+// openState opens the state file and starts from its platform, if it has one.
 func (c *Config) openState(flags *flag.FlagSet) (err error) {
 	if c.kept, err = openState(c.state); err != nil {
 		return err
@@ -76,10 +77,10 @@ func (c *Config) openState(flags *flag.FlagSet) (err error) {
 	if c.kept.loaded == nil {
 		return nil
 	}
-	c.options = append([]dispensarytest.Option{dispensarytest.WithSnapshot(c.kept.loaded)}, c.options...) // flags have the last word
+	c.options = append([]dispensarytest.Option{dispensarytest.WithSnapshot(c.kept.loaded)}, c.options...) // flags override the snapshot
 	flags.Visit(func(f *flag.Flag) {
 		if err == nil && slices.Contains(worldFlags, f.Name) {
-			err = fmt.Errorf("--%s: there is a platform in %s already; leave the flag out, or name another file", f.Name, c.kept.name)
+			err = fmt.Errorf("--%s: %s already contains a platform: omit the flag, or use another file", f.Name, c.kept.name)
 		}
 	})
 	if err != nil {
@@ -88,7 +89,7 @@ func (c *Config) openState(flags *flag.FlagSet) (err error) {
 	return err
 }
 
-// option defines a flag whose text turns into an option of the platform.
+// option defines a flag. parse converts its text to an option of the platform.
 func (c *Config) option(flags *flag.FlagSet, name, help string, parse func(text string) (dispensarytest.Option, error)) {
 	flags.Func(name, help, func(text string) error {
 		option, err := parse(text)
@@ -99,142 +100,143 @@ func (c *Config) option(flags *flag.FlagSet, name, help string, parse func(text 
 	})
 }
 
-// toggle defines a flag that is true by being there.
+// toggle defines a Boolean flag that needs no value.
 func toggle(flags *flag.FlagSet, to *bool, name, help string) {
 	flags.BoolFunc(name, help, func(text string) error {
 		if text != "true" && text != "false" {
-			return errors.New("true or false")
+			return errors.New("must be true or false")
 		}
 		*to = text == "true"
 		return nil
 	})
 }
 
-// Define defines the flags.
+// Define adds the flags to flags.
 func (c *Config) Define(flags *flag.FlagSet) {
-	flags.StringVar(&c.addr, "addr", "127.0.0.1:0", "`HOST:PORT` of the platform; port 0 is a free one")
-	flags.StringVar(&c.controlAddr, "control-addr", "127.0.0.1:0", "`HOST:PORT` of console and control API; always loopback")
-	flags.BoolVar(&c.expose, "expose", false, "let --addr be an address that other machines reach")
-	flags.BoolVar(&c.tls, "tls", false, "serve the platform over HTTPS, with a new self-signed certificate")
-	flags.StringVar(&c.certificate, "cert", "", "write that certificate to `FILE` (PEM), for clients to trust")
-	flags.StringVar(&c.state, "state", "", "keep the platform in `FILE`, about a second behind; a reset goes back to the start")
+	flags.StringVar(&c.addr, "addr", "127.0.0.1:0", "`HOST:PORT` of the fake platform; port 0 selects a free port")
+	flags.StringVar(&c.controlAddr, "control-addr", "127.0.0.1:0", "`HOST:PORT` of the console and control API, on loopback only; port 0 selects a free port")
+	flags.BoolVar(&c.expose, "expose", false, "allow an --addr that other machines can reach")
+	flags.BoolVar(&c.tls, "tls", false, "serve the fake platform over HTTPS with a new self-signed certificate")
+	flags.StringVar(&c.certificate, "cert", "", "write the certificate of --tls to `FILE` (PEM), so that clients can trust it")
+	flags.StringVar(&c.state, "state", "", "save all data in `FILE` within about a second, and load it at the next start; a reset restores the initial data")
 
-	c.option(flags, "webhook", "register the webhook endpoint `URL`, for all event types", func(url string) (dispensarytest.Option, error) {
+	c.option(flags, "webhook", "register the webhook endpoint `URL` for all event types", func(url string) (dispensarytest.Option, error) {
 		return dispensarytest.WithWebhook(url), nil
 	})
 	c.worldFlags(flags)
 	c.ruleFlags(flags)
 }
 
-// worldFlags define the flags that say which platform it is.
+// worldFlags defines the flags that determine the data, the application and the environment.
 func (c *Config) worldFlags(flags *flag.FlagSet) {
-	flags.Func("seed", "`NUMBER` that ids, secrets and data follow from; random unless set", func(text string) error {
+	flags.Func("seed", "`NUMBER` that determines ids, secrets and data (default random)", func(text string) error {
 		seed, err := strconv.ParseUint(text, 10, 64)
 		if err != nil {
-			return errors.New("not a whole number")
+			return errors.New("must be a whole number")
 		}
 		c.seed, c.tuning.Seed = strconv.FormatUint(seed, 10), seed
 		return nil
 	})
-	choose(flags, "region", "the platform's `COUNTRY`: US or CA; US unless set", map[string]api.Environment{
+	choose(flags, "region", "`COUNTRY` of the fake platform: US or CA; default US", map[string]api.Environment{
 		"US": api.USSandbox, "CA": api.CanadaSandbox,
 	}, func(sandbox api.Environment) {
 		c.options = append(c.options, dispensarytest.WithEnvironment(sandbox))
 	})
-	choose(flags, "size", "how much the world holds, a `WORD`: small or large; small unless set", map[string]model.WorldSize{
+	choose(flags, "size", "amount of data, a `WORD`: small or large; default small", map[string]model.WorldSize{
 		"small": {}, "large": {Clinics: 10, Patients: 2_000, Products: 2_000, Plans: 2_000, Orders: 10_000},
 	}, func(size model.WorldSize) { c.tuning.WorldSize = size })
-	c.option(flags, "world", "start with the clinics, people, products and plans of `FILE`, see below", func(name string) (dispensarytest.Option, error) {
+	c.option(flags, "world", "start with the clinics, users, patients, products and plans in `FILE`, described below", func(name string) (dispensarytest.Option, error) {
 		return dispensarytest.WithWorldFile(name), nil
 	})
-	c.option(flags, "redirect-uri", "`URL` that the application's users come back to", func(text string) (dispensarytest.Option, error) {
+	c.option(flags, "redirect-uri", "`URL` to which the application's users return after authorizing", func(text string) (dispensarytest.Option, error) {
 		return dispensarytest.WithRedirectURI(text), nil
 	})
-	c.option(flags, "scopes", "the application's scopes, a `LIST` with commas, see below; all unless set", func(text string) (dispensarytest.Option, error) {
+	c.option(flags, "scopes", "scopes of the application, a comma-separated `LIST` of the scopes below (default all)", func(text string) (dispensarytest.Option, error) {
 		return dispensarytest.WithScopes(strings.Split(text, ",")...), nil
 	})
-	flags.Func("integrations", "`NUMBER` of integrations the clinic has, each with its own copy of every event", func(text string) error {
+	flags.Func("integrations", "`NUMBER` of integrations per clinic, 1 to 100; each gets its own copy of every event (default 1)", func(text string) error {
 		n, err := strconv.Atoi(text)
 		switch {
 		case err != nil:
-			return errors.New("not a whole number")
+			return errors.New("must be a whole number")
 		case n < 1:
-			return errors.New("a clinic has 1 to 100")
+			return errors.New("must be 1 to 100")
 		}
 		c.tuning.Integrations = n
 		return nil
 	})
 }
 
-// ruleFlags say how the platform behaves where the API leaves points open.
+// ruleFlags defines the flags for open points of the API, the clock and the journal.
 func (c *Config) ruleFlags(flags *flag.FlagSet) {
-	c.option(flags, "freeze", "let the clock stand at `TIME` (RFC 3339, or now) until it is advanced", func(text string) (dispensarytest.Option, error) {
+	c.option(flags, "freeze", "freeze the clock at `TIME` (RFC 3339, or now) until a request advances it", func(text string) (dispensarytest.Option, error) {
 		at := time.Now()
 		if text != "now" {
 			var err error
 			if at, err = time.Parse(time.RFC3339, text); err != nil {
-				return nil, errors.New("not a time such as 2026-03-02T09:00:00Z")
+				return nil, errors.New("must be a time such as 2026-03-02T09:00:00Z, or now")
 			}
 		}
 		return dispensarytest.WithClock(dispensarytest.FrozenClock(at)), nil
 	})
-	c.option(flags, "behavior", "how a point is decided that the API leaves open, `NAME=VARIANT`; may be repeated", func(text string) (dispensarytest.Option, error) {
+	c.option(flags, "behavior", "set an open point of the API to a variant, `NAME=VARIANT`; repeat for more points", func(text string) (dispensarytest.Option, error) {
 		if !strings.Contains(text, "=") {
-			return nil, errors.New("not of the form NAME=VARIANT, such as probe=before-each")
+			return nil, errors.New("must be NAME=VARIANT, such as probe=before-each")
 		}
 		return dispensarytest.WithBehavior(behavior.Variant(text)), nil
 	})
-	c.option(flags, "behaviors", "behave as the sandbox that dispensary probe wrote `FILE` about", func(name string) (dispensarytest.Option, error) {
+	c.option(flags, "behaviors", "set the open points to the results in `FILE`, written by dispensary probe", func(name string) (dispensarytest.Option, error) {
 		return dispensarytest.WithBehaviorsFile(name), nil
 	})
-	toggle(flags, &c.tuning.Bodies, "bodies", "let the console show the bodies of requests and answers; tokens are left out")
-	toggle(flags, &c.tuning.ClinicTokens, "clinic-tokens", "let tokens stand for the clinic, as with applications from before 2021-08-26")
+	toggle(flags, &c.tuning.Bodies, "bodies", "store request and response bodies without their tokens, and show them in the console")
+	toggle(flags, &c.tuning.ClinicTokens, "clinic-tokens", "issue tokens for the clinic instead of the user, like an application created before 2021-08-26")
 }
 
-// choose defines a flag with a few words to choose from.
+// choose defines a flag with fixed words. Its help must list them between ": " and ";".
 func choose[T any](flags *flag.FlagSet, name, help string, words map[string]T, use func(T)) {
 	flags.Func(name, help, func(text string) error {
 		value, known := words[text]
 		if !known {
 			_, list, _ := strings.Cut(help, ": ")
 			list, _, _ = strings.Cut(list, ";")
-			return errors.New("one of " + list)
+			return errors.New("must be " + list)
 		}
 		use(value)
 		return nil
 	})
 }
 
-// checkAddresses keeps the platform on this machine unless --expose is set, and the
-// control API in any case.
+// checkAddresses requires loopback for the platform unless --expose is set, and always for the
+// control API.
 func checkAddresses(c Config) error {
 	host, _, err := net.SplitHostPort(c.addr)
 	if err != nil {
-		return fmt.Errorf("--addr %s: not of the form HOST:PORT", c.addr)
+		return fmt.Errorf("--addr %s: must be HOST:PORT", c.addr)
 	}
 	control, _, err := net.SplitHostPort(c.controlAddr)
 	ip := net.ParseIP(host)
 	switch {
 	case err != nil:
-		return fmt.Errorf("--control-addr %s: not of the form HOST:PORT", c.controlAddr)
+		return fmt.Errorf("--control-addr %s: must be HOST:PORT", c.controlAddr)
 	case !httpserve.Loopback(control):
-		return fmt.Errorf("--control-addr %s: console and control API stay on loopback", c.controlAddr)
+		return fmt.Errorf("--control-addr %s: must be a loopback address", c.controlAddr)
 	case !httpserve.Loopback(host) && !c.expose:
-		return fmt.Errorf("--addr %s: other machines would reach it; add --expose if they should", c.addr)
+		return fmt.Errorf("--addr %s: other machines can reach this address: add --expose to allow it", c.addr)
 	case host == "", ip != nil && ip.IsUnspecified():
-		return fmt.Errorf("--addr %s: name the address that others reach, because the platform gives it out in links", c.addr)
+		return fmt.Errorf("--addr %s: use the address by which other machines reach this one, because the platform's links contain it", c.addr)
 	case c.certificate != "" && !c.tls:
-		return errors.New("--cert: add --tls, which is what makes a certificate")
+		return errors.New("--cert: add --tls, because only --tls creates a certificate")
 	}
 	return nil
 }
 
-const help = `Fake runs a test platform of the dispensary until Ctrl-C: its API, a console for people
-in a browser, and a control API for tests. It prints where they stand once they answer.
+const help = `Fake runs a fake dispensary platform until Ctrl-C: its API, a console for your browser
+and a control API for tests. It prints their URLs once they accept requests.
 `
 
 const worldHelp = `
-A file for --world contains only your clinics and people, beside the default catalog:
+The clinics, users, patients and plans in a --world file replace the default ones. Its products
+are added to the default catalog:
 
   {
     "clinics":       [{"name": "Two Rivers", "discount": 10}],
@@ -250,10 +252,11 @@ A file for --world contains only your clinics and people, beside the default cat
                        "products": [{"product": "Own Blend", "units": 2, "refill": true}]}]
   }
 
-With several clinics, "clinic" of a person is the name of one. --seed keeps ids the same.
+If the file has several clinics, set "clinic" of each user and patient to the name of one. Use
+--seed to get the same ids at each start.
 `
 
-// Help is the long help, with what --scopes and --behavior can name.
+// Help returns the long help text, with the names for --scopes and --behavior.
 func Help() string {
 	var out strings.Builder
 	out.WriteString(help)
@@ -262,7 +265,7 @@ func Help() string {
 	for names := range slices.Chunk(operation.Scopes(), 4) {
 		fmt.Fprintf(&out, "  %s\n", strings.Join(names, ", "))
 	}
-	fmt.Fprint(&out, "\nPoints that the API leaves open, with their variants, of which the first is the default;\nwhat each means is on the console's page \"Open points\":\n\n")
+	fmt.Fprint(&out, "\nOpen points of the API with their variants. The first variant is the default. The console\nexplains each on its page \"Open points\":\n\n")
 	table := tabwriter.NewWriter(&out, 0, 0, 3, ' ', 0)
 	for _, s := range behavior.Choices() {
 		var variants []string

@@ -1,5 +1,5 @@
-// Package platform runs a test platform as a program: its flags, its state file, and the
-// pages and the control API beside it.
+// Package platform runs a fake platform as a program, with flags, a state file, the console
+// and the control API.
 package platform
 
 import (
@@ -18,9 +18,9 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest"
 )
 
-// Run runs the platform until ctx ends, and writes the state file for the last time. It calls
-// ready once everything answers. A [StateError] is that of a state file that could not be
-// written.
+// Run runs the platform until ctx is canceled, and then writes the state file a last time. It
+// calls ready once all servers accept requests. It returns a [StateError] if it cannot write
+// the state file.
 func Run(ctx context.Context, c Config, ready func(*dispensarytest.Server, control.Settings) error) (err error) {
 	if c.kept != nil {
 		defer func() { _ = c.kept.lock.Close() }()
@@ -49,16 +49,15 @@ func Run(ctx context.Context, c Config, ready func(*dispensarytest.Server, contr
 	return keep(ctx, c.kept, listener, besidePlatform(platform, api), answers)
 }
 
-// StateError is the error of a platform that ran and could not be kept.
+// StateError is the error of a platform that ran but could not save its state.
 type StateError struct{ error }
 
-// Unwrap returns what failed.
+// Unwrap returns the cause.
 func (e StateError) Unwrap() error { return e.error }
 
-// keep serves and keeps the state file; the end of either ends the other. The file is
-// written once before anything is announced, so that a file that cannot be written is
-// noticed at once, and for the last time before the platform is closed, which ends
-// deliveries.
+// keep runs the servers and the writer of the state file. If one stops, so does the other. It
+// writes the file before it calls ready, so an unwritable file is reported at once. It writes
+// the last state before Run closes the platform, because closing ends deliveries.
 func keep(ctx context.Context, s *stateFile, listener net.Listener, handler http.Handler, ready func() error) error {
 	if err := s.save(); err != nil {
 		return errors.Join(err, listener.Close())
@@ -81,7 +80,7 @@ func keep(ctx context.Context, s *stateFile, listener net.Listener, handler http
 	return nil
 }
 
-// besidePlatform serves the control API and the console.
+// besidePlatform returns the handler of the control API and the console.
 func besidePlatform(platform *dispensarytest.Server, api *control.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/control/", http.StripPrefix("/control", api))
@@ -90,9 +89,9 @@ func besidePlatform(platform *dispensarytest.Server, api *control.Handler) http.
 	return mux
 }
 
-// Announce prints the settings, once everything answers.
+// Announce prints the settings of a running platform for people.
 func Announce(out io.Writer, c Config, settings control.Settings) error {
-	fmt.Fprintln(out, "A test platform of the dispensary. Nothing here is real.")
+	fmt.Fprintln(out, "A fake of the dispensary platform. It contains no real data.")
 	fmt.Fprintln(out)
 	for _, row := range [][2]string{
 		{"Console", settings.ConsoleURL}, {"Control API", settings.ControlURL},
@@ -109,7 +108,7 @@ func Announce(out io.Writer, c Config, settings control.Settings) error {
 	for _, user := range settings.Users {
 		fmt.Fprintf(out, "%-15s  %s  %s\n", user.Type, user.Email, user.Password)
 	}
-	_, err := fmt.Fprint(out, "\nEnd with Ctrl-C.\nReady.\n")
+	_, err := fmt.Fprint(out, "\nPress Ctrl-C to stop.\nReady.\n")
 	return err
 }
 

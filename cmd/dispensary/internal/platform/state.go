@@ -15,54 +15,53 @@ import (
 	"github.com/dispensary-go/dispensary/internal/filelock"
 )
 
-// stateInterval is the least time from one writing of the state file to the next. It
-// leaves half a second for the writing, so that the file stays within a second of the
-// last response. Only the copy of the platform holds up requests, not the writing.
+// stateInterval is the shortest time between two writes of the state file. It leaves half a
+// second for a write, so the file is at most one second behind the last response. Requests
+// wait only while the platform is copied, not while the file is written.
 const stateInterval = time.Second / 2
 
-// stateFile keeps the platform in a file: a whole snapshot, which replaces the last one
-// whenever something has changed. The file is whole at every moment, and only one
-// process keeps it. What was answered after the latest snapshot is lost if the process
-// is killed.
+// stateFile stores the platform in a file. Each change replaces the file by a new snapshot, so
+// it is complete at every moment. Only one process can use it. If the process is killed,
+// changes since the latest snapshot are lost.
 type stateFile struct {
 	name     string
-	loaded   []byte // nil where there was no file
+	loaded   []byte // nil if the file did not exist
 	lock     *filelock.Lock
 	platform *dispensarytest.Server
-	written  []byte // the content of the file
+	written  []byte // the latest content of the file; nil before the first write
 }
 
-// openState takes the lock of a state file, and reads the file if it exists. A file that
-// is not a state file of this version is refused and not changed.
+// openState locks a state file and reads it if it exists. A file of another kind or version is
+// rejected later, by the start of the platform, and not changed.
 func openState(name string) (s *stateFile, err error) {
 	if real, err := filepath.EvalSymlinks(name); err == nil {
-		name = real // the link stays one
+		name = real // so that write replaces the target and not the link
 	}
 	content, err := os.Open(name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("--state: %w", err)
 	}
 	if err == nil {
-		defer func() { _ = content.Close() }() // it is only read
+		defer func() { _ = content.Close() }() // only read
 	}
 	if isFolder(name) {
-		return nil, fmt.Errorf("--state %s: is a folder", name)
+		return nil, fmt.Errorf("--state %s: is a directory, not a file", name)
 	}
 	if folder := filepath.Dir(name); err != nil && !isFolder(folder) {
-		return nil, fmt.Errorf("--state %s: there is no folder %s", name, folder)
+		return nil, fmt.Errorf("--state %s: directory %s does not exist", name, folder)
 	}
 	s = &stateFile{name: name}
 	s.lock, err = filelock.Acquire(name + ".lock")
 	switch {
 	case errors.Is(err, filelock.ErrHeld):
-		return nil, fmt.Errorf("--state %s: another process keeps its platform in it", name)
+		return nil, fmt.Errorf("--state %s: in use by another process", name)
 	case err != nil:
 		return nil, fmt.Errorf("--state %s: %w", name, err)
 	}
 	if content == nil {
 		return s, nil
 	}
-	// The one that was opened may have been replaced before the lock was taken.
+	// Another process may have replaced the opened file before the lock was acquired.
 	now, err := os.Open(name)
 	if err == nil {
 		defer func() { _ = now.Close() }()
@@ -80,11 +79,11 @@ func isFolder(name string) bool {
 	return err == nil && about.IsDir()
 }
 
-// writeChanges writes the file whenever something has changed, until ctx ends or the file cannot
-// be written.
+// writeChanges writes the file after each change. It returns nil once ctx is canceled, or the
+// error of a failed write.
 func (s *stateFile) writeChanges(ctx context.Context) error {
 	for {
-		changed, _ := s.platform.Changes() // before the snapshot, so that no later change is missed
+		changed, _ := s.platform.Changes() // before the snapshot, so that it misses no later change
 		next := time.After(stateInterval)
 		if err := s.save(); err != nil {
 			return err
@@ -102,7 +101,7 @@ func (s *stateFile) writeChanges(ctx context.Context) error {
 	}
 }
 
-// save writes the platform as it is, unless the file has it.
+// save writes the current platform, unless the file already contains it.
 func (s *stateFile) save() error {
 	now, err := s.platform.Snapshot()
 	if err != nil {
@@ -118,8 +117,8 @@ func (s *stateFile) save() error {
 	return nil
 }
 
-// write puts a new file in the place of the old one. The system's cache is not
-// trusted with either.
+// write replaces the file. It syncs the file and its directory, so a crash of the machine
+// leaves the old or the new content.
 func (s *stateFile) write(content []byte) error {
 	file, err := os.OpenFile(s.name+".tmp", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -136,6 +135,6 @@ func (s *stateFile) write(content []byte) error {
 	if err != nil {
 		return err
 	}
-	_ = folder.Sync() // not every system can
+	_ = folder.Sync() // some systems cannot sync a directory
 	return folder.Close()
 }

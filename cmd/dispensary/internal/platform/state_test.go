@@ -16,9 +16,8 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// The file of a platform that is written to without a pause is never more than a second
-// behind.
-func TestTheFileFollowsWithinASecond(t *testing.T) {
+// The state file is never more than one second behind, even under constant writes.
+func TestStateFileFollowsWithinOneSecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &stateFile{name: filepath.Join(t.TempDir(), "state.json")}
@@ -43,8 +42,8 @@ func TestTheFileFollowsWithinASecond(t *testing.T) {
 	})
 }
 
-// A reader finds a whole file at every moment, so a kill leaves one, too.
-func TestFileIsWholeAtEveryMoment(t *testing.T) {
+// A reader always finds a complete file, so a killed process leaves one, too.
+func TestStateFileIsAlwaysComplete(t *testing.T) {
 	t.Parallel()
 	s := &stateFile{name: filepath.Join(t.TempDir(), "state.json"), platform: dispensarytest.New(t, dispensarytest.WithInMemory())}
 	require.NoError(t, s.save())
