@@ -22,7 +22,7 @@ func TestADeliveryFailsAndIsRetried(t *testing.T) {
 		s.status.Store(http.StatusInternalServerError)
 		b.visit(s.console + "world")
 		b.press("Order as Jane Doe")
-		b.sees("Done. A patient orders: order.placed.")
+		b.sees("Done. Places an order as the patient: order.placed.")
 		s.attempted(1)
 		b.press("Deliveries")
 		b.sees("failing")

@@ -154,7 +154,7 @@ func TestRejectionShowsReason(t *testing.T) {
 	d.do("platform.place_order", 200, "patient_id", patient)
 	assert.Len(t, d.fake.Events(), 1)
 	assert.Contains(t, d.do("platform.place_order", 404, "patient_id", "nobody"), "Rejected with status 404")
-	assert.Contains(t, d.do("faults.set", 422, "body.effect", "latency", "body.times", "two"), "times is not a whole number")
+	assert.Contains(t, d.do("faults.set", 422, "body.effect", "latency", "body.times", "two"), "times must be a whole number")
 	page := d.do("webhook.register", 422, "body.url", "<b>")
 	assert.NotContains(t, page, "<b>")
 	assert.Contains(t, page, "/control/webhook")

@@ -11,7 +11,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// problem is a refusal in the API's words.
+// problem is an error of the API with its HTTP status.
 type problem struct {
 	status  int
 	message string
@@ -23,8 +23,8 @@ func invalid(format string, args ...any) error {
 	return &problem{status: 422, message: fmt.Sprintf(format, args...)}
 }
 
-// refuse answers with an error. What the platform refuses says its kind by the
-// status.
+// refuse sends an error response. An error of the platform determines the status: 404, 409, or
+// 422 for any other error.
 func refuse(w http.ResponseWriter, err error) {
 	status := http.StatusUnprocessableEntity
 	var p *problem
@@ -50,5 +50,5 @@ func send(w http.ResponseWriter, status int, kind string, body []byte) {
 	w.Header().Set("Content-Type", kind)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // a client that went away is no failure of ours
+	_, _ = w.Write(body) // the client may have disconnected
 }

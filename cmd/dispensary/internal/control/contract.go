@@ -13,17 +13,17 @@ import (
 	"unicode/utf8"
 )
 
-// contract returns the API's OpenAPI 3.1 document.
+// contract returns the OpenAPI 3.1 document of the API.
 var contract = sync.OnceValue(func() []byte { return []byte(writeContract(Operations())) })
 
 func serveContract(w http.ResponseWriter, _ *http.Request) {
 	send(w, http.StatusOK, "application/yaml", contract())
 }
 
-// writer writes the OpenAPI document from the route table and its structs.
+// writer builds the OpenAPI document from the routes and their structs.
 type writer struct {
 	out     strings.Builder
-	schemas []reflect.Type // of the components, in the order they were met
+	schemas []reflect.Type // types of the components, in order of first use
 }
 
 func (w *writer) line(depth int, format string, args ...any) {
@@ -32,11 +32,11 @@ func (w *writer) line(depth int, format string, args ...any) {
 
 const contractHead = `openapi: 3.1.0
 info:
-  title: Dispensary test platform, control API
+  title: Fake dispensary platform, control API
   version: "1"
   description: >-
-    Drives a test platform from any language. It answers callers on the same
-    machine alone, and no web page.
+    Controls a fake platform from any language. Only callers on the same
+    machine have access. Web pages have none.
   contact:
     name: The dispensary project
     url: https://github.com/dispensary-go/dispensary
@@ -45,33 +45,33 @@ info:
     identifier: MIT
 servers:
   - url: /control
-    description: Beside the console; settings.get names the whole address.
-# Callers on the same machine need no credentials, and no others are answered.
+    description: On the server of the console. settings.get returns the full URL.
+# Only callers on the same machine have access, so the API needs no credentials.
 security: []`
 
-// groups describes the first words of the operations' ids, which are their tags.
+// groups describes the tags of the document. A tag is the first word of an operation's id.
 var groups = map[string]string{
-	"application": "The application that integrators register.",
-	"clinic_keys": "The keys that clinics gave the application.",
-	"clock":       "The time of the platform, which can stand still and be advanced.",
-	"credentials": "Every token and open authorization code.",
-	"deliveries":  "What became of sending events to the webhook endpoint.",
-	"events":      "What happened on the platform.",
-	"faults":      "What is to go wrong with requests and deliveries.",
-	"journal":     "The requests that the platform was sent, and checks of them.",
-	"orders":      "What patients ordered.",
+	"application": "The registered application.",
+	"clinic_keys": "The clinic keys of the application.",
+	"clock":       "The clock of the platform. It can be frozen and advanced.",
+	"credentials": "All tokens and open authorization codes.",
+	"deliveries":  "Deliveries of events to the webhook endpoint.",
+	"events":      "Events on the platform.",
+	"faults":      "Simulated failures of requests and deliveries.",
+	"journal":     "Requests to the platform, and checks of them.",
+	"orders":      "Orders of patients.",
 	"patients":    "The patients of all clinics.",
 	"plans":       "Treatment plans.",
-	"platform":    "What people do on the platform itself.",
+	"platform":    "Actions of patients, practitioners and clinics on the platform.",
 	"products":    "The products of the catalog.",
-	"settings":    "Addresses, credentials and accounts.",
-	"behaviors":   "The points that the dispensary's API leaves open, and how the platform decides them.",
-	"skips":       "Events that were not sent, and why.",
+	"settings":    "URLs, credentials and accounts.",
+	"behaviors":   "Open points of the dispensary's API, and the variant in use.",
+	"skips":       "Events that were not sent, with the reason.",
 	"tokens":      "Access tokens.",
-	"webhook":     "The endpoint that events are sent to.",
+	"webhook":     "The endpoint for events.",
 }
 
-// group is the tag of an operation.
+// group returns the tag of an operation.
 func group(op Operation) string {
 	name, _, _ := strings.Cut(op.ID, ".")
 	return name
@@ -106,10 +106,10 @@ func writeContract(operations []Operation) string {
 	w.line(0, "components:")
 	w.line(1, "responses:")
 	w.line(2, "Refused:")
-	w.line(3, `description: "403 for other sites, 404 for ids and paths, 409 for states, 413 and 415 for bodies, 422 for values."`)
+	w.line(3, `description: "403 for other machines and sites, 404 for unknown ids and paths, 409 for a wrong state, 413 and 415 for a wrong body, 422 for invalid values."`)
 	w.line(3, "content: {application/json: {schema: {type: object, properties: {error: {type: string}}, required: [error]}}}")
 	w.line(1, "schemas:")
-	for i := 0; i < len(w.schemas); i++ { // grows on the way
+	for i := 0; i < len(w.schemas); i++ { // component appends nested types
 		w.component(w.schemas[i])
 	}
 	return w.out.String()
@@ -144,7 +144,7 @@ func (w *writer) operation(op Operation) {
 	w.line(4, "4XX: {$ref: '#/components/responses/Refused'}")
 }
 
-// answer is the schema of an answer.
+// answer returns the schema of a response.
 func (w *writer) answer(op Operation) string {
 	schema := w.schema(op.answer)
 	if op.key != "" {
@@ -153,7 +153,7 @@ func (w *writer) answer(op Operation) string {
 	return schema
 }
 
-// schema is a type in flow style.
+// schema returns the schema of a type in YAML flow style. It records structs as components.
 func (w *writer) schema(t reflect.Type) string {
 	switch {
 	case t == timeType:
@@ -201,7 +201,7 @@ func (w *writer) component(t reflect.Type) {
 	}
 }
 
-// component is the name of a type in the document.
+// component returns the name of a type in the document.
 func component(t reflect.Type) string {
 	first, size := utf8.DecodeRuneInString(t.Name())
 	return string(unicode.ToUpper(first)) + t.Name()[size:]

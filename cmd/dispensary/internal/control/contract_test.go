@@ -8,8 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// Times and pointers are nullable, durations and amounts are strings, and the body of a
-// request is text.
+// Times and pointers are nullable. Durations and amounts are strings. A stored body is text.
 func TestContractDescribesTypes(t *testing.T) {
 	t.Parallel()
 	text := string(contract())
@@ -17,11 +16,11 @@ func TestContractDescribesTypes(t *testing.T) {
   /events/{event_id}/delivery:
     get:
       operationId: events.wait_delivered
-      summary: "Waits until an event was delivered for every integration, and says otherwise why it was not."
+      summary: "Waits until an event was delivered for every integration. Returns the reason if it was not."
       tags: [events]
       parameters:
         - {name: event_id, in: path, required: true, schema: {type: string}}
-        - {name: timeout, in: query, description: "how long to wait; 5s without it, 1m at most", schema: {type: string}}
+        - {name: timeout, in: query, description: "longest wait: default 5s, at most 1m", schema: {type: string}}
       responses:
         "200":
           description: Done
@@ -32,7 +31,7 @@ func TestContractDescribesTypes(t *testing.T) {
     delete:
       operationId: faults.remove
 `, `
-        - {name: limit, in: query, description: "how many rows to return at most: 100 without it, 1000 at most, and none beyond 96 KiB", schema: {type: integer, minimum: 0}}
+        - {name: limit, in: query, description: "maximum number of rows: default 100, at most 1000. A page also ends at 96 KiB.", schema: {type: integer, minimum: 0}}
 `, `
           content: {application/json: {schema: {type: object, properties: {skips: {type: array, items: {$ref: '#/components/schemas/Skip'}}, next: {type: [string, 'null']}, total: {type: integer}}, required: [skips, next, total]}}}
 `, `
@@ -63,14 +62,14 @@ func TestContractDescribesTypes(t *testing.T) {
 `} {
 		assert.Contains(t, text, want)
 	}
-	assert.NotContains(t, text, "\t", "YAML knows no tabs")
+	assert.NotContains(t, text, "\t", "YAML has no tabs")
 }
 
-// Linters and generators need these.
+// Linters and generators need all of these parts.
 func TestContractIsComplete(t *testing.T) {
 	t.Parallel()
 	text := string(contract())
-	assert.Contains(t, text, "\nsecurity: []\n", "it says that no credentials are needed")
+	assert.Contains(t, text, "\nsecurity: []\n", "no credentials are needed")
 	assert.Contains(t, text, "\n  contact:\n")
 	assert.Contains(t, text, "\n  license:\n")
 	tagged := regexp.MustCompile(`(?m)^      tags: \[(\w+)\]$`).FindAllStringSubmatch(text, -1)
@@ -83,6 +82,6 @@ func TestContractIsComplete(t *testing.T) {
 		assert.True(t, strings.Contains(text, "\n    "+ref[1]+":\n"), "%s is not a component", ref[1])
 	}
 	for _, tag := range tagged {
-		assert.Regexp(t, `(?m)^  - name: `+tag[1]+`\n    description: ".+\."$`, text, "what %s is", tag[1])
+		assert.Regexp(t, `(?m)^  - name: `+tag[1]+`\n    description: ".+\."$`, text, "description of the tag %s", tag[1])
 	}
 }

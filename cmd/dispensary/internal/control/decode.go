@@ -11,8 +11,8 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// decode reads a request's body into a struct, and refuses what the struct does
-// not have: a misspelt field would otherwise be ignored silently.
+// decode decodes a request body into a struct. It rejects unknown fields, because a misspelled
+// field would otherwise have no effect. An empty body counts as an empty object.
 func decode(body []byte, into any) error {
 	if len(bytes.TrimSpace(body)) == 0 {
 		body = []byte("{}")
@@ -59,7 +59,7 @@ func decodeInto(path string, raw json.RawMessage, v reflect.Value) error {
 
 func decodePlain(path string, raw json.RawMessage, v reflect.Value, wanted string) error {
 	if json.Unmarshal(raw, v.Addr().Interface()) != nil {
-		return invalid("%s is not %s", named(path), wanted)
+		return invalid("%s must be %s", named(path), wanted)
 	}
 	return nil
 }
@@ -67,7 +67,7 @@ func decodePlain(path string, raw json.RawMessage, v reflect.Value, wanted strin
 func decodeObject(path string, raw json.RawMessage, v reflect.Value) error {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &members); err != nil || members == nil {
-		return invalid("%s is not a JSON object", named(path))
+		return invalid("%s must be a JSON object", named(path))
 	}
 	known := fieldsOf(v.Type())
 	for _, f := range known {
@@ -83,7 +83,7 @@ func decodeObject(path string, raw json.RawMessage, v reflect.Value) error {
 		for _, f := range known {
 			names = append(names, f.name)
 		}
-		return invalid("%s has no field %q; it has %s", named(path), name, strings.Join(names, ", "))
+		return invalid("%s has no field %q, only %s", named(path), name, strings.Join(names, ", "))
 	}
 	return nil
 }
@@ -91,7 +91,7 @@ func decodeObject(path string, raw json.RawMessage, v reflect.Value) error {
 func decodeList(path string, raw json.RawMessage, v reflect.Value) error {
 	var members []json.RawMessage
 	if err := json.Unmarshal(raw, &members); err != nil {
-		return invalid("%s is not a list", named(path))
+		return invalid("%s must be a list", named(path))
 	}
 	if members == nil {
 		return nil
@@ -106,7 +106,7 @@ func decodeList(path string, raw json.RawMessage, v reflect.Value) error {
 	return nil
 }
 
-// decodeDuration reads a duration as Go writes it, with its unit.
+// decodeDuration decodes a duration in Go's notation, with units.
 func decodeDuration(path string, raw json.RawMessage, v reflect.Value) error {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
@@ -115,13 +115,13 @@ func decodeDuration(path string, raw json.RawMessage, v reflect.Value) error {
 			return nil
 		}
 	}
-	return invalid("%s is not a duration such as 1m30s", named(path))
+	return invalid("%s must be a duration such as 1m30s", named(path))
 }
 
-// decodeCents reads an amount as the API writes it: "19.99". A number would be
-// dollars to some and cents to others.
+// decodeCents decodes an amount of money as the API writes it, such as "19.99". It rejects
+// JSON numbers, because callers could mean dollars or cents.
 func decodeCents(path string, raw json.RawMessage, v reflect.Value) error {
-	wrong := invalid(`%s is not an amount such as "19.99"`, named(path))
+	wrong := invalid(`%s must be an amount such as "19.99"`, named(path))
 	var text string
 	if json.Unmarshal(raw, &text) != nil {
 		return wrong

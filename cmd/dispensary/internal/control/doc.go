@@ -1,28 +1,28 @@
-// Package control lets programs in any language drive a platform of package
-// dispensarytest: a JSON API with what a console, a script of CI, or the tests of an
-// integration in another language need.
+// Package control is the HTTP control API of a fake platform. It lets a console, a CI script
+// or tests in another language set up the platform, act as its users and check its requests.
 //
 //	api := control.New(fake, control.Options{})
 //	http.Handle("/control/", http.StripPrefix("/control", api))
 //
-// Its contract, an OpenAPI 3.1 document, is served at openapi.yaml. Go tests use the
-// methods of [dispensarytest.Server], of which there are more.
+// The handler serves its contract, an OpenAPI 3.1 document, at openapi.yaml. Go tests call
+// [dispensarytest.Server], which offers more.
 //
-//	GET  /settings                  what an integrator has to know
-//	POST /patients/<id>/orders      a patient orders
-//	POST /clock/advance             moves the clock, and makes what fell due
+//	GET  /settings                  returns URLs, credentials and accounts
+//	POST /patients/<id>/orders      places an order as a patient
+//	POST /clock/advance             advances the clock and sends due deliveries
 //	PUT  /webhook                   registers the webhook endpoint
 //	POST /faults                    makes requests or deliveries fail
-//	POST /reset                     takes the platform back to how it started
+//	POST /reset                     restores the initial state
 //
-// Field names are those of the Go structs in snake case. Times are RFC 3339, and
-// null where the Go value is zero; amounts of money are decimal strings. A field
-// that an operation does not know is refused, with the nearest that it does.
+// # Values
 //
-// # Who may call
+// Field names are the names of the Go fields in snake case. A time is RFC 3339, or null if the
+// Go value is zero. An amount of money is a decimal string. A request with an unknown field is
+// rejected, and the error lists the known fields.
 //
-// The API answers only callers on the same machine, under a loopback name, so
-// that no web page reaches it: not by a request across origins, not by a name
-// that resolves to this machine, and not by a form. Whatever changes something
-// takes the content type application/json.
+// # Access
+//
+// The API accepts only callers on the same machine that use a loopback name. Web pages cannot
+// reach it with a cross-origin request, a form or a name that resolves to this machine. A
+// request that changes state needs the content type application/json.
 package control

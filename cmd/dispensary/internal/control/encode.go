@@ -10,8 +10,8 @@ import (
 	"unicode"
 )
 
-// encode writes a value of the platform as JSON. The platform's structs carry no
-// tags: they are no wire format of the dispensary, whose API looks different.
+// encode returns a value of the platform as JSON. It derives the names, because the platform's
+// structs have no JSON tags: their fields differ from the dispensary's wire format.
 func encode(value any) ([]byte, error) {
 	var out bytes.Buffer
 	if err := encodeInto(&out, reflect.ValueOf(value)); err != nil {
@@ -40,7 +40,7 @@ func encodeInto(out *bytes.Buffer, v reflect.Value) error {
 		}
 		out.Write(value)
 		return nil
-	case []byte: // the body of a request
+	case []byte: // a stored request or response body
 		return encodePlain(out, string(value))
 	case encoding.TextMarshaler:
 		return encodePlain(out, value)
@@ -72,7 +72,7 @@ func encodeObject(out *bytes.Buffer, v reflect.Value) error {
 	return nil
 }
 
-// encodeList writes a list; there is no null in place of an empty one.
+// encodeList encodes a list. An empty or nil list is [], never null.
 func encodeList(out *bytes.Buffer, v reflect.Value) error {
 	out.WriteByte('[')
 	for i := range v.Len() {
@@ -93,19 +93,19 @@ func encodePlain(out *bytes.Buffer, value any) error {
 	if err := encoder.Encode(value); err != nil {
 		return err
 	}
-	out.Truncate(out.Len() - 1) // the encoder ends every value with a line break
+	out.Truncate(out.Len() - 1) // the encoder adds a line break
 	return nil
 }
 
-// field is one field of an object, in JSON and in Go.
+// field is a struct field with its JSON name.
 type field struct {
 	name  string
 	index int
 	kind  reflect.Type
 }
 
-// fieldsOf lists the exported fields of a struct under their names in JSON. The
-// names follow from Go's, so that a field the platform gains is there at once.
+// fieldsOf returns the exported fields of a struct. It derives each JSON name from the Go
+// name, so the API has every new field of the platform.
 func fieldsOf(t reflect.Type) []field {
 	var fields []field
 	for i := range t.NumField() {
@@ -118,8 +118,7 @@ func fieldsOf(t reflect.Type) []field {
 	return fields
 }
 
-// snake turns a Go name into the API's: PlanIDs is plan_ids, MSRPTotal is
-// msrp_total.
+// snake converts a Go name to snake case: PlanIDs to plan_ids, MSRPTotal to msrp_total.
 func snake(name string) string {
 	runes := []rune(strings.NewReplacer("IDs", "Ids", "OAuth", "Oauth").Replace(name))
 	var out strings.Builder

@@ -10,14 +10,14 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest"
 )
 
-// A program in any language moves the platform's clock.
+// A program in any language can advance the platform's clock.
 func ExampleNew() {
 	fake, err := dispensarytest.Start(dispensarytest.WithTuning(dispensarytest.Tuning{Seed: 1}))
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	defer func() { _ = fake.Close() }() // only its listener
+	defer func() { _ = fake.Close() }() // only closes the listener
 	server := httptest.NewServer(http.StripPrefix("/control", control.New(fake, control.Options{})))
 	defer server.Close()
 
@@ -27,7 +27,7 @@ func ExampleNew() {
 		fmt.Println(err)
 		return
 	}
-	_ = answer.Body.Close() // nothing was read of it
+	_ = answer.Body.Close() // not read
 	fmt.Println(answer.Status, fake.Clock.Now().Sub(before) >= 2*3600e9)
 	// Output: 200 OK true
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/httpserve"
 )
 
-// Local lets callers on this machine through to a handler, and no web page of
-// another site that wants to change something; a console stands behind it.
+// Local passes callers on this machine to next. It rejects requests of web pages on other
+// sites that change state. It protects the console.
 func Local(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := local(r); err != nil {
@@ -21,41 +21,42 @@ func Local(next http.Handler) http.Handler {
 	})
 }
 
-// local refuses callers that are not on this machine, and web pages, whose requests
-// come from this machine. Each check closes one way in.
+// local rejects callers on other machines. Web pages send their requests from this machine, so
+// it also rejects other host names and cross-origin writes.
 func local(r *http.Request) error {
 	if host, _, err := net.SplitHostPort(r.RemoteAddr); err != nil || !httpserve.Loopback(host) {
-		return forbidden("only callers on the same machine are answered here")
+		return forbidden("only callers on the same machine have access")
 	}
-	// A name of the page's own that resolves to this machine.
+	// DNS rebinding: the page's own host name resolves to this machine.
 	if !httpserve.Loopback(hostOf(r.Host)) {
-		return forbidden("call this by a loopback name, such as localhost")
+		return forbidden("use a loopback host name, such as localhost")
 	}
-	// A page that changes something.
+	// A cross-origin request that changes state.
 	if err := http.NewCrossOriginProtection().Check(r); err != nil {
-		return forbidden("this request was sent from another site")
+		return forbidden("the request comes from another site")
 	}
 	return nil
 }
 
-// guard is local for the API itself, which no web page may call.
+// guard protects the API itself, which web pages cannot even read.
 func guard(r *http.Request) error {
 	if err := local(r); err != nil {
 		return err
 	}
-	// A page that reads: it would not see the answer, but making it costs, too.
+	// The page could not read the response, but computing it has a cost.
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "", "same-origin", "none":
 	default:
-		return forbidden("this request was sent from another site")
+		return forbidden("the request comes from another site")
 	}
 	return nil
 }
 
-// guardWrite rejects a form, and a request that a web page may send without asking first.
+// guardWrite rejects forms and other requests that a web page can send without a CORS
+// preflight.
 func guardWrite(r *http.Request) error {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != jsonMedia {
-		return &problem{status: http.StatusUnsupportedMediaType, message: "whatever changes something takes the content type application/json"}
+		return &problem{status: http.StatusUnsupportedMediaType, message: "requests that change state need the content type application/json"}
 	}
 	return nil
 }
@@ -64,7 +65,7 @@ func forbidden(message string) error {
 	return &problem{status: http.StatusForbidden, message: message}
 }
 
-// hostOf is the name in a Host header, which may come without a port.
+// hostOf returns the name in a Host header, with or without a port.
 func hostOf(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		return name

@@ -11,7 +11,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest"
 )
 
-// maxBody bounds the body of a request, in bytes.
+// maxBody is the largest request body, in bytes.
 const maxBody = 1 << 20
 
 // Handler is the control API of one platform. It is safe for concurrent use.
@@ -21,8 +21,8 @@ type Handler struct {
 	mux     *http.ServeMux
 }
 
-// New returns the control API of a platform. Its paths stand below the address
-// it is mounted at; see [net/http.StripPrefix].
+// New returns the control API of fake. Mount it with [net/http.StripPrefix], because its paths
+// begin at its own root.
 func New(fake *dispensarytest.Server, options Options) *Handler {
 	h := &Handler{fake: fake, options: options, mux: http.NewServeMux()}
 	for _, op := range Operations() {
@@ -30,7 +30,7 @@ func New(fake *dispensarytest.Server, options Options) *Handler {
 	}
 	h.mux.HandleFunc("GET /openapi.yaml", serveContract)
 	h.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		refuse(w, &problem{status: http.StatusNotFound, message: "there is no " + r.Method + " " + r.URL.Path + "; see openapi.yaml"})
+		refuse(w, &problem{status: http.StatusNotFound, message: "there is no " + r.Method + " " + r.URL.Path + " (see openapi.yaml)"})
 	})
 	return h
 }
@@ -51,9 +51,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.mux.ServeHTTP(w, r)
 }
 
-// Call runs an operation without HTTP, as a console in the same process does. The
-// path is below the API's address and may have a query; body is JSON or empty, and nil is
-// empty. It returns the status and the JSON body of the answer.
+// Call runs an operation without HTTP, for a console in the same process. path is relative to
+// the API and may have a query. body is JSON, and nil or empty for none. Call returns the
+// status and the JSON body of the response.
 func (h *Handler) Call(ctx context.Context, method, path string, body io.Reader) (status int, answer []byte) {
 	r, err := http.NewRequestWithContext(ctx, method, "http://localhost"+path, body)
 	if err != nil {
@@ -77,7 +77,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, op Operation) {
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
-		refuse(w, &problem{status: http.StatusRequestEntityTooLarge, message: fmt.Sprintf("the body is larger than %d MiB, or incomplete", maxBody>>20)})
+		refuse(w, &problem{status: http.StatusRequestEntityTooLarge, message: fmt.Sprintf("the body is larger than %d MiB or incomplete", maxBody>>20)})
 		return
 	}
 	value, err := h.run(r, op, body)
@@ -93,8 +93,8 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, op Operation) {
 	send(w, http.StatusOK, jsonMedia, answer)
 }
 
-// run checks the query and calls the platform, which panics where a test of Go
-// made a mistake.
+// run checks the query and calls the platform. The platform panics on mistakes in a Go test,
+// so run returns a panic as an error.
 func (h *Handler) run(r *http.Request, op Operation, body []byte) (value any, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -103,7 +103,7 @@ func (h *Handler) run(r *http.Request, op Operation, body []byte) (value any, er
 	}()
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return nil, invalid("the query is malformed")
+		return nil, invalid("invalid query")
 	}
 	for name := range query {
 		if !op.knows(name) {
@@ -122,7 +122,7 @@ func (o Operation) knows(name string) bool {
 	return false
 }
 
-// recorder takes an answer that goes no further than this process.
+// recorder stores a response inside this process.
 type recorder struct {
 	header http.Header
 	status int

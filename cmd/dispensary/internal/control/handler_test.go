@@ -12,7 +12,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest"
 )
 
-func TestSettings(t *testing.T) {
+func TestSettingsListUsersAndSecrets(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
 	_, got := r.call("GET", "/settings", "")
@@ -39,7 +39,7 @@ func TestContractIsServed(t *testing.T) {
 	assert.Equal(t, int64(len(contract())), response.ContentLength)
 }
 
-// serve asks a handler as a program on this machine does, but for what change changes.
+// serve sends a request like a program on this machine, after change has modified it.
 func serve(t *testing.T, method, address string, change func(*http.Request)) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), method, address, nil)
@@ -50,7 +50,7 @@ func serve(t *testing.T, method, address string, change func(*http.Request)) *ht
 	return w
 }
 
-func TestWhoMayCall(t *testing.T) {
+func TestForeignCallersAreRejected(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		change func(r *http.Request)
@@ -82,8 +82,8 @@ func TestWhoMayCall(t *testing.T) {
 	}
 }
 
-// A wrong path is reported before a wrong content type.
-func TestAnUnknownPathIsNamed(t *testing.T) {
+// The error of a wrong path comes before that of a wrong content type.
+func TestErrorNamesUnknownPath(t *testing.T) {
 	t.Parallel()
 	for method, path := range map[string]string{"POST": "/platform.place_order", "DELETE": "/patients"} {
 		w := serve(t, method, "http://localhost"+path, func(r *http.Request) { r.RemoteAddr = "[::1]:4711" })
@@ -92,45 +92,45 @@ func TestAnUnknownPathIsNamed(t *testing.T) {
 	}
 }
 
-// Web pages may not even read: what a request computes has costs.
-func TestPagesMayNotLook(t *testing.T) {
+// Web pages cannot even read, because computing a response has a cost.
+func TestWebPagesCannotRead(t *testing.T) {
 	t.Parallel()
 	w := serve(t, "GET", "http://localhost/settings", func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") })
 	assert.Equal(t, http.StatusForbidden, w.Code)
 	assert.NotContains(t, w.Body.String(), "client_secret")
 }
 
-func TestRefusals(t *testing.T) {
+func TestErrorsNameCause(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, frozen())
 	r.refused("GET", "/nothing", "", 404, "there is no GET /nothing")
 	r.refused("DELETE", "/patients", "", 404, "there is no DELETE /patients")
 	r.refused("GET", "/patients?limits=1", "", 422, `no query parameter "limits"`)
-	r.refused("GET", "/patients?limit=-1", "", 422, "limit is not a whole number")
-	r.refused("POST", "/patients", `{"e_mail":"x@example.com"}`, 422, `no field "e_mail"; it has first_name, last_name, email`)
-	r.refused("POST", "/patients", `{"email":7}`, 422, "email is not a string")
-	r.refused("POST", "/patients", `[]`, 422, "the body is not a JSON object")
-	r.refused("POST", "/patients", `{"email":"x"`, 422, "the body is not a JSON object")
+	r.refused("GET", "/patients?limit=-1", "", 422, "limit must be a whole number")
+	r.refused("POST", "/patients", `{"e_mail":"x@example.com"}`, 422, `no field "e_mail", only first_name, last_name, email`)
+	r.refused("POST", "/patients", `{"email":7}`, 422, "email must be a string")
+	r.refused("POST", "/patients", `[]`, 422, "the body must be a JSON object")
+	r.refused("POST", "/patients", `{"email":"x"`, 422, "the body must be a JSON object")
 	r.refused("POST", "/patients", `{"email":"no address"}`, 422, "CreatePatient: invalid")
 	r.refused("POST", "/patients", `{"email":"`+strings.Repeat("x", maxBody)+`"}`, 413, "larger than 1 MiB")
 	r.refused("POST", "/plans/x/activate", "", 404, "ActivatePlan: not found")
-	r.refused("POST", "/patients/"+r.patient()+"/orders", `{"lines":[{"quantity":"2"}]}`, 422, "lines[0].quantity is not a whole number")
-	r.refused("POST", "/patients/"+r.patient()+"/orders", `{"lines":2}`, 422, "lines is not a list")
+	r.refused("POST", "/patients/"+r.patient()+"/orders", `{"lines":[{"quantity":"2"}]}`, 422, "lines[0].quantity must be a whole number")
+	r.refused("POST", "/patients/"+r.patient()+"/orders", `{"lines":2}`, 422, "lines must be a list")
 	r.refused("POST", "/orders/x/refund", `{"amount":"4.5"}`, 422, `such as "19.99"`)
 	r.refused("POST", "/orders/x/refund", `{"amount":4.5}`, 422, `such as "19.99"`)
 	r.refused("POST", "/tokens", `{"user":"nobody@example.com"}`, 404, "nobody@example.com")
 	r.refused("POST", "/tokens", `{"scopes":["everything"]}`, 422, "everything")
 	r.refused("POST", "/tokens/expire", `{"access_token":"x"}`, 422, "no such access token")
 	r.refused("POST", "/clock/advance", `{}`, 422, "either by or to")
-	r.refused("POST", "/clock/advance", `{"by":"soon"}`, 422, "not a duration")
+	r.refused("POST", "/clock/advance", `{"by":"soon"}`, 422, "must be a duration")
 	r.refused("POST", "/clock/advance", `{"by":"-1s"}`, 422, "forward")
-	r.refused("POST", "/clock/advance", `{"to":"yesterday"}`, 422, "to is not a time such as")
+	r.refused("POST", "/clock/advance", `{"to":"yesterday"}`, 422, "to must be a time such as")
 	r.refused("POST", "/clock/advance", `{"to":"2020-01-01T00:00:00Z"}`, 422, "forward")
 	r.refused("POST", "/webhook/enable", "", 409, "no webhook endpoint is registered")
 	r.refused("PUT", "/webhook", `{"url":"http://example.com"}`, 422, "is plain HTTP and not on loopback")
-	r.refused("GET", "/events/x/delivery?timeout=1h", "", 422, "timeout is not a duration")
+	r.refused("GET", "/events/x/delivery?timeout=1h", "", 422, "timeout must be a duration")
 	r.refused("POST", "/faults", `{"effect":"flood"}`, 422, `unknown effect "flood"`)
-	r.refused("POST", "/faults", `{"effect":"latency","delay":5}`, 422, "delay is not a duration")
+	r.refused("POST", "/faults", `{"effect":"latency","delay":5}`, 422, "delay must be a duration")
 	r.refused("DELETE", "/faults/fault-7", "", 404, "fault-7")
 }
 

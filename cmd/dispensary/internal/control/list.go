@@ -10,16 +10,16 @@ import (
 	"strconv"
 )
 
-// Bounds of a page. It ends before it is larger than maxPage bytes, unless its first row
-// is.
+// Limits of a page. defaultLimit and maxLimit count rows, maxPage counts bytes. A page exceeds
+// maxPage only if its first row does.
 const (
 	maxPage      = 96 << 10
 	defaultLimit = 100
 	maxLimit     = 1000
 )
 
-// list makes an operation that answers with a page of rows. Rows can be narrowed to
-// those whose fields have a value; the names are those of the JSON.
+// list defines an operation that returns pages of rows. Each of fields is a query parameter
+// that selects the rows with this value. Fields have their JSON names.
 func list[A any](id, path, key, summary string, run func(c *call) []A, fields ...string) Operation {
 	op := Operation{
 		ID: id, Method: http.MethodGet, Path: path, Summary: summary, key: key,
@@ -35,17 +35,17 @@ func list[A any](id, path, key, summary string, run func(c *call) []A, fields ..
 		},
 	}
 	op.Query = []Query{
-		{Name: "limit", Summary: "how many rows to return at most: 100 without it, 1000 at most, and none beyond 96 KiB", Number: true},
-		{Name: "after", Summary: "the next of the page before"},
-		{Name: "order_by", Summary: "ASC, or DESC for the latest first"},
+		{Name: "limit", Summary: "maximum number of rows: default 100, at most 1000. A page also ends at 96 KiB.", Number: true},
+		{Name: "after", Summary: "value of next in the previous page"},
+		{Name: "order_by", Summary: "ASC (default), or DESC for the newest first"},
 	}
 	for _, field := range fields {
-		op.Query = append(op.Query, Query{Name: field, Summary: "rows with this " + field + " alone"})
+		op.Query = append(op.Query, Query{Name: field, Summary: "rows with this " + field + " only"})
 	}
 	return op
 }
 
-// page encodes the rows that a page has room for.
+// page encodes the rows of one page.
 func page[A any](c *call, key string, rows []A) (any, error) {
 	total := len(rows)
 	rows, err := requested(c, rows)
@@ -83,8 +83,8 @@ func page[A any](c *call, key string, rows []A) (any, error) {
 	return json.RawMessage(out.Bytes()), nil
 }
 
-// requested returns the rows in the order that a request asks for, from the row after
-// the one that it names.
+// requested returns rows in the requested order, starting behind the row in the query
+// parameter after.
 func requested[A any](c *call, rows []A) ([]A, error) {
 	switch c.query.Get("order_by") {
 	case "", "ASC":
@@ -92,7 +92,7 @@ func requested[A any](c *call, rows []A) ([]A, error) {
 		rows = slices.Clone(rows)
 		slices.Reverse(rows)
 	default:
-		return nil, invalid("order_by is ASC or DESC")
+		return nil, invalid("order_by must be ASC or DESC")
 	}
 	after := c.query.Get("after")
 	if after == "" {
@@ -100,12 +100,12 @@ func requested[A any](c *call, rows []A) ([]A, error) {
 	}
 	at := slices.IndexFunc(rows, func(row A) bool { return nameOf(row) == after })
 	if at < 0 {
-		return nil, &problem{status: http.StatusNotFound, message: "after: the list has no row " + after + " any more"}
+		return nil, &problem{status: http.StatusNotFound, message: "after: the row " + after + " is no longer in the list"}
 	}
 	return rows[at+1:], nil
 }
 
-// nameOf is what identifies a row in its list.
+// nameOf returns the identifier of a row in its list.
 func nameOf(row any) string {
 	for _, name := range []string{"id", "seq", "value", "event_id", "name"} {
 		if text := fieldOf(row, name); text != "" {
@@ -115,7 +115,8 @@ func nameOf(row any) string {
 	return ""
 }
 
-// fieldOf is a field of a row as text, "" where it has none of the name.
+// fieldOf returns a field of row as text, or "" if row has no field of this name. A row that
+// is not a struct is its own value.
 func fieldOf(row any, name string) string {
 	v := reflect.Indirect(reflect.ValueOf(row))
 	if v.Kind() != reflect.Struct {

@@ -14,24 +14,23 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// Operation is one row of the API's route table.
+// Operation is one route of the API.
 type Operation struct {
-	ID      string  // "platform.place_order"
-	Method  string  // of HTTP
-	Path    string  // below the API's address; parameters in braces
-	Summary string  // what it does, in a sentence
-	Query   []Query // the query parameters it knows
+	ID      string  // such as "platform.place_order"
+	Method  string  // HTTP method
+	Path    string  // relative to the API, with parameters in braces
+	Summary string  // one sentence
+	Query   []Query // allowed query parameters
 
-	// Body is the struct that a request's JSON body fills, nil when it takes
-	// none.
+	// Body is the struct type of the JSON request body. Nil means no body.
 	Body reflect.Type
 
-	answer reflect.Type // what it answers with
-	key    string       // of the rows in a page, "" if the answer is no page
+	answer reflect.Type // type of the response, or of the rows of a page
+	key    string       // JSON name of the rows, "" if the response is not a page
 	run    func(c *call, body []byte) (any, error)
 }
 
-// Operations returns the API's route table, in the order of its contract.
+// Operations returns all routes, in the order of the OpenAPI document.
 func Operations() []Operation {
 	return slices.Concat(
 		platformOperations(), clockOperations(), tokenOperations(),
@@ -44,16 +43,16 @@ func Operations() []Operation {
 type Query struct {
 	Name    string
 	Summary string
-	Number  bool // a whole number, not a text
+	Number  bool // the value must be a whole number
 }
 
-// Field is a field of a request's body.
+// Field is a field of a request body.
 type Field struct {
-	Name string       // in JSON
-	Type reflect.Type // in Go
+	Name string       // JSON name
+	Type reflect.Type // Go type
 }
 
-// Fields lists what a request's body may have.
+// Fields returns the allowed fields of the request body, or nil if there is no body.
 func (o Operation) Fields() []Field {
 	if o.Body == nil {
 		return nil
@@ -65,7 +64,7 @@ func (o Operation) Fields() []Field {
 	return fields
 }
 
-// Parameters lists the names of the path's parameters.
+// Parameters returns the names of the path parameters.
 func (o Operation) Parameters() []string {
 	var names []string
 	for segment := range strings.SplitSeq(o.Path, "/") {
@@ -76,7 +75,7 @@ func (o Operation) Parameters() []string {
 	return names
 }
 
-// call is one request on its way to the platform.
+// call is one request to the platform.
 type call struct {
 	ctx     context.Context
 	fake    *dispensarytest.Server
@@ -85,7 +84,7 @@ type call struct {
 	query   url.Values
 }
 
-// userLike finds a user who can sign in, by id or e-mail address; "" means the first
+// userLike returns the user with this id or email address. An empty name means the first
 // practitioner.
 func (c *call) userLike(name string) (model.User, error) {
 	for _, u := range c.fake.Users() {
@@ -93,10 +92,10 @@ func (c *call) userLike(name string) (model.User, error) {
 			return u, nil
 		}
 	}
-	return model.User{}, &problem{status: 404, message: "no user who can sign in has the id or e-mail address " + name}
+	return model.User{}, &problem{status: 404, message: "no user has the id or e-mail address " + name}
 }
 
-// number reads a query parameter; absent, it is -1.
+// number returns a query parameter, or -1 if it is missing.
 func (c *call) number(name string) (int, error) {
 	text := c.query.Get(name)
 	if text == "" {
@@ -104,12 +103,13 @@ func (c *call) number(name string) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 0 {
-		return 0, invalid("%s is not a whole number", name)
+		return 0, invalid("%s must be a whole number", name)
 	}
 	return n, nil
 }
 
-// duration reads a query parameter such as "5s".
+// duration returns a query parameter such as "5s", or fallback if it is missing. The largest
+// allowed value is most.
 func (c *call) duration(name string, fallback, most time.Duration) (time.Duration, error) {
 	text := c.query.Get(name)
 	if text == "" {
@@ -117,12 +117,12 @@ func (c *call) duration(name string, fallback, most time.Duration) (time.Duratio
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d < 0 || d > most {
-		return 0, invalid("%s is not a duration such as 5s, of %s at most", name, most)
+		return 0, invalid("%s must be a duration such as 5s, at most %s", name, most)
 	}
 	return d, nil
 }
 
-// read makes an operation that looks.
+// read defines an operation that changes nothing.
 func read[A any](id, path, summary string, run func(c *call) (A, error)) Operation {
 	return Operation{
 		ID: id, Method: http.MethodGet, Path: path, Summary: summary,
@@ -131,7 +131,7 @@ func read[A any](id, path, summary string, run func(c *call) (A, error)) Operati
 	}
 }
 
-// act makes an operation that changes something, and takes a body.
+// act defines an operation that changes state and has a request body.
 func act[B, A any](id, method, path, summary string, run func(c *call, in B) (A, error)) Operation {
 	return Operation{
 		ID: id, Method: method, Path: path, Summary: summary,
@@ -146,10 +146,10 @@ func act[B, A any](id, method, path, summary string, run func(c *call, in B) (A,
 	}
 }
 
-// nothing is the body or the answer of operations that have none to speak of.
+// nothing is an empty request or response body.
 type nothing struct{}
 
-// do is act without a body.
+// do defines an operation that changes state and has no request body.
 func do[A any](id, method, path, summary string, run func(c *call) (A, error)) Operation {
 	op := act(id, method, path, summary, func(c *call, _ nothing) (A, error) { return run(c) })
 	op.Body = nil

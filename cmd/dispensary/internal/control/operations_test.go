@@ -17,7 +17,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// receiver answers webhooks, with a status that can be changed.
+// receiver registers a webhook endpoint. It responds with the stored status, at first 200.
 func (r *fixture) receiver() *atomic.Int64 {
 	r.t.Helper()
 	status := new(atomic.Int64)
@@ -34,7 +34,7 @@ func (r *fixture) receiver() *atomic.Int64 {
 	return status
 }
 
-func TestAWebhookIsDeliveredAfterItFailed(t *testing.T) {
+func TestFailedWebhookIsRetried(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, frozen())
 	assert.Empty(t, r.ok("GET", "/webhook", ""))
@@ -57,7 +57,7 @@ func TestAWebhookIsDeliveredAfterItFailed(t *testing.T) {
 	assert.Empty(t, r.ok("GET", "/deliveries?event_id=x", "", "deliveries"))
 }
 
-func TestAnEndpointIsDisabledAndEnabled(t *testing.T) {
+func TestDisabledEndpointIsEnabled(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, frozen())
 	status := r.receiver()
@@ -72,7 +72,7 @@ func TestAnEndpointIsDisabledAndEnabled(t *testing.T) {
 	assert.Equal(t, false, r.ok("POST", "/webhook/enable", "", "disabled"))
 }
 
-func TestTokens(t *testing.T) {
+func TestTokensExpireAndAreRevoked(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, frozen(), dispensarytest.WithScopes("patients:read"))
 	user := r.fake.Users()[1]
@@ -106,7 +106,7 @@ func TestTokens(t *testing.T) {
 	assert.NotContains(t, refusals(), "access_token ")
 }
 
-func TestThePlatformsPeople(t *testing.T) {
+func TestUserActionsCreateEvents(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
 	patient := r.ok("POST", "/patients", `{"first_name":"Robin","email":"robin@example.com"}`, "patient", "id").(string)
@@ -131,7 +131,7 @@ func TestThePlatformsPeople(t *testing.T) {
 	assert.Equal(t, order["number"], r.only("/orders?id="+order["id"].(string), "orders")["number"])
 }
 
-func TestTheCatalogAndTheClinic(t *testing.T) {
+func TestCatalogAndClinicChange(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
 	product := r.ok("POST", "/products", `{"name":"Magnesium","variants":[{"units":30,"msrp":"12.50"}]}`, "product").(map[string]any)
@@ -149,7 +149,7 @@ func TestTheCatalogAndTheClinic(t *testing.T) {
 	assert.Len(t, r.ok("GET", "/products?limit=2", "", "products"), 2)
 }
 
-func TestJournal(t *testing.T) {
+func TestJournalListsAndChecksRequests(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
 	token := r.fake.Tokens.Issue(model.User{}).AccessToken
@@ -172,7 +172,7 @@ func TestJournal(t *testing.T) {
 	assert.Empty(t, r.ok("GET", "/journal", "", "requests"))
 }
 
-func TestFaults(t *testing.T) {
+func TestFaultsAreAddedAndRemoved(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
 	id := r.ok("POST", "/faults", `{"effect":"error_status","operation":"clinic.get","status":503,"times":1,"delay":"1s"}`, "id").(string)
@@ -183,7 +183,7 @@ func TestFaults(t *testing.T) {
 	assert.Empty(t, r.ok("GET", "/faults", "", "faults"))
 }
 
-func TestBehaviors(t *testing.T) {
+func TestBehaviorsAreSetAndReset(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
 	assert.Equal(t, "before-each", r.ok("PUT", "/behaviors/probe", `{"variant":"before-each"}`, "variant"))
@@ -195,7 +195,7 @@ func TestBehaviors(t *testing.T) {
 	assert.Contains(t, r.fake.Behaviors(), behavior.Variant("probe=off"))
 }
 
-func TestReset(t *testing.T) {
+func TestResetRestoresInitialState(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, frozen())
 	before := len(r.fake.Patients.All())
@@ -214,8 +214,8 @@ func TestReset(t *testing.T) {
 	assert.Nil(t, r.ok("GET", "/clock", "", "next"))
 }
 
-// Lists are read page by page, either way, and no page is large.
-func TestListsArePaged(t *testing.T) {
+// Clients can read a list page by page in both orders.
+func TestListsReturnPages(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, dispensarytest.WithTuning(dispensarytest.Tuning{WorldSize: model.WorldSize{Patients: 700}}))
 	for _, way := range []string{"ASC", "DESC"} {
@@ -242,12 +242,12 @@ func TestListsArePaged(t *testing.T) {
 		}
 	}
 	r.refused("GET", "/patients?order_by=up", "", 422, "ASC or DESC")
-	r.refused("GET", "/patients?after=x", "", 404, "no row x")
+	r.refused("GET", "/patients?after=x", "", 404, "the row x")
 	patient := r.fake.Patients.All()[3]
 	assert.Len(t, r.ok("GET", "/patients?email="+patient.Email, "", "patients"), 1)
 }
 
-func TestNoPageIsLarge(t *testing.T) {
+func TestPagesAreSmall(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, frozen())
 	r.receiver()

@@ -4,8 +4,8 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// What an action of the platform's people answers with: the object as it left
-// it, and the event it made, null where it made none.
+// The responses of actions contain the changed object and the new event. The event is null if
+// the action created none.
 type (
 	patientActed struct {
 		Patient model.Patient
@@ -30,7 +30,7 @@ type (
 	keyActed struct{ Event *model.Event }
 )
 
-// made is the event of an action; those without id were not made.
+// made returns the event of an action, or nil if it has no id, because then none was created.
 func made(e model.Event) *model.Event {
 	if e.ID == "" {
 		return nil
@@ -40,22 +40,22 @@ func made(e model.Event) *model.Event {
 
 func patientOperations() []Operation {
 	return []Operation{
-		act("platform.register_patient", "POST", "/patients", "A person registers with a clinic, the first unless another is named: patient.created. Names and address are made up where they are empty.",
+		act("platform.register_patient", "POST", "/patients", "Registers a patient with a clinic, by default the first: patient.created. Empty names and an empty e-mail address are generated.",
 			func(c *call, in model.PatientCreate) (patientActed, error) {
 				p, e, err := c.fake.Patients.Create(in)
 				return patientActed{p, made(e)}, err
 			}),
-		act("platform.edit_patient", "PATCH", "/patients/{patient_id}", `A patient edits the own details: patient.updated. "" clears a field.`,
+		act("platform.edit_patient", "PATCH", "/patients/{patient_id}", `Edits a patient's details as the patient: patient.updated. "" clears a field.`,
 			func(c *call, in model.PatientUpdate) (patientActed, error) {
 				p, e, err := c.fake.Patients.Update(c.path("patient_id"), in)
 				return patientActed{p, made(e)}, err
 			}),
-		act("platform.place_order", "POST", "/patients/{patient_id}/orders", "A patient orders: order.placed. Empty, it is the plan, or the cart, or one pack of the first product that is available.",
+		act("platform.place_order", "POST", "/patients/{patient_id}/orders", "Places an order as the patient: order.placed. Without lines it orders the plans, the cart, or one pack of the first available product.",
 			func(c *call, in model.OrderCreate) (orderActed, error) {
 				o, e, err := c.fake.Orders.Place(c.path("patient_id"), in)
 				return orderActed{o, made(e)}, err
 			}),
-		act("platform.refund_order", "POST", "/orders/{order_id}/refund", `A patient gets money back; without an amount all that is left. It makes no event.`,
+		act("platform.refund_order", "POST", "/orders/{order_id}/refund", `Refunds an order to its patient, by default the whole remaining amount. It creates no event.`,
 			func(c *call, in refund) (orderActed, error) {
 				o, err := c.fake.Orders.Refund(c.path("order_id"), in.Amount)
 				return orderActed{Order: o}, err
@@ -67,27 +67,27 @@ type refund struct{ Amount model.Cents }
 
 func planOperations() []Operation {
 	return []Operation{
-		act("platform.create_plan", "POST", "/patients/{patient_id}/plans", "A practitioner writes a plan for a patient: treatment_plan.created, unless it is a draft.",
+		act("platform.create_plan", "POST", "/patients/{patient_id}/plans", "Creates a plan for a patient as a practitioner: treatment_plan.created, unless it is a draft.",
 			func(c *call, in model.PlanCreate) (planActed, error) {
 				p, e, err := c.fake.Plans.Create(c.path("patient_id"), in)
 				return planActed{p, made(e)}, err
 			}),
-		act("platform.update_plan", "PATCH", "/plans/{plan_id}", "A practitioner edits a plan: treatment_plan.updated.",
+		act("platform.update_plan", "PATCH", "/plans/{plan_id}", "Edits a plan as a practitioner: treatment_plan.updated.",
 			func(c *call, in model.PlanUpdate) (planActed, error) {
 				p, e, err := c.fake.Plans.Update(c.path("plan_id"), in)
 				return planActed{p, made(e)}, err
 			}),
-		act("platform.update_recommendation", "PATCH", "/plans/{plan_id}/recommendation", "A practitioner edits the line of a plan that has the same variant: treatment_plan.recommendation.updated.",
+		act("platform.update_recommendation", "PATCH", "/plans/{plan_id}/recommendation", "Edits the line of a plan with the same variant: treatment_plan.recommendation.updated.",
 			func(c *call, in model.Recommendation) (planActed, error) {
 				p, e, err := c.fake.Plans.UpdateRecommendation(c.path("plan_id"), in)
 				return planActed{p, made(e)}, err
 			}),
-		do("platform.activate_plan", "POST", "/plans/{plan_id}/activate", "A practitioner sends a draft to its patient: treatment_plan.created.",
+		do("platform.activate_plan", "POST", "/plans/{plan_id}/activate", "Sends a draft to its patient: treatment_plan.created.",
 			func(c *call) (planActed, error) {
 				p, e, err := c.fake.Plans.Activate(c.path("plan_id"))
 				return planActed{p, made(e)}, err
 			}),
-		do("platform.cancel_plan", "POST", "/plans/{plan_id}/cancel", "A practitioner cancels an active plan: treatment_plan.updated.",
+		do("platform.cancel_plan", "POST", "/plans/{plan_id}/cancel", "Cancels an active plan: treatment_plan.updated.",
 			func(c *call) (planActed, error) {
 				p, e, err := c.fake.Plans.Cancel(c.path("plan_id"))
 				return planActed{p, made(e)}, err
@@ -99,22 +99,22 @@ type description struct{ DescriptionHTML string }
 
 func catalogOperations() []Operation {
 	return []Operation{
-		act("platform.create_product", "POST", "/products", "A product comes into the catalog: product.created.",
+		act("platform.create_product", "POST", "/products", "Adds a product to the catalog: product.created.",
 			func(c *call, in model.ProductCreate) (productActed, error) {
 				p, e, err := c.fake.Products.Create(in)
 				return productActed{p, made(e)}, err
 			}),
-		act("platform.update_product", "PATCH", "/products/{product_id}", "A product changes: product.updated.",
+		act("platform.update_product", "PATCH", "/products/{product_id}", "Changes a product: product.updated.",
 			func(c *call, in model.ProductUpdate) (productActed, error) {
 				p, e, err := c.fake.Products.Update(c.path("product_id"), in)
 				return productActed{p, made(e)}, err
 			}),
-		act("platform.describe_product", "PUT", "/products/{product_id}/description", "A product gets another description: product.description.updated.",
+		act("platform.describe_product", "PUT", "/products/{product_id}/description", "Changes the description of a product: product.description.updated.",
 			func(c *call, in description) (productActed, error) {
 				p, e, err := c.fake.Products.Describe(c.path("product_id"), in.DescriptionHTML)
 				return productActed{p, made(e)}, err
 			}),
-		act("platform.update_variant", "PATCH", "/variants/{variant_id}", `A pack of a product changes: product.updated. "" and 0 make a field null.`,
+		act("platform.update_variant", "PATCH", "/variants/{variant_id}", `Changes a variant of a product: product.updated. "" and 0 set a field to null.`,
 			func(c *call, in model.VariantUpdate) (variantActed, error) {
 				v, e, err := c.fake.Products.UpdateVariant(c.path("variant_id"), in)
 				return variantActed{v, made(e)}, err
@@ -124,13 +124,13 @@ func catalogOperations() []Operation {
 
 func clinicOperations() []Operation {
 	return []Operation{
-		list("clinic_keys.list", "/clinic_keys", "clinic_keys", "The keys of all integrations, the first clinic's first.", func(c *call) []string { return c.fake.ClinicKeys() }),
-		do("platform.revoke_clinic_key", "POST", "/clinic_keys/{key}/revoke", "The clinic ends the integration that has the key: clinic_key.revoked.",
+		list("clinic_keys.list", "/clinic_keys", "clinic_keys", "Lists the clinic keys of all integrations, starting with the first clinic.", func(c *call) []string { return c.fake.ClinicKeys() }),
+		do("platform.revoke_clinic_key", "POST", "/clinic_keys/{key}/revoke", "Revokes the integration of a key as the clinic: clinic_key.revoked.",
 			func(c *call) (keyActed, error) {
 				e, err := c.fake.Clinics.RevokeKey(c.path("key"))
 				return keyActed{made(e)}, err
 			}),
-		do("platform.activate_clinic_key", "POST", "/clinic_keys/{key}/activate", "Activates an integration, or takes a revoked one back: clinic_key.activated.",
+		do("platform.activate_clinic_key", "POST", "/clinic_keys/{key}/activate", "Activates an integration, also after it was revoked: clinic_key.activated.",
 			func(c *call) (keyActed, error) {
 				e, err := c.fake.Clinics.ActivateKey(c.path("key"))
 				return keyActed{made(e)}, err
@@ -140,15 +140,15 @@ func clinicOperations() []Operation {
 
 func worldOperations() []Operation {
 	return []Operation{
-		list("patients.list", "/patients", "patients", "All patients, in the order they were created.", func(c *call) []model.Patient { return c.fake.Patients.All() },
+		list("patients.list", "/patients", "patients", "Lists all patients in order of creation.", func(c *call) []model.Patient { return c.fake.Patients.All() },
 			"id", "clinic_id", "email", "metadata_id"),
-		list("plans.list", "/plans", "plans", "All treatment plans, in the order they were created.", func(c *call) []model.Plan { return c.fake.Plans.All() },
+		list("plans.list", "/plans", "plans", "Lists all treatment plans in order of creation.", func(c *call) []model.Plan { return c.fake.Plans.All() },
 			"id", "clinic_id", "patient_id", "state"),
-		list("orders.list", "/orders", "orders", "All orders, in the order they were placed.", func(c *call) []model.Order { return c.fake.Orders.All() },
+		list("orders.list", "/orders", "orders", "Lists all orders in order of placement.", func(c *call) []model.Order { return c.fake.Orders.All() },
 			"id", "clinic_id", "patient_id"),
-		list("products.list", "/products", "products", "All products, in the catalog's order.", func(c *call) []model.Product { return c.fake.Products.All() },
+		list("products.list", "/products", "products", "Lists all products in catalog order.", func(c *call) []model.Product { return c.fake.Products.All() },
 			"id", "brand_id", "name"),
-		list("events.list", "/events", "events", "The events that are kept, the oldest first: those of the last 30 days, and 50,000 at most unless the platform was started otherwise.", func(c *call) []model.Event { return c.fake.Events() },
+		list("events.list", "/events", "events", "Lists the stored events, oldest first: the events of the last 30 days, by default at most 50,000.", func(c *call) []model.Event { return c.fake.Events() },
 			"id", "type", "clinic_id"),
 	}
 }

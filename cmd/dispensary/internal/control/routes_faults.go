@@ -6,7 +6,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// faultState is a fault that was set, and how it has done.
+// faultState is a fault with its number of uses.
 type faultState struct {
 	ID     string
 	Fault  model.Fault
@@ -16,7 +16,7 @@ type faultState struct {
 
 func faultOperations() []Operation {
 	return []Operation{
-		list("faults.list", "/faults", "faults", "The faults that are set, and how often each has fired.",
+		list("faults.list", "/faults", "faults", "Lists the faults, with the number of times that each has fired.",
 			func(c *call) []faultState {
 				var rows []faultState
 				for _, h := range c.fake.Faults() {
@@ -24,7 +24,7 @@ func faultOperations() []Operation {
 				}
 				return rows
 			}),
-		act("faults.set", "POST", "/faults", "Lets something go wrong from the next request or delivery on.",
+		act("faults.set", "POST", "/faults", "Adds a fault: requests or deliveries fail from the next one on.",
 			func(c *call, in model.Fault) (faultState, error) {
 				if err := in.Validate(); err != nil {
 					return faultState{}, err
@@ -50,8 +50,7 @@ func faultOf(h *dispensarytest.FaultHandle) faultState {
 	return faultState{ID: h.ID, Fault: h.Fault, Fired: h.Fired(), Active: h.Active()}
 }
 
-// behaviorState is a point that the dispensary's API leaves open, and how the platform
-// decides it now.
+// behaviorState is an open point of the dispensary's API with the variant in use.
 type behaviorState struct {
 	Name       string
 	Section    string
@@ -61,7 +60,7 @@ type behaviorState struct {
 	Variants   []variantState
 }
 
-// variantState is one way to decide the point.
+// variantState is a variant of an open point.
 type variantState struct {
 	Name    string
 	Meaning string
@@ -71,8 +70,8 @@ type variantNamed struct{ Variant string }
 
 func behaviorOperations() []Operation {
 	return []Operation{
-		list("behaviors.list", "/behaviors", "behaviors", "The points that the API leaves open, how the platform decides each, and how it could.", listBehaviors),
-		act("behaviors.set", "PUT", "/behaviors/{behavior}", "Changes how the platform decides a point that the API leaves open.",
+		list("behaviors.list", "/behaviors", "behaviors", "Lists the open points of the API, with the variant in use and all variants.", listBehaviors),
+		act("behaviors.set", "PUT", "/behaviors/{behavior}", "Changes the variant of an open point of the API.",
 			func(c *call, in variantNamed) (behaviorState, error) {
 				if err := c.fake.SetBehavior(behavior.Variant(c.path("behavior") + "=" + in.Variant)); err != nil {
 					return behaviorState{}, err
@@ -82,7 +81,7 @@ func behaviorOperations() []Operation {
 						return s, nil
 					}
 				}
-				return behaviorState{}, nil // not reached: it has just been set
+				return behaviorState{}, nil // unreachable: SetBehavior accepted the name
 			}),
 	}
 }

@@ -7,39 +7,39 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// registration is a webhook endpoint and what it is subscribed to.
+// registration is a webhook endpoint with its event types.
 type registration struct {
 	URL   string
 	Types []string
 }
 
-// outcome says whether an event was delivered, and why not.
+// outcome reports whether an event was delivered, with the reason if not.
 type outcome struct {
 	Delivered bool
 	Reason    string
 }
 
-// How long a request waits for a delivery, and how long it may.
+// defaultWait and maxWait limit how long a request waits for a delivery.
 const (
 	defaultWait = 5 * time.Second
 	maxWait     = time.Minute
 )
 
 func webhookOperations() []Operation {
-	deliveries := list("deliveries.list", "/deliveries", "deliveries", "The deliveries that are kept with their attempts, in the order of the events.", func(c *call) []model.Delivery { return c.fake.Webhooks.Deliveries() },
+	deliveries := list("deliveries.list", "/deliveries", "deliveries", "Lists the stored deliveries with their attempts, in order of the events.", func(c *call) []model.Delivery { return c.fake.Webhooks.Deliveries() },
 		"event_id", "event_type", "integration_id", "delivered", "stopped")
-	wait := read("events.wait_delivered", "/events/{event_id}/delivery", "Waits until an event was delivered for every integration, and says otherwise why it was not.", waitDelivered)
-	wait.Query = []Query{{Name: "timeout", Summary: "how long to wait; 5s without it, 1m at most"}}
+	wait := read("events.wait_delivered", "/events/{event_id}/delivery", "Waits until an event was delivered for every integration. Returns the reason if it was not.", waitDelivered)
+	wait.Query = []Query{{Name: "timeout", Summary: "longest wait: default 5s, at most 1m"}}
 	return []Operation{
-		read("webhook.get", "/webhook", "The registered endpoint; null when there is none.", getWebhook),
-		act("webhook.register", "PUT", "/webhook", "Registers the endpoint in place of an earlier one. Without types it is subscribed to all.",
+		read("webhook.get", "/webhook", "Returns the registered endpoint, or null.", getWebhook),
+		act("webhook.register", "PUT", "/webhook", "Registers the endpoint and replaces the previous one. The default is all event types.",
 			func(c *call, in registration) (*model.Endpoint, error) {
 				if err := c.fake.Webhooks.Register(in.URL, in.Types...); err != nil {
 					return nil, err
 				}
 				return getWebhook(c)
 			}),
-		do("webhook.enable", "POST", "/webhook/enable", "Takes a disabled endpoint back into service.",
+		do("webhook.enable", "POST", "/webhook/enable", "Enables a disabled endpoint.",
 			func(c *call) (*model.Endpoint, error) {
 				if err := c.fake.Webhooks.Enable(); err != nil {
 					return nil, &problem{status: 409, message: "no webhook endpoint is registered"}
@@ -47,7 +47,7 @@ func webhookOperations() []Operation {
 				return getWebhook(c)
 			}),
 		deliveries,
-		list("skips.list", "/skips", "skips", "Events that were not sent, and why.", listSkips, "event_id"),
+		list("skips.list", "/skips", "skips", "Lists events that were not sent, with the reason.", listSkips, "event_id"),
 		wait,
 	}
 }

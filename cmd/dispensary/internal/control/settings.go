@@ -2,36 +2,36 @@ package control
 
 import "github.com/dispensary-go/dispensary/dispensarytest"
 
-// Options sets up a [Handler]; the zero value will do.
+// Options configures a [Handler]. The zero value is valid.
 type Options struct {
-	// ControlURL and ConsoleURL are where this API and a console stand, for
-	// [Settings].
+	// ControlURL and ConsoleURL are the URLs of this API and the console. They only appear in
+	// [Settings]. Both may be empty.
 	ControlURL string
 	ConsoleURL string
 }
 
-// Settings is all that an integrator has to know of a platform. Everything in it
-// is made up, and protects nothing.
+// Settings contains the URLs, credentials and accounts of a fake platform. All secrets are
+// generated and protect no real data.
 type Settings struct {
 	BaseURL        string         `json:"base_url"`        // of the API, with its /api prefix
-	AuthURL        string         `json:"auth_url"`        // of the pages that users are sent to
-	ConsoleURL     string         `json:"console_url"`     // for people; empty without a console
+	AuthURL        string         `json:"auth_url"`        // of the authorization pages
+	ConsoleURL     string         `json:"console_url"`     // for browsers, empty without a console
 	ControlURL     string         `json:"control_url"`     // of the control API
 	ClientID       string         `json:"client_id"`       // of the application
 	ClientSecret   string         `json:"client_secret"`   // of the application
-	RedirectURI    string         `json:"redirect_uri"`    // where users come back to
-	WebhookSecret  string         `json:"webhook_secret"`  // key of the webhooks' signatures
-	ChallengeToken string         `json:"challenge_token"` // what an endpoint answers with
+	RedirectURI    string         `json:"redirect_uri"`    // where users return after authorizing
+	WebhookSecret  string         `json:"webhook_secret"`  // signs the webhooks
+	ChallengeToken string         `json:"challenge_token"` // returned by a webhook endpoint
 	ClinicKey      string         `json:"clinic_key"`      // for the header X-SVC-Clinic-Key
-	Users          []SettingsUser `json:"users"`           // those who can sign in
+	Users          []SettingsUser `json:"users"`           // with passwords, for the sign-in page
 }
 
-// SettingsUser is a user who can sign in on the platform's pages.
+// SettingsUser is a user of the fake platform's sign-in page.
 type SettingsUser struct {
 	Email    string `json:"email"`
 	Password string `json:"password"`
 	Type     string `json:"type"` // Practitioner or Staff
-	ID       string `json:"id"`   // of the practitioner or member of staff
+	ID       string `json:"id"`   // of the practitioner or staff member
 }
 
 func settingsOf(fake *dispensarytest.Server, options Options) Settings {

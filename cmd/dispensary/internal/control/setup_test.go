@@ -15,7 +15,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 )
 
-// fixture is a platform with its control API on a socket.
+// fixture is a fake platform with its control API on a socket.
 type fixture struct {
 	t    *testing.T
 	fake *dispensarytest.Server
@@ -34,7 +34,7 @@ func newFixture(t *testing.T, opts ...dispensarytest.Option) *fixture {
 	return &fixture{t: t, fake: fake, url: at}
 }
 
-// call sends a request and returns the status and the decoded answer.
+// call sends a request and returns the status and the decoded response.
 func (r *fixture) call(method, path, body string) (int, map[string]any) {
 	r.t.Helper()
 	request, err := http.NewRequestWithContext(r.t.Context(), method, r.url+path, strings.NewReader(body))
@@ -57,7 +57,7 @@ func (r *fixture) send(request *http.Request) (int, map[string]any) {
 	return response.StatusCode, answer
 }
 
-// ok demands success and returns the value under a path of keys.
+// ok requires status 200 and returns the value at a path of keys.
 func (r *fixture) ok(method, path, body string, keys ...string) any {
 	r.t.Helper()
 	status, answer := r.call(method, path, body)
@@ -72,7 +72,7 @@ func (r *fixture) ok(method, path, body string, keys ...string) any {
 	return at
 }
 
-// only demands that a list has one row, and returns it.
+// only requires a list with one row and returns the row.
 func (r *fixture) only(path, key string) map[string]any {
 	r.t.Helper()
 	rows := r.ok("GET", path, "", key).([]any)
@@ -80,7 +80,7 @@ func (r *fixture) only(path, key string) map[string]any {
 	return rows[0].(map[string]any)
 }
 
-// refused demands a status and a text in the error.
+// refused requires an error with this status and text.
 func (r *fixture) refused(method, path, body string, status int, text string) {
 	r.t.Helper()
 	got, answer := r.call(method, path, body)

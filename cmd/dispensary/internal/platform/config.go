@@ -27,8 +27,8 @@ type Config struct {
 	expose, tls       bool
 	certificate       string
 	state             string
-	seed              string     // as printed; empty if the platform comes from the state file
-	kept              *stateFile // open and locked; nil without --state
+	seed              string     // as printed, empty if the platform comes from the state file
+	kept              *stateFile // open and locked, or nil without --state
 	tuning            dispensarytest.Tuning
 	options           []dispensarytest.Option
 }

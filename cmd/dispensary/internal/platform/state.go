@@ -28,7 +28,7 @@ type stateFile struct {
 	loaded   []byte // nil if the file did not exist
 	lock     *filelock.Lock
 	platform *dispensarytest.Server
-	written  []byte // the latest content of the file; nil before the first write
+	written  []byte // the latest content of the file, nil before the first write
 }
 
 // openState locks a state file and reads it if it exists. A file of another kind or version is
