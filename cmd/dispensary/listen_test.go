@@ -203,7 +203,7 @@ func TestListenSendsHeaders(t *testing.T) {
 	for _, wrong := range []string{"canary", "a b: canary", "A: canary\r\nB: 1", ": canary"} {
 		assert.NotContains(t, f.refused("--header number 2 is not of the form 'NAME: VALUE'", "listen", "--forward-to", server.URL, "--header", "A: 1", "--header", wrong), "canary")
 	}
-	f.refused("--header sets Svc-Signature, which belongs to the delivery", "listen", "--forward-to", server.URL, "--header", "svc-signature: canary")
+	f.refused("--header cannot set Svc-Signature: it is part of the delivery", "listen", "--forward-to", server.URL, "--header", "svc-signature: canary")
 }
 
 func TestListenRefusesWhatIsWrong(t *testing.T) {
@@ -211,10 +211,10 @@ func TestListenRefusesWhatIsWrong(t *testing.T) {
 	f := newFixture(t).withToken()
 	to := "http://localhost:1/x"
 	f.refused("--forward-to is needed", "listen")
-	f.refused("--forward-to is no address", "listen", "--forward-to", "localhost:3000")
-	f.refused(`--type holds "order", which is no type of event`, "listen", "--forward-to", to, "--type", "order")
-	f.refused("--since is negative", "listen", "--forward-to", to, "--since", "-2h")
-	f.refused("--interval is negative", "listen", "--forward-to", to, "--interval", "-2h")
+	f.refused("--forward-to must be a URL", "listen", "--forward-to", "localhost:3000")
+	f.refused(`--type must be an event type such as patient.updated, not "order"`, "listen", "--forward-to", to, "--type", "order")
+	f.refused("--since must not be negative", "listen", "--forward-to", to, "--since", "-2h")
+	f.refused("--interval must not be negative", "listen", "--forward-to", to, "--interval", "-2h")
 	f.refused("invalid argument \"2 hours\" for \"--since\"", "listen", "--forward-to", to, "--since", "2 hours")
 	f.fails("cursor", "listen", "--forward-to", to, "--cursor", filepath.Join(t.TempDir(), "absent", "x"))
 	f.refused("takes no arguments", "listen", to)

@@ -9,87 +9,86 @@ import (
 	"github.com/dispensary-go/dispensary/events"
 )
 
-// Times of a [Listener].
+// Durations of a [Listener].
 const (
-	// DefaultInterval is how often the platform is asked for new events.
+	// DefaultInterval is the time between two polls.
 	DefaultInterval = 5 * time.Second
 
-	// overlap is how late an event may appear in the lists: events before the newest one are
-	// listed again once a minute.
+	// overlap is the longest delay with which an event may appear in a list. Once a minute, a
+	// poll reads the events of this time before the newest event again.
 	overlap = 5 * time.Minute
 
-	// The wait after a failed attempt doubles with every further one.
+	// The wait after a failed attempt, which doubles with each failure.
 	firstBackOff = time.Second
 	lastBackOff  = time.Minute
 )
 
-// Config is what a [Listener] is made of. Sources, Forwarder and Cursor are required;
-// everything else has a default.
+// Config configures a [Listener]. Sources, Forwarder, Cursor, PollEnd and ForwardEnd are
+// required.
 type Config struct {
-	// Sources are the clinics whose events are forwarded.
+	// Sources are the clinics with events to forward.
 	Sources []Source
 
 	// Forwarder posts the events.
 	Forwarder *Forwarder
 
-	// Cursor is the path of the file that says how far the listener came. It is made,
-	// readable for its owner only, where it is not there; its folder has to be. It holds
-	// ids and times. A lock on a file beside it keeps a second listener out.
+	// Cursor is the path of the file that stores the position of the listener. If it does not
+	// exist, Run creates it in an existing directory, readable only by its owner. It contains ids
+	// and times. A lock file beside it prevents a second listener.
 	Cursor string
 
-	// Since is how far back a listener begins that has no cursor yet, by the clock of
-	// this machine and from a whole second on; 0 means with what happens after [New], and
-	// more than 30 days is no more than that.
+	// Since is how far in the past a listener without a cursor starts, by the clock of this
+	// machine and rounded down to a whole second. 0 means that it starts at the time of [New].
+	// The maximum is 30 days, and a longer time counts as 30 days.
 	Since time.Duration
 
-	// Types are the types of event that are forwarded; nil means all. Only the lists that
-	// have them are read, and what is left out of these counts as done.
+	// Types are the event types to forward. Nil means all. The listener reads only lists that
+	// have these types, and treats other events as done.
 	Types []events.Type
 
-	// Interval is the time between the beginnings of two polls; 0 means [DefaultInterval].
+	// Interval is the time between the starts of two polls. 0 means [DefaultInterval].
 	Interval time.Duration
 
-	// PollEnd is called after each poll of a source, and ForwardEnd after each attempt to
-	// forward an event. The listener waits for them, and calls one at a time.
+	// PollEnd is called after each poll of a source, ForwardEnd after each attempt to forward an
+	// event. The listener makes one call at a time and waits for it.
 	PollEnd    func(Poll)
 	ForwardEnd func(Answer)
 
-	// Now is the clock; nil means [time.Now].
+	// Now returns the time. Nil means [time.Now].
 	Now func() time.Time
 }
 
-// Poll is the result of asking for the new events of one source.
+// Poll is the result of one poll of a source.
 type Poll struct {
 	// Source is [Source].Name.
 	Source string
 
-	// Pages is how many pages of lists were read.
+	// Pages is the number of list pages that were read.
 	Pages int
 
-	// Gap reports, once, that the list was last read longer ago than the platform keeps
-	// events: what happened since, and is older than 30 days, is lost.
+	// Gap reports that the list was last read more than 30 days ago. The platform no longer has
+	// all events since then, so some are lost. Gap is true for one poll only.
 	Gap bool
 
-	// Err is why a list could not be read. The next poll tries again, and other lists are
-	// read all the same.
+	// Err is the error of a list that could not be read. The other lists were read, unless the
+	// platform rejected the token, and the next poll retries.
 	Err error
 }
 
-// Source is where the events of one clinic come from.
+// Source is the origin of the events of one clinic.
 type Source struct {
-	// Name is the id of the clinic. It tells the sources of a listener apart, also in its
-	// cursor.
+	// Name is the id of the clinic. It identifies the source in the listener and its cursor file.
 	Name string
 
-	// Environment is the one that Events belongs to.
+	// Environment is the environment of Events.
 	Environment api.Environment
 
-	// Events reads the platform's record: the Events field of a client.
+	// Events reads the platform's event lists. It is the Events field of a client.
 	Events events.Service
 
-	// Integrations are the ids of the clinic's integrations whose webhooks are to be
-	// forwarded, as in reconcile.Config: event lists do not say them, and they are
-	// part of the key. Nil means that webhooks name none.
+	// Integrations are the ids of the clinic's integrations with webhooks to forward, as in
+	// reconcile.Config. Event lists do not contain these ids, but [webhook.Key] does. Nil means
+	// that webhooks have no integration id.
 	Integrations []string
 }
 
@@ -114,9 +113,9 @@ func (c Config) withDefaults() (Config, error) {
 func (c Config) validate() error {
 	switch {
 	case c.Since < 0:
-		return rejected("--since", "is negative")
+		return rejected("--since", "must not be negative")
 	case c.Interval < 0:
-		return rejected("--interval", "is negative")
+		return rejected("--interval", "must not be negative")
 	}
 	if err := checkTypes(c.Types); err != nil {
 		return err

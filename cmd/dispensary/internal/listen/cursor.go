@@ -13,38 +13,38 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// ErrInUse is returned if another listener has the cursor file, or can have it because
-// its lock file was removed.
+// ErrInUse is returned if another listener has locked the cursor file, or could lock it
+// because the lock file was removed.
 var ErrInUse = errors.New("listen: another listener uses this cursor file")
 
-// cursorVersion is that of the file's form.
+// cursorVersion is the version of the file format.
 const cursorVersion = 1
 
-// cursorState is what the cursor file holds, by the names of sources and groups.
+// cursorState is the content of the cursor file, by names of sources and groups.
 type cursorState struct {
 	Version int                                  `json:"version"`
 	Sources map[string]map[events.Group]progress `json:"sources"`
 }
 
-// progress is how far a group has come.
+// progress is the position in the list of a group.
 type progress struct {
-	// From is a time by the platform's clock: of what happened before, nothing is left to do.
+	// From is a time of the platform's clock. All earlier events are done.
 	From time.Time `json:"from"`
 
-	// Checked is when the list was read last, by the clock of this machine.
+	// Checked is the time of the last read of the list, by the clock of this machine.
 	Checked time.Time `json:"checked,omitzero"`
 
-	// Done are the events since From that are done, and when each happened.
+	// Done contains the times of the finished events since From.
 	Done map[webhook.Key]time.Time `json:"done,omitempty"`
 }
 
-// cursor is the file that a listener keeps.
+// cursor is the locked cursor file of a listener.
 type cursor struct {
 	path string
 	lock *filelock.Lock
 }
 
-// openCursor locks the file and reads it. A file that is not there is an empty one.
+// openCursor locks and reads the file. A missing file is an empty cursor.
 func openCursor(path string) (*cursor, cursorState, error) {
 	empty := cursorState{Version: cursorVersion, Sources: map[string]map[events.Group]progress{}}
 	lock, err := filelock.Acquire(path + ".lock")
@@ -61,16 +61,16 @@ func openCursor(path string) (*cursor, cursorState, error) {
 	case errors.Is(err, os.ErrNotExist):
 		return c, empty, nil
 	case err == nil && (json.Unmarshal(content, &state) != nil || state.Version != cursorVersion || state.Sources == nil):
-		err = errors.New("it is not one of this version of the program")
+		err = errors.New("not a cursor file of this program version")
 	}
 	if err != nil {
 		c.close()
-		return nil, empty, fmt.Errorf("listen: cursor file %s cannot be read: %w", filepath.Base(path), err)
+		return nil, empty, fmt.Errorf("listen: cursor file %s: %w", filepath.Base(path), err)
 	}
 	return c, state, nil
 }
 
-// check fails with [ErrInUse] if the lock file was removed, so that another listener can
+// check returns [ErrInUse] if the lock file was removed, because then another listener can
 // lock the cursor.
 func (c *cursor) check() error {
 	switch err := c.lock.Check(); {
@@ -82,8 +82,8 @@ func (c *cursor) check() error {
 	return nil
 }
 
-// save replaces the file: whatever ends the process, it is whole. It fails with the error of
-// check.
+// save replaces the file, which is complete even if the process is killed. It returns the
+// error of check.
 func (c *cursor) save(state cursorState) error {
 	if err := c.check(); err != nil {
 		return err

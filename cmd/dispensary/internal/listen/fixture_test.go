@@ -22,15 +22,14 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
 )
 
-// fixture is the platform, and a receiver at the address that a listener forwards to, in
-// fake time.
+// fixture is a fake platform and the receiver of a listener, in fake time.
 type fixture struct {
 	platform     *dispensarytest.Server
 	cursor       string
 	integrations []string
 
 	mu       sync.Mutex
-	refuse   func(webhook.Delivery) bool // nil takes everything
+	refuse   func(webhook.Delivery) bool // nil accepts all deliveries
 	requests []webhook.Observation
 	accepted []accepted
 	answers  []listen.Answer
@@ -64,8 +63,8 @@ func (f *fixture) integrationOf(t *testing.T, user model.User) string {
 	return clinic.IntegrationID
 }
 
-// receive puts a receiver with an inbox at the address. The platform's webhooks get
-// there, too, once it is registered: both use the same secret.
+// receive hosts a receiver with an inbox. It accepts the secrets of the listener and of the
+// platform, so it can also receive webhooks.
 func (f *fixture) receive(t *testing.T) {
 	inbox, err := memoryinbox.New(memoryinbox.Config{Work: webhook.Work{Handle: func(context.Context, events.Event) error { return nil }}})
 	require.NoError(t, err)
@@ -81,13 +80,13 @@ func (f *fixture) receive(t *testing.T) {
 	require.NoError(t, f.platform.Host(address, handler))
 }
 
-// gate is an inbox that refuses what the fixture says.
+// gate is an inbox that rejects deliveries if fixture.refuse returns true.
 type gate struct {
 	f     *fixture
 	inbox webhook.Inbox
 }
 
-var errRefused = errors.New("refused by the test")
+var errRefused = errors.New("rejected by the test")
 
 func (g gate) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
 	g.f.mu.Lock()
@@ -98,7 +97,7 @@ func (g gate) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt, 
 	}
 	receipt, err := g.inbox.Accept(ctx, d)
 	if err == nil && !receipt.Duplicate {
-		// Before the response: the observer of the request may run after the next request.
+		// Record it before the response, because the observer may run after the next request.
 		g.f.mu.Lock()
 		g.f.accepted = append(g.f.accepted, accepted{d.Key, time.Now()})
 		g.f.mu.Unlock()
@@ -112,14 +111,14 @@ func (f *fixture) observe(_ context.Context, o webhook.Observation) {
 	f.requests = append(f.requests, o)
 }
 
-// setRefuse says which deliveries the receiver refuses from now on.
+// setRefuse sets which deliveries the receiver rejects from now on.
 func (f *fixture) setRefuse(refuse func(webhook.Delivery) bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.refuse = refuse
 }
 
-// eventIDs returns those of the accepted events, in their order.
+// eventIDs returns the ids of the accepted events in order.
 func (f *fixture) eventIDs() (ids []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -129,7 +128,7 @@ func (f *fixture) eventIDs() (ids []string) {
 	return ids
 }
 
-// count is how many requests the receiver has had.
+// count returns the number of requests to the receiver.
 func (f *fixture) count() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -145,7 +144,7 @@ func (f *fixture) forwarder(t *testing.T) *listen.Forwarder {
 	return forwarder
 }
 
-// config is that of a listener with a new token.
+// config returns the config of a listener with a new token.
 func (f *fixture) config(t *testing.T) listen.Config {
 	t.Helper()
 	once := dispensary.WithRetryPolicy(dispensary.RetryPolicy{MaxAttempts: 1})
@@ -168,13 +167,13 @@ func (f *fixture) config(t *testing.T) listen.Config {
 	}
 }
 
-// listenFor runs a listener for a while; change may be nil.
+// listenFor runs a listener for d. change may be nil.
 func (f *fixture) listenFor(t *testing.T, d time.Duration, change func(*listen.Config)) {
 	t.Helper()
 	f.start(t, change, func() { time.Sleep(d) })
 }
 
-// start runs a listener while during does.
+// start runs a listener until during returns. change may be nil.
 func (f *fixture) start(t *testing.T, change func(*listen.Config), during func()) {
 	t.Helper()
 	c := f.config(t)
@@ -191,7 +190,7 @@ func (f *fixture) start(t *testing.T, change func(*listen.Config), during func()
 	require.Equal(t, context.Canceled, <-ended)
 }
 
-// edit changes a patient n times, a second apart, and returns the ids of the events.
+// edit changes a patient n times, one second apart, and returns the ids of the events.
 func (f *fixture) edit(t *testing.T, patient, n int) (ids []string) {
 	t.Helper()
 	id := f.platform.Patients.All()[patient].ID

@@ -21,62 +21,61 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// DefaultTimeout is how long the address may take to answer: longer than the platform
-// waits, so that a program can be halted in a debugger.
+// DefaultTimeout is the longest wait for the receiver's response. It exceeds the timeout of
+// the platform, so that you can pause your program in a debugger.
 const DefaultTimeout = 30 * time.Second
 
-// maxAnswer is how many bytes of an answer are read.
+// maxAnswer is the number of response bytes that are read.
 const maxAnswer = 64 << 10
 
-// ForwarderConfig is what a [Forwarder] is made of. URL, Secret and Challenge are required.
+// ForwarderConfig configures a [Forwarder]. URL, Secret and Challenge are required.
 type ForwarderConfig struct {
-	// URL is the address that events are posted to. Events hold patient data: those of
-	// production are sent over https only, unless the host is this machine: a loopback
-	// address, localhost, or a name below localhost.
+	// URL receives the events. They contain patient data, so production events need https, unless
+	// the host is this machine: a loopback address, localhost, or a name below localhost.
 	URL string
 
-	// Secret signs the events, and Challenge has to come back. They are what the receiver
-	// is configured with; any two texts will do, such as two of [rand.Text].
+	// Secret signs the events. The receiver must return Challenge. Configure the receiver with
+	// both. Any two different texts are valid, such as two results of [rand.Text].
 	Secret, Challenge api.Secret
 
-	// Header is added to each request, such as a header that a gateway requires.
-	// [NewForwarder] rejects names that are part of the delivery.
+	// Header is added to each request, for example for a gateway. [NewForwarder] rejects names
+	// that are part of the delivery.
 	Header http.Header
 
-	// HTTPClient sends the requests. Nil means a client of its own, and a Timeout of 0
-	// means [DefaultTimeout]. Redirects are not followed. If URL is on this machine,
-	// requests use a copy of an [*http.Transport] without its proxy and dialer. A
-	// transport of another type may have a proxy, so with it events of production need
-	// https.
+	// HTTPClient sends the requests. Nil means a new client. A Timeout of 0 means
+	// [DefaultTimeout]. Redirects are not followed. If URL is on this machine, requests use a
+	// copy of the [*http.Transport] without its proxy and dialer. A transport of another type may
+	// use a proxy, so production events then need https.
 	HTTPClient *http.Client
 }
 
-// Forwarder posts events to an address as the platform's webhooks do. It is safe for
-// concurrent use.
+// Forwarder posts events to a URL as the platform's webhooks do. It is safe for concurrent
+// use.
 type Forwarder struct {
 	config  ForwarderConfig
 	client  *http.Client
-	private bool // what is sent cannot be read on the way
+	private bool // requests cannot be read in transit
 }
 
-// NewForwarder returns a forwarder. It sends nothing. An error is an [*api.ArgumentError].
+// NewForwarder returns a forwarder. It sends no request. It returns an [*api.ArgumentError]
+// for an invalid config.
 func NewForwarder(c ForwarderConfig) (*Forwarder, error) {
 	address, err := url.Parse(c.URL)
 	switch {
 	case err != nil || address.Host == "" || address.Scheme != "http" && address.Scheme != "https":
-		return nil, rejected("--forward-to", "is no address that begins with http:// or https://")
+		return nil, rejected("--forward-to", "must be a URL that begins with http:// or https://")
 	case address.User != nil:
-		return nil, rejected("--forward-to", "has a user name or password")
+		return nil, rejected("--forward-to", "must not contain a user name or password")
 	case strings.TrimSpace(c.Secret.Reveal()) != c.Secret.Reveal() || c.Secret.IsZero():
-		return nil, rejected("webhook secret", "is empty, or begins or ends with white space")
+		return nil, rejected("webhook secret", "is empty, or begins or ends with whitespace")
 	case strings.TrimSpace(c.Challenge.Reveal()) != c.Challenge.Reveal() || c.Challenge.IsZero():
-		return nil, rejected("challenge token", "is empty, or begins or ends with white space")
+		return nil, rejected("challenge token", "is empty, or begins or ends with whitespace")
 	case c.Challenge == c.Secret:
-		return nil, rejected("challenge token", "is the secret")
+		return nil, rejected("challenge token", "must differ from the secret")
 	}
 	for name := range c.Header {
 		if slices.Contains(ownHeaders, name) {
-			return nil, rejected("--header", "sets "+name+", which belongs to the delivery")
+			return nil, rejected("--header", "cannot set "+name+": it is part of the delivery")
 		}
 	}
 	var client http.Client
@@ -94,20 +93,20 @@ func NewForwarder(c ForwarderConfig) (*Forwarder, error) {
 	return &Forwarder{config: c, client: &client, private: private}, nil
 }
 
-// ownHeaders are the headers that a delivery needs as they are.
+// ownHeaders are the headers that belong to the delivery.
 var ownHeaders = []string{
 	"Connection", "Content-Length", "Content-Type", "Trailer", "Transfer-Encoding", http.CanonicalHeaderKey(webhook.SignatureHeader),
 }
 
-// rejected returns the error of a setting of the command line.
+// rejected returns the error of a command-line setting.
 func rejected(setting, reason string) error {
 	return &api.ArgumentError{Field: setting, Reason: reason}
 }
 
-// mayHave refuses to send patients of production in plain text.
+// mayHave returns an error if it would send production events in plain text.
 func (f *Forwarder) mayHave(e api.Environment) error {
 	if !e.IsSandbox() && !f.private {
-		return rejected("--forward-to", "is neither https nor reached directly on this machine: events of production hold patient data")
+		return rejected("--forward-to", "must be https or a loopback URL, because production events contain patient data")
 	}
 	return nil
 }
@@ -119,35 +118,35 @@ type Answer struct {
 	ClinicID  string
 	CreatedAt time.Time
 
-	// Attempt counts the attempts of this run of the listener, from 1.
+	// Attempt is the number of this attempt in this run of the listener, from 1.
 	Attempt int
 
-	// Status is what the address answered; 0 where it did not.
+	// Status is the HTTP status of the response, or 0 without a response.
 	Status int
 
-	// Challenge reports that the answer carried the challenge token.
+	// Challenge reports whether the response contained the challenge token.
 	Challenge bool
 
-	// Duration is how long the address took.
+	// Duration is the time from the request to the end of the response.
 	Duration time.Duration
 
-	// Err is why the event is not done; nil if it is. It matches [ErrNotAcknowledged]
-	// where the address is the reason, and is an error of the client where the event
+	// Err is the reason if the event is not done, and nil if it is. It matches
+	// [ErrNotAcknowledged] if the receiver failed. It is an error of the client if the event
 	// could not be read.
 	Err error
 
-	// Dropped reports an event that is not tried again: the platform has it no longer.
+	// Dropped reports that the event is not retried, because the platform no longer has it.
 	Dropped bool
 
 	unreachable bool
 }
 
-// ErrNotAcknowledged is matched by what the platform would count as a failed delivery.
+// ErrNotAcknowledged means that the platform would count the delivery as failed.
 var ErrNotAcknowledged = errors.New("listen: not acknowledged")
 
-// Forward posts an event with its data once, for the integration of key, and returns the
-// answer, which says whether it is done. It fails, in Answer.Err, with an
-// [*api.ArgumentError] where events of the environment must not be sent to the address.
+// Forward posts an event with its data once, for the integration of key. Answer.Err is nil if
+// the event is done. It is an [*api.ArgumentError] if production events must not be sent to
+// this URL.
 func (f *Forwarder) Forward(ctx context.Context, key webhook.Key, e events.Event) Answer {
 	a := Answer{Key: key, Type: e.Type, ClinicID: e.ClinicID, CreatedAt: e.CreatedAt.Time, Attempt: 1}
 	if a.Err = f.mayHave(key.Environment); a.Err != nil {
@@ -164,8 +163,7 @@ func (f *Forwarder) Forward(ctx context.Context, key webhook.Key, e events.Event
 	return a
 }
 
-// envelope is the body that a webhook would have brought.
-// API section: "Webhooks" 2.
+// envelope returns the body of the webhook. API section: "Webhooks" 2.
 func envelope(key webhook.Key, e events.Event) ([]byte, error) {
 	e.IntegrationID = key.IntegrationID
 	return json.Marshal(struct {
@@ -198,17 +196,17 @@ func (f *Forwarder) post(ctx context.Context, body []byte, now time.Time, a *Ans
 	return f.judge(answer, a)
 }
 
-// noAnswer says why without the address, whose query may hold a secret.
+// noAnswer returns the cause of a failed request without its URL. The query may contain a
+// secret.
 func noAnswer(ctx context.Context, err error) error {
 	var where *url.Error
 	if errors.As(err, &where) {
 		err = where.Err
 	}
-	return fmt.Errorf("%w: no answer: %w", ErrNotAcknowledged, cmp.Or(context.Cause(ctx), err))
+	return fmt.Errorf("%w: no response: %w", ErrNotAcknowledged, cmp.Or(context.Cause(ctx), err))
 }
 
-// judge counts as delivered what the platform does.
-// API section: "Webhooks" 3, 8.
+// judge applies the platform's rules for a successful delivery. API section: "Webhooks" 3, 8.
 func (f *Forwarder) judge(answer []byte, a *Answer) error {
 	var got struct {
 		Challenge string `json:"challenge"`
@@ -217,13 +215,13 @@ func (f *Forwarder) judge(answer []byte, a *Answer) error {
 	a.Challenge = api.NewSecret(got.Challenge) == f.config.Challenge
 	switch {
 	case a.Status == http.StatusGone:
-		return fmt.Errorf("%w: status 410, at which the platform would switch the address off", ErrNotAcknowledged)
+		return fmt.Errorf("%w: status 410: the platform would disable the endpoint", ErrNotAcknowledged)
 	case a.Status != http.StatusOK && a.Status != http.StatusCreated:
 		return fmt.Errorf("%w: status %d is neither 200 nor 201", ErrNotAcknowledged, a.Status)
 	case read != nil:
-		return fmt.Errorf("%w: the answer is not JSON", ErrNotAcknowledged)
+		return fmt.Errorf("%w: the response is not JSON", ErrNotAcknowledged)
 	case !a.Challenge:
-		return fmt.Errorf("%w: the answer does not carry the challenge token", ErrNotAcknowledged)
+		return fmt.Errorf("%w: the response does not contain the challenge token", ErrNotAcknowledged)
 	}
 	return nil
 }

@@ -27,7 +27,7 @@ const (
 	challenge = "Zaphod-Challenge"
 )
 
-// answer is a network in which every request is answered the same.
+// answer is a transport with the same response for every request.
 type answer struct {
 	status int
 	body   string
@@ -79,8 +79,8 @@ func TestForwardAddsHeaders(t *testing.T) {
 	}
 }
 
-// What the platform would count as delivered is done, and nothing else.
-func TestAnswers(t *testing.T) {
+// An event is done only if the platform would count it as delivered.
+func TestOnlyAcknowledgmentCompletesEvent(t *testing.T) {
 	t.Parallel()
 	const right = `{"challenge":"` + challenge + `"}`
 	for name, c := range map[string]struct {
@@ -92,13 +92,13 @@ func TestAnswers(t *testing.T) {
 		"202":             {answer{status: 202, body: right}, "status 202 is neither 200 nor 201"},
 		"204":             {answer{status: 204}, "status 204 is neither 200 nor 201"},
 		"302":             {answer{status: 302, body: right}, "status 302 is neither 200 nor 201"},
-		"410":             {answer{status: 410, body: right}, "the platform would switch the address off"},
+		"410":             {answer{status: 410, body: right}, "the platform would disable the endpoint"},
 		"500":             {answer{status: 500}, "status 500 is neither 200 nor 201"},
-		"no JSON":         {answer{status: 200, body: challenge}, "the answer is not JSON"},
-		"no challenge":    {answer{status: 200, body: `{}`}, "does not carry the challenge token"},
-		"wrong challenge": {answer{status: 200, body: `{"challenge":"x"}`}, "does not carry the challenge token"},
-		"endless":         {answer{status: 200, body: strings.Repeat(" ", 1<<20) + right}, "the answer is not JSON"},
-		"slow":            {answer{status: 200, body: right, after: time.Minute}, "no answer"},
+		"not JSON":        {answer{status: 200, body: challenge}, "the response is not JSON"},
+		"no challenge":    {answer{status: 200, body: `{}`}, "does not contain the challenge token"},
+		"wrong challenge": {answer{status: 200, body: `{"challenge":"x"}`}, "does not contain the challenge token"},
+		"endless":         {answer{status: 200, body: strings.Repeat(" ", 1<<20) + right}, "the response is not JSON"},
+		"slow":            {answer{status: 200, body: right, after: time.Minute}, "no response"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -127,9 +127,9 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// Patients of production are not sent in plain text to other machines. A transport that is
-// unknown may have a proxy.
-func TestProductionIsSentPrivately(t *testing.T) {
+// Production events must not reach other machines in plain text. An unknown transport may use
+// a proxy.
+func TestProductionEventsNeedPrivateTransport(t *testing.T) {
 	t.Parallel()
 	production := key
 	production.Environment = api.USProduction
@@ -151,7 +151,7 @@ func TestProductionIsSentPrivately(t *testing.T) {
 	}
 }
 
-// A proxy would read the events of production that a receiver on this machine gets.
+// A proxy could read production events for a receiver on this machine.
 func TestLocalReceiverIsReachedWithoutProxy(t *testing.T) {
 	t.Parallel()
 	respond := func(w http.ResponseWriter, _ *http.Request) {
@@ -161,7 +161,7 @@ func TestLocalReceiverIsReachedWithoutProxy(t *testing.T) {
 	t.Cleanup(receiver.Close)
 	_, port, err := net.SplitHostPort(receiver.Listener.Addr().String())
 	require.NoError(t, err)
-	proxied := func(*http.Request) (*url.URL, error) { return nil, errors.New("asked for a proxy") }
+	proxied := func(*http.Request) (*url.URL, error) { return nil, errors.New("proxy requested") }
 	production := key
 	production.Environment = api.USProduction
 	for _, host := range []string{"127.0.0.1", "[::ffff:127.0.0.1]", "localhost", "LOCALHOST", "localhost.", "ehr.localhost", "a.b.LocalHost."} {
@@ -177,20 +177,20 @@ func TestLocalReceiverIsReachedWithoutProxy(t *testing.T) {
 		HTTPClient: &http.Client{Transport: &http.Transport{Proxy: proxied}},
 	})
 	require.NoError(t, err)
-	assert.ErrorContains(t, forwarder.Forward(t.Context(), key, event).Err, "asked for a proxy", "other receivers are reached as the client does")
+	assert.ErrorContains(t, forwarder.Forward(t.Context(), key, event).Err, "proxy requested", "other receivers use the client's proxy")
 }
 
-func TestWrongSettings(t *testing.T) {
+func TestInvalidForwarderConfigIsRejected(t *testing.T) {
 	t.Parallel()
 	right := listen.ForwarderConfig{URL: "http://localhost:3000", Secret: api.NewSecret(secret), Challenge: api.NewSecret(challenge)}
 	for want, change := range map[string]func(*listen.ForwarderConfig){
-		"--forward-to is no address":                  func(c *listen.ForwarderConfig) { c.URL = "localhost:3000" },
-		"--forward-to has a user name":                func(c *listen.ForwarderConfig) { c.URL = "http://a:b@localhost" },
+		"--forward-to must be a URL":                  func(c *listen.ForwarderConfig) { c.URL = "localhost:3000" },
+		"--forward-to must not contain a user name":   func(c *listen.ForwarderConfig) { c.URL = "http://a:b@localhost" },
 		"webhook secret is empty":                     func(c *listen.ForwarderConfig) { c.Secret = api.Secret{} },
 		"webhook secret is empty, or begins or ends":  func(c *listen.ForwarderConfig) { c.Secret = api.NewSecret("x\n") },
 		"challenge token is empty":                    func(c *listen.ForwarderConfig) { c.Challenge = api.Secret{} },
 		"challenge token is empty, or begins or ends": func(c *listen.ForwarderConfig) { c.Challenge = api.NewSecret(" x") },
-		"challenge token is the secret":               func(c *listen.ForwarderConfig) { c.Challenge = c.Secret },
+		"challenge token must differ":                 func(c *listen.ForwarderConfig) { c.Challenge = c.Secret },
 	} {
 		c := right
 		change(&c)

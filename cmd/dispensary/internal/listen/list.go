@@ -12,23 +12,23 @@ import (
 	"github.com/dispensary-go/dispensary/events"
 )
 
-// retention is how long the platform keeps events. API section: "Limits".
+// retention is the time for which the platform keeps events. API section: "Limits".
 const retention = 30 * 24 * time.Hour
 
-// rank is the place of a type's group among all groups, -1 if it has none.
+// rank returns the index of the type's group in [events.Groups], or -1 if it has none.
 func rank(t events.Type) int { return slices.Index(events.Groups(), t.Group()) }
 
 func checkTypes(types []events.Type) error {
 	for _, t := range types {
 		if _, verb, _ := strings.Cut(string(t), "."); rank(t) < 0 || verb == "" {
-			return rejected("--type", fmt.Sprintf("holds %q, which is no type of event: want one like patient.updated", string(t)))
+			return rejected("--type", fmt.Sprintf("must be an event type such as patient.updated, not %q", string(t)))
 		}
 	}
 	return nil
 }
 
-// compare puts events in the order in which they happened. Of events of one time the one
-// that leads to others comes first.
+// compare orders events by time. If two events have the same time, the one that causes other
+// events is first.
 func compare(a, b events.Event) int {
 	return cmp.Or(
 		a.CreatedAt.Compare(b.CreatedAt.Time),
@@ -37,7 +37,7 @@ func compare(a, b events.Event) int {
 	)
 }
 
-// created returns 1 for an event that is the first of its object, else 0.
+// created returns 1 for an event that creates its object, and 0 for others.
 func created(e events.Event) int {
 	if strings.HasSuffix(string(e.Type), ".created") {
 		return 1
@@ -45,23 +45,23 @@ func created(e events.Event) int {
 	return 0
 }
 
-// listing is the reading of one group of events, the newest first, back to a time.
+// listing reads the list of one group of events, newest first, back to the time since.
 type listing struct {
 	service events.Service
 	group   events.Group
 	types   []events.Type
 	since   time.Time
-	enough  time.Time // a page that goes back to it is the last; zero reads all pages
+	enough  time.Time // stop after the page that goes back to this time, zero for all pages
 	now     time.Time
 
 	pages    int
-	last     time.Time // of the event before
-	newest   time.Time // of the events that are not after now
+	last     time.Time // time of the previous event
+	newest   time.Time // time of the newest event, except after now
 	unsorted bool
 }
 
-// read calls found for each event since the time, which may have been there before. If the
-// event has no readable time, at is the time of the event before it in the list.
+// read calls found for each event since the time since, including known events. If an event
+// has no readable time, at is the time of the previous event in the list.
 func (l *listing) read(ctx context.Context, found func(e events.Event, at time.Time)) error {
 	list := l.service.List(events.ListOptions{
 		Since: l.since, Types: l.types, Groups: []events.Group{l.group}, SortOrder: api.SortOrderDescending,
@@ -83,7 +83,7 @@ func (l *listing) read(ctx context.Context, found func(e events.Event, at time.T
 	return nil
 }
 
-// follow returns the time of an event, and keeps track of the order.
+// follow returns the time of an event. It detects lists that are not sorted by time.
 func (l *listing) follow(e events.Event) time.Time {
 	at := e.CreatedAt.Time
 	if at.IsZero() {

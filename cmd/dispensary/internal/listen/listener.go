@@ -15,50 +15,55 @@ import (
 )
 
 const (
-	// maxFailures is how many events in a row may fail before everything waits.
+	// maxFailures is the number of consecutive failed events after which all events wait.
 	maxFailures = 3
 
-	// saveEvery is how often the cursor file is written while events are forwarded.
+	// saveEvery is the time between two writes of the cursor file while events are forwarded.
 	saveEvery = time.Second
 
-	// grace is how long the address may take for an event when the listener is to end.
+	// grace is the time that the receiver has for a started request when the listener stops.
 	grace = 2 * time.Second
 
-	// saveIdle is how often it is written where nothing happens.
+	// saveIdle is the time between two writes if no event is forwarded.
 	saveIdle = time.Hour
 )
 
-// Listener forwards events; the package comment says how.
+// Listener forwards events. The package comment describes its guarantees. A Listener is not
+// safe for concurrent use, but it can run again after Run has returned.
 type Listener struct {
 	config  Config
-	since   time.Time // where it begins without a cursor
+	since   time.Time // start without a cursor
 	sources []*source
-	waiting []*item // the oldest first
-	address backOff // nothing gets through
+	waiting []*item // oldest first
+	address backOff // wait of all events after failures of the receiver
 	read    events.Event
 	readOf  *source
 
 	cursor *cursor
-	state  cursorState // what the file says, also of sources that this listener does not have
+	state  cursorState // content of the file, including sources of other listeners
 	saved  time.Time
-	dirty  bool // something is not in the cursor file
+	dirty  bool // the cursor file is out of date
 }
 
-// New returns a listener. It sends nothing, and does not touch the cursor file. An error is
-// an [*api.ArgumentError].
+// New returns a listener. It sends no request and does not open the cursor file. It returns an
+// [*api.ArgumentError] for an invalid config.
 func New(c Config) (*Listener, error) {
 	c, err := c.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	// The platform may write times in whole seconds, and so earlier than they were.
+	// The platform may truncate times to whole seconds.
 	return &Listener{config: c, since: c.Now().Add(-c.Since).Truncate(time.Second)}, nil
 }
 
-// Run forwards events until ctx ends, writes the cursor file, and returns the cause. It ends
-// before that with [ErrInUse], with an error of the cursor file, and, matching
-// [api.ErrUnauthorized] or [api.ErrReauthorize], when the platform refuses the tokens of
-// all sources. A listener runs once at a time; it can run again.
+// Run forwards events until ctx is canceled, writes the cursor file, and returns the cause. It
+// returns earlier in these cases:
+//
+//   - [ErrInUse], or another error of the cursor file.
+//   - [api.ErrUnauthorized] or [api.ErrReauthorize]: the platform rejects the tokens of all
+//     sources.
+//
+// Call Run again only after it has returned.
 func (l *Listener) Run(ctx context.Context) (err error) {
 	ctx = priority.WithDefault(ctx, api.PriorityEvent)
 	cursor, state, err := openCursor(l.config.Cursor)
@@ -67,7 +72,7 @@ func (l *Listener) Run(ctx context.Context) (err error) {
 	}
 	defer cursor.close()
 	l.begin(cursor, state)
-	if err := l.save(); err != nil { // so that the beginning is not forgotten
+	if err := l.save(); err != nil { // so that the next run has the same start
 		return err
 	}
 	defer func() {
@@ -101,7 +106,7 @@ func (l *Listener) Run(ctx context.Context) (err error) {
 	}
 }
 
-// begin starts from what the cursor file says.
+// begin loads the state of the cursor file.
 func (l *Listener) begin(c *cursor, state cursorState) {
 	l.cursor, l.state, l.sources, l.waiting, l.address, l.readOf = c, state, nil, nil, backOff{}, nil
 	for _, given := range l.config.Sources {
@@ -111,7 +116,7 @@ func (l *Listener) begin(c *cursor, state cursorState) {
 	}
 }
 
-// pause waits until a time, or fails with the cause of the end.
+// pause waits until a time. It returns the cause if ctx is canceled.
 func (l *Listener) pause(ctx context.Context, until time.Time) error {
 	timer := time.NewTimer(until.Sub(l.config.Now()))
 	defer timer.Stop()
@@ -123,7 +128,7 @@ func (l *Listener) pause(ctx context.Context, until time.Time) error {
 	}
 }
 
-// poll asks for the new events of all sources at the same time.
+// poll polls all sources concurrently.
 func (l *Listener) poll(ctx context.Context) error {
 	polls := make([]Poll, len(l.sources))
 	var all sync.WaitGroup
@@ -136,7 +141,7 @@ func (l *Listener) poll(ctx context.Context) error {
 	}
 	l.dirty = l.dirty || l.config.Now().Sub(l.saved) >= saveIdle
 	for _, s := range l.sources {
-		slices.Reverse(s.found) // lists have the newest first
+		slices.Reverse(s.found) // lists are newest first
 		l.waiting = append(l.waiting, s.found...)
 		l.dirty = l.dirty || len(s.found) > 0
 	}
@@ -154,11 +159,11 @@ func (l *Listener) poll(ctx context.Context) error {
 	return nil
 }
 
-// forward tries every event that is due, the oldest first, and returns when the next one
-// will be; zero if none waits.
+// forward tries each due event, oldest first. It returns the time of the next due event, or
+// zero if no event waits.
 func (l *Listener) forward(ctx context.Context) (time.Time, error) {
 	defer func() { l.waiting = slices.DeleteFunc(l.waiting, func(it *item) bool { return it.done }) }()
-	held := map[webhook.OrderingKey]bool{} // by an earlier event of the object
+	held := map[webhook.OrderingKey]bool{} // blocked by an earlier event of the object
 	failures := 0
 	for _, it := range l.waiting {
 		if !l.ready(it, held) {
@@ -184,13 +189,13 @@ func (l *Listener) forward(ctx context.Context) (time.Time, error) {
 	return l.wake(), l.saveIfDue(0)
 }
 
-// ready reports that an event may be tried.
+// ready reports whether an event may be tried now.
 func (l *Listener) ready(it *item, held map[webhook.OrderingKey]bool) bool {
 	waits := l.address.waits(&l.config) || it.source.reading.waits(&l.config) || it.failing.waits(&l.config)
 	return !waits && (it.order == "" || !held[it.order])
 }
 
-// wake returns when the first event is due, of those that no other holds; zero if none
+// wake returns the time of the first due event that no other event blocks, or zero if no event
 // waits.
 func (l *Listener) wake() (first time.Time) {
 	held := map[webhook.OrderingKey]bool{}
@@ -207,8 +212,8 @@ func (l *Listener) wake() (first time.Time) {
 	return first
 }
 
-// try reads an event and forwards it, and returns whether that failed. It returns an error
-// only where the listener ends.
+// try loads an event and forwards it. failed reports whether the receiver failed. err is only
+// set if the listener must stop.
 func (l *Listener) try(ctx context.Context, it *item, held map[webhook.OrderingKey]bool) (failed bool, err error) {
 	answer := Answer{Key: it.key, Type: it.event.Type, ClinicID: it.event.ClinicID, CreatedAt: it.at}
 	e, err := l.get(ctx, it)
@@ -248,16 +253,16 @@ func (l *Listener) try(ctx context.Context, it *item, held map[webhook.OrderingK
 	return answer.Err != nil, l.saveIfDue(saveEvery)
 }
 
-// lingering returns a context that ends a moment after ctx: an event that is under way when
-// the listener is to end arrives, and is not sent again.
+// lingering returns a context that is canceled 2 seconds after ctx. A started request can thus
+// finish on shutdown, and its event is not sent again.
 func lingering(ctx context.Context) (context.Context, context.CancelFunc) {
 	posting, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(grace, cancel) })
 	return posting, func() { stop(); cancel() }
 }
 
-// get returns the event with its data, which lists leave out. An event for several
-// integrations is read once.
+// get returns the event with its data, which lists omit. It loads an event once for all
+// integrations.
 func (l *Listener) get(ctx context.Context, it *item) (events.Event, error) {
 	if l.readOf == it.source && l.read.ID == it.event.ID {
 		return l.read, nil
@@ -268,16 +273,16 @@ func (l *Listener) get(ctx context.Context, it *item) (events.Event, error) {
 		return events.Event{}, err
 	}
 	it.source.reading.reset()
-	e := it.event // the list knows the event best
+	e := it.event // the fields of the list take precedence
 	e.Data = got.Data
 	l.read, l.readOf = e, it.source
 	return e, nil
 }
 
-// unread has an event wait that could not be read, and at first everything of its source, so
-// that the order is kept. One that the platform has no longer is dropped once it is older than
-// what the platform keeps: an answer that is not the platform's must not end in losing
-// everything there is.
+// unread delays an event that could not be read. Its first 3 failures delay all events of its
+// source, to preserve the order. After that, or if the platform does not have the event, only
+// its own retries wait. A missing event is dropped only if it is older than 30 days. Otherwise
+// wrong responses, for example of a proxy, could drop all events.
 func (l *Listener) unread(it *item, answer *Answer) {
 	switch gone := errors.Is(answer.Err, api.ErrNotFound); {
 	case gone && it.at.Before(l.config.Now().Add(-retention)):
@@ -289,8 +294,8 @@ func (l *Listener) unread(it *item, answer *Answer) {
 	}
 }
 
-// saveIfDue writes the cursor file if there is something new and the last time is long
-// enough ago.
+// saveIfDue writes the cursor file if it is out of date and the last write was at least after
+// ago.
 func (l *Listener) saveIfDue(after time.Duration) error {
 	if !l.dirty || l.config.Now().Sub(l.saved) < after {
 		return nil
@@ -313,7 +318,7 @@ func (l *Listener) save() error {
 	return nil
 }
 
-// backOff is the wait after failures in a row.
+// backOff is the wait after consecutive failures.
 type backOff struct {
 	failures int
 	due      time.Time

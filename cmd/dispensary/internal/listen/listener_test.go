@@ -30,9 +30,8 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// The first event is forwarded within the interval and 100 milliseconds, and so is every
-// other one, whenever it happens.
-func TestEventsAreForwardedWithinTheInterval(t *testing.T) {
+// The first event and each later one is forwarded within the interval plus 100 ms, at any time.
+func TestEventsAreForwardedWithinInterval(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fixture) {
 		happened := map[string]time.Time{}
@@ -53,8 +52,8 @@ func TestEventsAreForwardedWithinTheInterval(t *testing.T) {
 	})
 }
 
-// A webhook and a forwarded event are one for the inbox behind both.
-func TestWebhookAndForwardedEventAreOne(t *testing.T) {
+// An inbox that receives an event by webhook and by the listener handles it once.
+func TestWebhookAndForwardedEventShareKey(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fixture) {
 		require.NoError(t, f.platform.Webhooks.Register(address+"/webhooks"))
@@ -71,7 +70,7 @@ func TestWebhookAndForwardedEventAreOne(t *testing.T) {
 	}, dispensarytest.WithBehavior(behavior.IntegrationActivationFromTheStart))
 }
 
-// The platform cuts off parts of the time of an event.
+// The platform truncates the time of an event.
 func TestEventRightAfterStartIsForwarded(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fixture) {
@@ -85,13 +84,13 @@ func TestEventRightAfterStartIsForwarded(t *testing.T) {
 	})
 }
 
-// What happens while the listener is off is forwarded when it is on again, once.
-func TestOffAndOn(t *testing.T) {
+// Events while the listener is stopped are forwarded once after its restart.
+func TestRestartedListenerForwardsMissedEvents(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fixture) {
-		f.edit(t, 0, 3) // before the listener was there
+		f.edit(t, 0, 3) // before the first start of the listener
 		var want []string
-		objects := make([][]string, 2) // events of two patients are forwarded at the same time
+		objects := make([][]string, 2) // events of two patients are forwarded concurrently
 		for range 3 {
 			f.listenFor(t, time.Minute, nil)
 			for i := range objects {
@@ -111,11 +110,11 @@ func TestOffAndOn(t *testing.T) {
 		assert.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 		content, err := os.ReadFile(f.cursor)
 		require.NoError(t, err)
-		assert.NotContains(t, string(content), want[0], "it does not grow")
+		assert.NotContains(t, string(content), want[0], "the cursor does not grow")
 	})
 }
 
-// A listener that was killed repeats the last events, and loses none.
+// A listener that was killed repeats the last events and loses none.
 func TestKilledListenerRepeatsEvents(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fixture) {
@@ -134,16 +133,16 @@ func TestKilledListenerRepeatsEvents(t *testing.T) {
 		})
 		require.Equal(t, want, f.eventIDs())
 		requests := f.count()
-		require.NoError(t, os.WriteFile(f.cursor, cursor, 0o600)) // as it was at that moment
+		require.NoError(t, os.WriteFile(f.cursor, cursor, 0o600)) // the cursor of the time of the kill
 		want = append(want, f.edit(t, 0, 1)...)
 		f.listenFor(t, time.Minute, nil)
 		assert.Equal(t, want, f.eventIDs())
-		assert.InDelta(t, requests+10, f.count(), 6, "others are repeated")
+		assert.InDelta(t, requests+10, f.count(), 6, "the last events are repeated")
 	})
 }
 
-// A listener that is killed during a request loses no event, not even one that the receiver
-// has refused for longer than the overlap.
+// A listener that is killed during a request loses no event. One event was rejected for longer
+// than the overlap.
 func TestListenerKilledDuringRequestLosesNoEvent(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fixture) {
@@ -153,7 +152,7 @@ func TestListenerKilledDuringRequestLosesNoEvent(t *testing.T) {
 		refused := want[0]
 		for round := range 5 {
 			kill := time.Now().Add(time.Duration(2+round) * 30 * time.Second)
-			var cursor []byte // as it was at that moment
+			var cursor []byte // at the time of the kill
 			f.setRefuse(func(d webhook.Delivery) bool {
 				if cursor == nil && d.Key.EventID != refused && time.Now().After(kill) {
 					cursor, _ = os.ReadFile(f.cursor)
@@ -175,7 +174,7 @@ func TestListenerKilledDuringRequestLosesNoEvent(t *testing.T) {
 	})
 }
 
-// A kill during a save leaves the file of the save before, because each save replaces the file.
+// A save replaces the file, so a kill during it leaves the previous file.
 func TestSaveReplacesCursor(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fixture) {
@@ -196,7 +195,7 @@ func TestSaveReplacesCursor(t *testing.T) {
 	})
 }
 
-func TestSince(t *testing.T) {
+func TestSinceSetsStart(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fixture) {
 		f.edit(t, 0, 1)
@@ -207,11 +206,11 @@ func TestSince(t *testing.T) {
 		f.listenFor(t, time.Second, since)
 		assert.Equal(t, want, f.eventIDs())
 		f.listenFor(t, time.Minute, func(c *listen.Config) { c.Since = 5 * time.Hour })
-		assert.Equal(t, want, f.eventIDs(), "there is a cursor")
+		assert.Equal(t, want, f.eventIDs(), "the cursor takes precedence")
 	})
 }
 
-func TestTypes(t *testing.T) {
+func TestTypesSelectEvents(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fixture) {
 		happen := func() (ids []string) {
@@ -235,7 +234,7 @@ func TestTypes(t *testing.T) {
 	})
 }
 
-// rewriting is a platform whose list of patient events a test changes.
+// rewriting is a transport that lets a test change the list of patient events.
 type rewriting struct {
 	next   http.RoundTripper
 	change atomic.Pointer[func(list []map[string]any) []map[string]any]
@@ -260,13 +259,13 @@ func (w *rewriting) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// rewrites returns a client of a platform that rewrites its list.
+// rewrites returns a transport and its client.
 func (f *fixture) rewrites() (*rewriting, *dispensary.Client) {
 	network := &rewriting{next: f.platform.HTTPClient().Transport}
 	return network, f.platform.Client(model.User{}, dispensary.WithTransport(network))
 }
 
-// New events in every poll do not delay an event that is listed late.
+// New events in every poll do not delay a late event in the list.
 func TestSteadyEventsDelayNoLateEvent(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fixture) {
@@ -287,9 +286,9 @@ func TestSteadyEventsDelayNoLateEvent(t *testing.T) {
 	})
 }
 
-// An event that is listed late is forwarded within a minute, however many came after it,
-// also by a listener that began meanwhile. Most polls read one page of each list.
-func TestEventsThatAreListedLate(t *testing.T) {
+// A late event in the list is forwarded within a minute, despite many later events and a
+// restart. Most polls read one page of each list.
+func TestLateEventIsForwarded(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fixture) {
 		network, client := f.rewrites()
@@ -327,7 +326,7 @@ func TestEventsThatAreListedLate(t *testing.T) {
 	})
 }
 
-// An event dated in the future hides no later event, also if the clock of the machine is fast.
+// An event with a future date hides no later event, even if the machine's clock is fast.
 func TestFutureDateHidesNoEvent(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fixture) {
@@ -343,7 +342,7 @@ func TestFutureDateHidesNoEvent(t *testing.T) {
 			id := want[0]
 			network.change.Store(new(func(list []map[string]any) []map[string]any {
 				for i, e := range list {
-					if e["id"] == id { // the first, as the platform would list it
+					if e["id"] == id { // first, as the platform would list it
 						e["created_at"] = "2099-01-01T00:00:00Z"
 						return append([]map[string]any{e}, slices.Delete(list, i, i+1)...)
 					}
@@ -358,8 +357,8 @@ func TestFutureDateHidesNoEvent(t *testing.T) {
 	})
 }
 
-// Clinics are kept apart, and one that is refused keeps no other from being forwarded.
-func TestSeveralClinics(t *testing.T) {
+// The clinics are separate: a rejected token of one does not stop the others.
+func TestRejectedClinicBlocksNoOther(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fixture) {
 		var sources []listen.Source
@@ -404,14 +403,14 @@ func TestSeveralClinics(t *testing.T) {
 	}, dispensarytest.WithTuning(dispensarytest.Tuning{WorldSize: model.WorldSize{Clinics: 2}}))
 }
 
-// ended is a token that the platform does not know.
+// ended is an unknown token.
 type ended struct{ f *fixture }
 
 func (e ended) Token(context.Context) (api.AccessToken, error) {
 	return api.AccessToken{Secret: dispensary.NewSecret("unknown"), Environment: e.f.platform.Site().Environment}, nil
 }
 
-func TestRefusedTokensEndTheListener(t *testing.T) {
+func TestRejectedTokensStopListener(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fixture) {
 		c := f.config(t)
@@ -422,8 +421,8 @@ func TestRefusedTokensEndTheListener(t *testing.T) {
 	})
 }
 
-// Each integration of a clinic gets every event, which is read once.
-func TestSeveralIntegrations(t *testing.T) {
+// Each integration of a clinic gets every event. The listener loads the event once.
+func TestIntegrationsShareOneRead(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fixture) {
 		f.integrations = append(f.integrations, "in_2")
@@ -443,8 +442,8 @@ func TestSeveralIntegrations(t *testing.T) {
 	})
 }
 
-// An event that is refused holds up the events of its object, in their order, and no other.
-func TestOrderOfAnObject(t *testing.T) {
+// A rejected event blocks the later events of its object and no others.
+func TestFailingEventBlocksItsObject(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fixture) {
 		var first, other []string
@@ -464,13 +463,13 @@ func TestOrderOfAnObject(t *testing.T) {
 			time.Sleep(time.Minute)
 		})
 		assert.Equal(t, append(slices.Clone(other), first...), f.eventIDs())
-		assert.Less(t, len(f.requests), 30, "attempts are ever further apart")
+		assert.Less(t, len(f.requests), 30, "the backoff grows")
 		assert.ErrorIs(t, f.answers[0].Err, listen.ErrNotAcknowledged)
 		assert.Equal(t, http.StatusServiceUnavailable, f.answers[0].Status)
 	})
 }
 
-// unreachable is a network that an address cannot be dialled in.
+// unreachable is a transport that fails to connect while down is set.
 type unreachable struct {
 	down  atomic.Bool
 	tried atomic.Int64
@@ -485,9 +484,9 @@ func (u *unreachable) RoundTrip(r *http.Request) (*http.Response, error) {
 	return u.next.RoundTrip(r)
 }
 
-// While the address cannot be reached one event is tried, ever less often; afterwards all of
-// them arrive in the order in which they happened.
-func TestUnreachableAddress(t *testing.T) {
+// While the receiver is unreachable, only one event is retried, with growing backoff. Then all
+// events arrive in order.
+func TestUnreachableReceiverPausesForwarding(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fixture) {
 		network := &unreachable{next: f.platform.HTTPClient().Transport}
@@ -512,8 +511,8 @@ func TestUnreachableAddress(t *testing.T) {
 	})
 }
 
-// Where the receiver fails for everything, not everything is tried.
-func TestFailingReceiver(t *testing.T) {
+// If the receiver fails for all events, the listener does not try each of them.
+func TestFailingReceiverGetsFewRequests(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fixture) {
 		f.edit(t, 0, 200)
@@ -531,8 +530,8 @@ func TestFailingReceiver(t *testing.T) {
 	})
 }
 
-// The platform fails for a while, in every way: nothing is lost, and the order is kept.
-func TestFailingPlatform(t *testing.T) {
+// The platform fails in several ways. No event is lost.
+func TestFailingPlatformLosesNoEvent(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fixture) {
 		faults := []model.Fault{
@@ -556,8 +555,8 @@ func TestFailingPlatform(t *testing.T) {
 	})
 }
 
-// An event that the platform has no longer is dropped once it is old enough, and said so.
-func TestEventsOutsideRetention(t *testing.T) {
+// An event that the platform no longer has is dropped and reported after 30 days.
+func TestEventsBeyondRetentionAreDropped(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fixture) {
 		f.setRefuse(func(webhook.Delivery) bool { return true })
@@ -581,8 +580,8 @@ func TestEventsOutsideRetention(t *testing.T) {
 	}, dispensarytest.WithTuning(dispensarytest.Tuning{JournalLimit: 10}))
 }
 
-// A listener that ends waits for the answer to the event that is under way, but not for long.
-func TestEventsUnderWayAtTheEnd(t *testing.T) {
+// On shutdown, the listener waits briefly for the response to a started request.
+func TestShutdownWaitsForStartedRequest(t *testing.T) {
 	t.Parallel()
 	for takes, again := range map[time.Duration]int{time.Second: 0, time.Minute: 1} {
 		inBubble(t, func(t *testing.T, f *fixture) {
@@ -605,7 +604,7 @@ func TestEventsUnderWayAtTheEnd(t *testing.T) {
 	}
 }
 
-func TestSecondListenerIsRefused(t *testing.T) {
+func TestSecondListenerIsRejected(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fixture) {
 		f.start(t, nil, func() {
@@ -633,16 +632,16 @@ func TestRemovedLockFileStopsListener(t *testing.T) {
 	})
 }
 
-func TestForeignCursorFiles(t *testing.T) {
+func TestForeignCursorFileIsKept(t *testing.T) {
 	t.Parallel()
-	for name, content := range map[string]string{"no JSON": "towel", "empty": "", "another program's": `{"version":1}`, "of a later version": `{"version":2,"sources":{}}`} {
+	for name, content := range map[string]string{"not JSON": "towel", "empty": "", "other program": `{"version":1}`, "later version": `{"version":2,"sources":{}}`} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			inBubble(t, func(t *testing.T, f *fixture) {
 				require.NoError(t, os.WriteFile(f.cursor, []byte(content), 0o600))
 				listener, err := listen.New(f.config(t))
 				require.NoError(t, err)
-				require.ErrorContains(t, listener.Run(t.Context()), "cursor.json cannot be read")
+				require.ErrorContains(t, listener.Run(t.Context()), "cursor file cursor.json: ")
 				kept, err := os.ReadFile(f.cursor)
 				require.NoError(t, err)
 				assert.Equal(t, content, string(kept))
@@ -651,8 +650,8 @@ func TestForeignCursorFiles(t *testing.T) {
 	}
 }
 
-// No printed answer and no cursor contains a secret or a patient.
-func TestNothingLeaks(t *testing.T) {
+// Neither an Answer nor the cursor contains a secret or patient data.
+func TestAnswerAndCursorLeakNothing(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fixture) {
 		var printed strings.Builder

@@ -20,8 +20,8 @@ func isLocal(host string) bool {
 	return name == "localhost" || strings.HasSuffix(name, ".localhost")
 }
 
-// direct returns a copy of a transport that connects to this machine only, without a proxy. It
-// reports false for a transport of another type than [*http.Transport].
+// direct returns a copy of a transport that connects only to this machine, without a proxy. It
+// returns false if the transport is not an [*http.Transport].
 func direct(of http.RoundTripper) (*http.Transport, bool) {
 	if of == nil {
 		of = http.DefaultTransport
@@ -36,8 +36,9 @@ func direct(of http.RoundTripper) (*http.Transport, bool) {
 	return made, true
 }
 
-// dialLocal connects to a port of this machine. Not every resolver knows the names below
-// localhost, and a resolver of the network could name another machine.
+// dialLocal connects to a port of this machine. It dials localhost for names below it, because
+// some resolvers do not know them. It rejects other machines, because a network resolver could
+// return one.
 func dialLocal(ctx context.Context, network, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {

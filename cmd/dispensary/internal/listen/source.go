@@ -10,41 +10,41 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// source is a [Source] and how far its groups have come.
+// source is a [Source] with the positions in its lists.
 type source struct {
 	Source
 	groups  []*group
-	found   []*item // by the last poll
-	reading backOff // the platform does not answer
+	found   []*item // new events of the last poll
+	reading backOff // wait after the platform failed
 }
 
-// group is what is known of one list of events.
+// group is the state of one event list.
 type group struct {
 	name    events.Group
-	from    time.Time // nothing that happened before is left to do
-	listed  time.Time // the newest event that was there when the list was read
-	checked time.Time // when it was
-	overlap time.Time // when the overlap was read last
+	from    time.Time // all earlier events are done
+	listed  time.Time // time of the newest event at the last read
+	checked time.Time // time of the last read
+	overlap time.Time // time of the last read of the overlap
 	known   map[webhook.Key]*item
 }
 
-// item is an event for one integration. It is known until nothing of its time is left to do.
+// item is an event for one integration. It is stored until all events of its time are done.
 type item struct {
 	source *source
 	event  events.Event // without data
 	key    webhook.Key
-	at     time.Time // when it happened
+	at     time.Time // time of the event
 	done   bool
 
 	attempts int
 	failing  backOff
-	order    webhook.OrderingKey // once its data was read
+	order    webhook.OrderingKey // set after its data was read
 }
 
-// overlapEvery is how often the overlap is read.
+// overlapEvery is the time between two reads of the overlap.
 const overlapEvery = time.Minute
 
-// begin takes up what the cursor says, and begins groups that it does not know at since.
+// begin restores the positions of the cursor. Groups without one start at since.
 func (s *source) begin(saved map[events.Group]progress, since time.Time) {
 	for _, name := range events.Groups() {
 		g := &group{name: name, from: since, known: map[webhook.Key]*item{}}
@@ -58,7 +58,7 @@ func (s *source) begin(saved map[events.Group]progress, since time.Time) {
 	}
 }
 
-// poll reads all lists, and leaves in s.found what is new.
+// poll reads all lists and stores the new events in s.found.
 func (s *source) poll(ctx context.Context, c *Config) Poll {
 	start := c.Now()
 	result := Poll{Source: s.Name}
@@ -68,11 +68,11 @@ func (s *source) poll(ctx context.Context, c *Config) Poll {
 		l := listing{service: s.Events, group: g.name, types: c.Types, since: later(g.from, g.listed.Add(-overlap)), now: start}
 		whole := start.Sub(g.overlap) >= overlapEvery
 		if !whole {
-			l.enough = g.listed // one page, mostly
+			l.enough = g.listed // usually one page
 		}
 		err := l.read(ctx, func(e events.Event, at time.Time) { s.find(g, e, at) })
 		if err == nil || incomplete(err) {
-			// A date in the future does not count, even up to now: the clock may be fast.
+			// Ignore dates in the future entirely, because this machine's clock may be fast.
 			g.listed = later(g.listed, l.newest)
 			result.Gap = result.Gap || !g.checked.IsZero() && g.checked.Before(start.Add(-retention))
 			g.checked = start
@@ -90,20 +90,20 @@ func (s *source) poll(ctx context.Context, c *Config) Poll {
 	return result
 }
 
-// incomplete reports a list that ended before its count. Reading it again at once would end at
-// the same record, so the poll reports it and continues with what the list had. The overlap is
-// read again for an event that is counted before it is listed.
+// incomplete reports whether a list had fewer events than its count. An immediate retry would
+// stop at the same record, so the poll reports the error and uses the events of the list. The
+// platform may count an event before it lists it. Later reads of the overlap find that event.
 func incomplete(err error) bool {
 	var ended *api.IncompleteListError
 	return errors.As(err, &ended)
 }
 
-// refused reports that the token is no longer one.
+// refused reports whether the platform rejected the token.
 func refused(err error) bool {
 	return errors.Is(err, api.ErrUnauthorized) || errors.Is(err, api.ErrReauthorize)
 }
 
-// find adds an event for each integration that it is not known for.
+// find adds an event for each integration for which it is new.
 func (s *source) find(g *group, e events.Event, at time.Time) {
 	if at.Before(g.from) {
 		return
@@ -118,8 +118,8 @@ func (s *source) find(g *group, e events.Event, at time.Time) {
 	}
 }
 
-// progress moves the group on to before the oldest event that waits, and forgets what is
-// older and done.
+// progress advances the group to just before the oldest waiting event, and removes older
+// events that are done.
 func (g *group) progress() progress {
 	from := g.from
 	if !g.listed.IsZero() {
