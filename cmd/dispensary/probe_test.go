@@ -65,7 +65,7 @@ func TestProbeAsks(t *testing.T) {
 	code, out, stderr := f.runWith(t.Context(), "y\n", "probe", "--output", name)
 	require.Equal(t, exitDone, code, stderr)
 	assert.Contains(t, out, "refresh-rotation")
-	assert.Contains(t, out, "--narrow-file names none")
+	assert.Contains(t, out, "add --narrow-file")
 	assert.Contains(t, stderr, "9 records marked ")
 	content, err := os.ReadFile(name)
 	require.NoError(t, err)

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// recordPoints show in answers to a user's token, on the records of the run and on the
-// catalog. The first one finds out whether the clinic key is needed.
+// recordPoints returns the points that requests with a user's token show, on the created
+// records and on the catalog. The first point determines whether the clinic key is needed.
 func recordPoints() []point {
 	return []point{
 		{"clinic-key-header", []string{"optional", "clinic-endpoint", "always"}, (*session).clinicKeyHeader},
@@ -26,11 +26,11 @@ func recordPoints() []point {
 		{"metadata-type", []string{"optional", "required"}, func(s *session) Finding {
 			return decide(s.get("/clinic/metadata", "id", s.marker), "optional", "required")
 		}},
-		notObservable("rate-limit", "it takes more than 5,000 requests in 5 minutes", "off", "5000-in-5m"),
+		notObservable("rate-limit", "needs more than 5,000 requests in 5 minutes", "off", "5000-in-5m"),
 	}
 }
 
-// clinicKeyHeader has to be looked at first: from then on, the key is sent.
+// clinicKeyHeader must run first, because it enables the clinic key for all later requests.
 func (s *session) clinicKeyHeader() Finding {
 	s.withoutKey = s.get("/clinic")
 	patients := s.get("/clinic/patients", "page[size]", "1")
@@ -39,35 +39,35 @@ func (s *session) clinicKeyHeader() Finding {
 		return seen("optional", s.withoutKey, patients)
 	}
 	if s.key == "" {
-		return ambiguous("a request was refused, and there is no clinic key to send along", s.withoutKey, patients)
+		return ambiguous("a request was rejected, and no clinic key is configured", s.withoutKey, patients)
 	}
 	withKey, again := s.get("/clinic"), s.get("/clinic/patients", "page[size]", "1")
 	switch {
 	case !withKey.ok() || !again.ok():
-		return ambiguous("a request is refused with the clinic key, too", s.withoutKey, patients, withKey, again)
+		return ambiguous("a request was rejected even with the clinic key", s.withoutKey, patients, withKey, again)
 	case patients.ok():
 		return seen("clinic-endpoint", s.withoutKey, patients, withKey)
 	case s.withoutKey.ok():
-		return ambiguous("GET /clinic does without the clinic key, and others do not", s.withoutKey, patients, again)
+		return ambiguous("GET /clinic works without the clinic key, but other requests do not", s.withoutKey, patients, again)
 	}
 	return seen("always", s.withoutKey, patients, withKey, again)
 }
 
-// integrationActivation shows only where the key was never sent before, or for 30 days
-// after that: its first use makes an event of the same time.
+// integrationActivation can be observed only before the first use of the key and within 30
+// days after it. The first use creates an event with the time of activation.
 func (s *session) integrationActivation() Finding {
 	activated, there := s.withoutKey.at("clinic", "integration_activated_at")
 	if s.withoutKey.ok() && activated == nil {
 		_, isClinic := s.withoutKey.at("clinic", "id")
 		if !there && !isClinic {
-			return ambiguous("the answer holds no clinic", s.withoutKey)
+			return ambiguous("the response contains no clinic", s.withoutKey)
 		}
 		return seen("first-key", s.withoutKey)
 	}
 	now := s.get("/clinic")
 	events := s.get("/events/clinic_keys", "event_type", "clinic_key.activated", "page[size]", "100")
 	if !now.ok() || !events.ok() {
-		return ambiguous("the clinic or its events cannot be read", now, events)
+		return ambiguous("could not read the clinic or its events", now, events)
 	}
 	since, err := time.Parse(time.RFC3339, now.text("clinic", "integration_activated_at"))
 	for _, event := range events.rows("events") {
@@ -76,7 +76,7 @@ func (s *session) integrationActivation() Finding {
 			return seen("first-key", now, events)
 		}
 	}
-	return hidden("the integration was active before, and no event of the last 30 days shows since when", now, events)
+	return hidden("the integration was already active, and no event of the last 30 days shows the time of activation", now, events)
 }
 
 func (s *session) successStatus() Finding {
@@ -90,7 +90,7 @@ func (s *session) successStatus() Finding {
 	return unexpected(a)
 }
 
-// invalid creates a patient who has nothing, which should be refused.
+// invalid creates a patient without any field, which the platform should reject.
 func (s *session) invalid() answer {
 	a := s.post("/clinic/patients", object{})
 	s.noteCreated("patient", a.text("patient", "id"))
@@ -100,7 +100,7 @@ func (s *session) invalid() answer {
 func (s *session) errorShape() Finding {
 	missing, invalid := s.get("/clinic/patients/"+s.marker), s.invalid()
 	if !missing.refused() || !invalid.refused() {
-		return ambiguous("an unknown id or an empty body is not refused as such", missing, invalid)
+		return ambiguous("an unknown id or an empty body was not rejected", missing, invalid)
 	}
 	switch shapeOf(missing) + ", " + shapeOf(invalid) {
 	case "status, list":
@@ -112,7 +112,7 @@ func (s *session) errorShape() Finding {
 	case "coded, coded":
 		return seen("coded-list", missing, invalid)
 	}
-	return ambiguous("the bodies of two refusals have shapes that are not known together", missing, invalid)
+	return ambiguous("the bodies of two errors have an unknown combination of shapes", missing, invalid)
 }
 
 func shapeOf(a answer) string {
@@ -137,23 +137,23 @@ func shapeOf(a answer) string {
 
 func (s *session) missingScope() Finding {
 	if s.config.Narrow.IsZero() {
-		return hidden("it takes a token without the scope patients:read, and --narrow-file names none")
+		return hidden("needs a token without the scope patients:read: add --narrow-file")
 	}
 	return statusOf(s.getWith(s.config.Narrow.Reveal(), "/clinic/patients"))
 }
 
-// plainHTTP sends no token: it would be readable on its way.
+// plainHTTP sends no token, because others could read it in transit.
 func (s *session) plainHTTP() Finding {
 	rest, secure := strings.CutPrefix(s.config.Application.Site.BaseURL, "https://")
 	if !secure {
-		return hidden("the site itself is reached without TLS")
+		return hidden("the configured URL does not use TLS")
 	}
 	a, err := s.exchange("", http.MethodGet, "http://"+rest+"/clinic", nil)
 	switch {
 	case errors.Is(err, errLimit) || s.ctx.Err() != nil:
-		return ambiguous("it was not asked")
+		return ambiguous("no request was sent")
 	case err != nil:
-		return hidden("nothing answers plain HTTP")
+		return hidden("plain HTTP gets no response")
 	}
 	return statusOf(a)
 }
@@ -173,7 +173,7 @@ func (s *session) emptyValues() Finding {
 	case value == nil:
 		return seen("null", a)
 	}
-	return ambiguous("a mobile number that was not given is neither null nor left out", a)
+	return ambiguous("an unset mobile number is neither null nor absent", a)
 }
 
 func (s *session) unknownFields() Finding {
@@ -184,10 +184,10 @@ func (s *session) unknownFields() Finding {
 	return decide(s.patch("/clinic/patients/"+id, object{"dispensary_probe": "1"}), "ignored", "rejected")
 }
 
-// firstPatient creates the patient that most requests are about, once.
+// firstPatient creates the patient of most requests, once.
 func (s *session) firstPatient() answer { return s.createPatient(&s.first, "a") }
 
-// secondPatient creates another one after the first, once.
+// secondPatient creates a second patient after the first, once.
 func (s *session) secondPatient() answer { return s.createPatient(&s.second, "b") }
 
 func (s *session) createPatient(kept **answer, name string) answer {
@@ -203,8 +203,8 @@ func (s *session) createPatient(kept **answer, name string) answer {
 	return **kept
 }
 
-// patientID returns the id of the first patient, or why there is none.
+// patientID returns the id of the first patient, or a finding if it could not be created.
 func (s *session) patientID() (string, *Finding) {
 	a := s.firstPatient()
-	return lacking(a, a.text("patient", "id"), "no patient could be created")
+	return lacking(a, a.text("patient", "id"), "could not create a patient")
 }

@@ -8,69 +8,70 @@ import (
 	"github.com/dispensary-go/dispensary/oauth"
 )
 
-// MaxRequests is how many requests a run sends at most; about 70 are usual.
+// MaxRequests is the maximum number of requests of a run. A usual run sends about 70.
 const MaxRequests = 300
 
-// ErrNotSandbox says that the site is not a sandbox. Nothing was sent: a run creates
-// records that cannot be removed, and ends a user's authorization.
-var ErrNotSandbox = errors.New("probe: only a sandbox is probed")
+// ErrNotSandbox means that the environment is not a sandbox. Run sent no request, because it
+// creates records that cannot be deleted and revokes an authorization.
+var ErrNotSandbox = errors.New("probe: the environment must be a sandbox")
 
-// ErrDeclined says that Config.Confirm returned false. Nothing was sent.
-var ErrDeclined = errors.New("probe: it was not confirmed")
+// ErrDeclined means that Config.Confirm returned false. Run sent no request.
+var ErrDeclined = errors.New("probe: not confirmed")
 
-// Config describes a run. Application, Token and Confirm are required.
+// Config configures a run. Application, Token and Confirm are required.
 type Config struct {
-	// Application is the integrator's registration in a sandbox, and the way to it.
+	// Application contains the credentials, the sandbox and the transport of the application.
 	Application oauth.Config
 
-	// Token is the authorization of a user whom the run may use up: where it has a
-	// refresh token, the run ends by revoking it. It should have all scopes of the
-	// application, and be a practitioner's.
+	// Token is an authorization that the run may revoke. If it has a refresh token, the run
+	// revokes it at the end. It should belong to a practitioner and have all scopes of the
+	// application.
 	Token oauth.Token
 
-	// Spare is the authorization of another user, or another one of the same user, to be
-	// revoked too. It is optional: where refresh tokens can be revoked, how far revoking
-	// an access token reaches shows only with it.
+	// Spare is another authorization to revoke, of the same or another user. It is optional. If
+	// the platform can revoke refresh tokens, only Spare can show how much the revocation of an
+	// access token invalidates.
 	Spare oauth.Token
 
-	// Narrow is an access token without the scope patients:read, of the same clinic. It is
-	// optional: the status for a missing scope shows only with it. It is not used up.
+	// Narrow is an access token of the same clinic without the scope patients:read. It is
+	// optional. Only Narrow can show the status for a missing scope. The run does not revoke it.
 	Narrow api.Secret
 
-	// ClinicKey is sent with every request but the first ones, which find out whether it
-	// has to be. It is optional.
+	// ClinicKey is sent with all requests except the first ones, which test whether it is needed.
+	// It is optional.
 	ClinicKey api.Secret
 
-	// Confirm reports whether to go on. It is called once, before the first request.
+	// Confirm reports whether to start the run. It is called once, before the first request.
 	Confirm func(Plan) bool
 }
 
-// Plan is what a run is about to do.
+// Plan describes the effects of a run before it starts.
 type Plan struct {
 	Environment string   `json:"environment"`
 	MaxRequests int      `json:"max_requests"`
-	Creates     []string `json:"creates"` // records, which stay: the API deletes nothing
-	Ends        []string `json:"ends"`    // authorizations
+	Creates     []string `json:"creates"` // permanent records, because the API cannot delete any
+	Ends        []string `json:"ends"`    // authorizations to revoke
 }
 
-// plan is what is created and ended, whatever the platform answers.
+// plan returns the records to create and the authorizations to revoke. It does not depend on
+// the platform's responses.
 func (c *Config) plan(marker string) Plan {
 	p := Plan{
 		Environment: c.Application.Site.Environment.String(),
 		MaxRequests: MaxRequests,
 		Creates: []string{
 			fmt.Sprintf("2 patients named %q, with addresses at example.com and without a welcome e-mail", surname+" "+marker),
-			"5 treatment plans of these patients, and 2 drafts without a patient; they are canceled in the end where the platform allows it",
+			"5 treatment plans of these patients and 2 drafts without a patient, canceled at the end if the platform allows it",
 		},
 	}
 	if !c.Token.RefreshToken.IsZero() {
-		p.Ends = append(p.Ends, "the authorization of the user, who has to authorize again")
+		p.Ends = append(p.Ends, "the authorization of the user: connect the user again afterwards")
 	}
 	if !c.Spare.AccessToken.IsZero() {
-		p.Ends = append(p.Ends, "the authorization of the user of --spare, who has to authorize again")
+		p.Ends = append(p.Ends, "the authorization of the user of --spare: connect the user again afterwards")
 	}
 	return p
 }
 
-// surname is that of all patients that are created.
+// surname is the first part of the last name of each created patient.
 const surname = "Dispensary-Probe"

@@ -1,25 +1,29 @@
-// Package probe learns on an integrator's own sandbox how the platform behaves on the
-// points that the API leaves open, so that the fake platform of tests can behave the same.
+// Package probe determines how your sandbox behaves on the open points of the API, so that the
+// fake platform can behave the same in your tests.
 //
-// # What a run does
+// # A run
 //
-// It sends at most [MaxRequests] requests, one after another and each once: a probe that
-// repeated what failed would hide it. It only runs on a sandbox, and asks Config.Confirm
-// before the first request, because it leaves something behind: two patients and seven
-// treatment plans, which the API cannot delete. Patients are named Dispensary-Probe and
-// a marker that is new with each run, have addresses at example.com and get no welcome
-// e-mail. In the end the run cancels the plans if the platform allows it. No record that was
-// there before is changed, but an integration whose clinic key was never used becomes
-// active with it. The last requests revoke the authorization of Config.Token.
+// [Run] sends at most [MaxRequests] requests, one after another. It never retries a request,
+// because a retry could hide the observed behavior. It only runs on a sandbox, and calls
+// Config.Confirm before the first request.
+//
+// A run creates two patients and seven treatment plans, and the API cannot delete them. The
+// patients are named Dispensary-Probe plus a marker of the run, have addresses at example.com
+// and get no welcome email. Before the end, the run cancels the plans if the platform allows
+// it. It changes no existing record, but the first use of a clinic key activates its
+// integration. The last requests revoke the authorization of Config.Token.
 //
 // # Findings
 //
-// Every point has one [Finding]. It is [Seen] with the ids of the requests that show it,
-// [NotObservable] if no request shows it, such as the way webhooks are sent, or
-// [Ambiguous] if the platform's responses fit no known variant. Points about webhooks and
-// events show only if the sandbox had some before. [Report.WriteBehaviors] writes the
-// points that were seen. On the others a fake platform keeps its defaults.
+// Each point has one [Finding] with one of these verdicts:
 //
-// The package does not use the client of this module, which evens out differences such as
-// the status of success.
+//   - [Seen]: the requests with the listed ids show the variant.
+//   - [NotObservable]: no request shows the variant, for example of webhook requests.
+//   - [Ambiguous]: the responses match no known variant.
+//
+// Points about webhooks and events need earlier events in the sandbox. [Report.WriteBehaviors]
+// writes the points with verdict [Seen]. On other points the fake platform uses its defaults.
+//
+// The package does not use the client of this module, because the client hides differences
+// such as the status code of a success.
 package probe

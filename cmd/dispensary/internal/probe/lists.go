@@ -2,7 +2,7 @@ package probe
 
 import "strconv"
 
-// listPoints show in lists.
+// listPoints returns the points that lists show.
 func listPoints() []point {
 	return []point{
 		{"default-page-size", []string{"25", "20", "2"}, (*session).defaultPageSize},
@@ -19,7 +19,7 @@ func (s *session) defaultPageSize() Finding {
 	case !a.ok():
 		return unexpected(a)
 	case a.meta("total_count") <= n:
-		return hidden("there are only "+strconv.Itoa(n)+" products, on one page", a)
+		return hidden("the sandbox has only "+strconv.Itoa(n)+" products, on one page", a)
 	default:
 		return seen(strconv.Itoa(n), a)
 	}
@@ -31,9 +31,9 @@ func (s *session) oversizedPage() Finding {
 	switch {
 	case !a.ok():
 	case len(a.rows("products")) > 100:
-		return ambiguous("101 products were asked for and came", a)
+		return ambiguous("a request for 101 products returned more than 100", a)
 	case a.meta("total_count") <= 100:
-		f.Why = "it is not refused; that 100 is the limit shows only with more products"
+		f.Why = "the request is accepted, but the limit of 100 shows only with more products"
 	}
 	return f
 }
@@ -45,16 +45,17 @@ func (s *session) pageBeyondLast() Finding {
 	}
 	a := s.get("/catalog/brands", "page[number]", strconv.Itoa(max(first.meta("total_pages"), 1)+1))
 	if a.ok() && len(a.rows("brands")) > 0 {
-		return ambiguous("the page beyond the last has brands", a)
+		return ambiguous("the page after the last one has brands", a)
 	}
 	return decide(a, "empty", "not-found")
 }
 
-// maxIngredients bounds how many are searched for.
+// maxIngredients is the largest number of ingredients to search for.
 const maxIngredients = 12
 
-// arrayFilters counts what two ingredients find apart and together: to narrow gives at
-// most the fewer, to widen at least the more.
+// arrayFilters counts the products of two ingredients separately and together. If the filter
+// narrows, both find at most as many products as the rarer one. If it widens, they find at
+// least as many as the more common one.
 func (s *session) arrayFilters() Finding {
 	list := s.get("/catalog/ingredients", "page[size]", strconv.Itoa(maxIngredients))
 	if !list.ok() {
@@ -83,19 +84,19 @@ func (s *session) arrayFilters() Finding {
 			case n >= many && n > few:
 				return seen("any", last, one, both)
 			case n != few:
-				return ambiguous("two values find neither what has both nor what has one", last, one, both)
+				return ambiguous("a search for two ingredients matches neither variant", last, one, both)
 			}
 		}
 		last, lastID = one, id
 	}
-	return hidden("no two ingredients were found that tell the variants apart", list)
+	return hidden("found no two ingredients that distinguish the variants", list)
 }
 
-// maxProducts bounds how many products are read one by one.
+// maxProducts is the largest number of products to read one by one.
 const maxProducts = 40
 
-// vendorBackorder looks for a product with a variant of that status and none that could
-// be bought or is backordered otherwise.
+// vendorBackorder searches for a product with a variant of this status and no available or
+// otherwise backordered variant.
 func (s *session) vendorBackorder() Finding {
 	looked := 0
 	for page, more := 1, true; more && page <= 3; page++ {
@@ -117,7 +118,7 @@ func (s *session) vendorBackorder() Finding {
 		}
 		more = list.meta("total_pages") > page && looked <= maxProducts
 	}
-	return hidden("no product was found that has only a vendor backorder")
+	return hidden("found no product with only a vendor backorder")
 }
 
 func onlyVendorBackorder(a answer) bool {

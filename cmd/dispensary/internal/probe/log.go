@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// Why most of these points do not show.
+// Reasons for points that cannot be observed.
 const (
-	onlyPeople   = "it shows in events, which only actions of people on the platform make"
-	onlyReceiver = "it shows only to the endpoint that receives webhooks"
+	onlyPeople   = "only events show it, and they need actions on the platform's pages"
+	onlyReceiver = "only a webhook endpoint can see it"
 )
 
-// logPoints are about events and webhooks. Some have left something that can be read,
-// where the sandbox had events and an endpoint before.
+// logPoints returns the points about events and webhooks. Some can be read from the logs, if
+// the sandbox had events and an endpoint before the run.
 func logPoints() []point {
 	return []point{
 		notObservable("plan-created-event", onlyPeople, "on-activation", "on-creation"),
@@ -23,7 +23,7 @@ func logPoints() []point {
 		notObservable("delivery-conditions", onlyReceiver, "enforced", "off"),
 		notObservable("delivery-timeout", onlyReceiver, "2s", "1s", "5s"),
 		notObservable("webhook-envelope", onlyReceiver, "event", "event-payload"),
-		notObservable("resume-after-enable", "an endpoint has to be disabled and enabled in the dashboard", "dropped", "resumed"),
+		notObservable("resume-after-enable", "needs an endpoint to be disabled and enabled in the dashboard", "dropped", "resumed"),
 		{"unwrapped-event-data", []string{"orders-and-new-products", "none"}, (*session).unwrappedEventData},
 		{"retry-schedule", []string{"1m-5m-30m-1h-5h", "doubling"}, (*session).retrySchedule},
 		{"delivery-log", []string{"delivery", "attempt"}, (*session).deliveryLog},
@@ -39,7 +39,7 @@ func (s *session) unwrappedEventData() Finding {
 	}
 	rows := list.rows("events")
 	if len(rows) == 0 {
-		return hidden("there was no order in the last 30 days", list)
+		return hidden("the last 30 days had no order", list)
 	}
 	a := s.get("/events/" + textAt(rows[0], "id"))
 	_, wrapped := a.at("event", "data", "order")
@@ -50,13 +50,14 @@ func (s *session) unwrappedEventData() Finding {
 	case bare:
 		return seen("orders-and-new-products", a)
 	}
-	return ambiguous("the data of an order's event is not known", a)
+	return ambiguous("the data of an order event has an unknown form", a)
 }
 
-// deliveries reads the log of deliveries, once.
+// deliveries reads the delivery log, once.
 func (s *session) deliveries() answer { return s.list("/webhooks/deliveries", "100") }
 
-// eachDelivery looks through the log for a delivery that shows a point.
+// eachDelivery searches the log for a delivery that shows a point. look returns "" if a row
+// does not show it. without completes the reason if no row does.
 func (s *session) eachDelivery(without string, look func(row any) (variant string)) Finding {
 	a := s.deliveries()
 	if !a.ok() {
@@ -67,7 +68,7 @@ func (s *session) eachDelivery(without string, look func(row any) (variant strin
 			return seen(variant, a)
 		}
 	}
-	return hidden("the log of deliveries has "+without, a)
+	return hidden("the delivery log has "+without, a)
 }
 
 func attemptNumber(row any) int {
@@ -76,10 +77,10 @@ func attemptNumber(row any) int {
 	return int(number)
 }
 
-// retrySchedule reads how long after an attempt the next one is due.
+// retrySchedule compares the time of an attempt with the time of the next one.
 func (s *session) retrySchedule() Finding {
 	waits := map[string][]int{"1m-5m-30m-1h-5h": {1, 5, 30, 60, 300}, "doubling": {5, 10, 20, 40, 80}} // minutes
-	return s.eachDelivery("none that is to be attempted again", func(row any) string {
+	return s.eachDelivery("no delivery with a pending retry", func(row any) string {
 		last, err := time.Parse(time.RFC3339, textAt(row, "attempted_at"))
 		next, wrong := time.Parse(time.RFC3339, textAt(row, "next_attempt_at"))
 		n := attemptNumber(row)
@@ -96,14 +97,14 @@ func (s *session) retrySchedule() Finding {
 	})
 }
 
-// deliveryLog looks at a delivery that was attempted more than once.
+// deliveryLog searches for a delivery with more than one attempt.
 func (s *session) deliveryLog() Finding {
 	of := func(row any) string {
 		return textAt(row, "event_payload", "event", "id") + " " + textAt(row, "event_payload", "event", "integration_id")
 	}
 	rows := s.deliveries().rows("webhook_deliveries")
 	complete := s.deliveries().meta("total_count") <= len(rows)
-	return s.eachDelivery("none that was attempted twice", func(row any) string {
+	return s.eachDelivery("no delivery with two attempts", func(row any) string {
 		if attemptNumber(row) < 2 {
 			return ""
 		}
@@ -120,7 +121,7 @@ func (s *session) deliveryLog() Finding {
 }
 
 func (s *session) unansweredStatus() Finding {
-	return s.eachDelivery("none that nothing answered", func(row any) string {
+	return s.eachDelivery("no delivery without a response", func(row any) string {
 		status, _ := member(row, "response_status")
 		switch {
 		case textAt(row, "response_errors") == "" || textAt(row, "attempted_at") == "":
@@ -135,7 +136,7 @@ func (s *session) unansweredStatus() Finding {
 }
 
 func (s *session) productEventClinic() Finding {
-	return s.eachDelivery("none of a product's event", func(row any) string {
+	return s.eachDelivery("no delivery of a product event", func(row any) string {
 		if !strings.HasPrefix(textAt(row, "event_payload", "event", "type"), "product.") {
 			return ""
 		}

@@ -1,6 +1,6 @@
 package probe
 
-// planPoints show in treatment plans of the first patient.
+// planPoints returns the points that treatment plans of the first patient show.
 func planPoints() []point {
 	return []point{
 		{"draft-invitation", []string{"none", "present"}, (*session).draftInvitation},
@@ -17,7 +17,7 @@ func planPoints() []point {
 
 const draft, active = "draft", "active"
 
-// newPlan creates a plan of the first patient. It returns why there is none.
+// newPlan creates a plan for the first patient. lack is the finding if that fails.
 func (s *session) newPlan(state string) (id string, a answer, lack *Finding) {
 	patient, lack := s.patientID()
 	if lack != nil {
@@ -39,28 +39,28 @@ func (s *session) newPlan(state string) (id string, a answer, lack *Finding) {
 	if id != "" {
 		s.plans = append(s.plans, id)
 	}
-	id, lack = lacking(a, id, "no treatment plan could be created")
+	id, lack = lacking(a, id, "could not create a treatment plan")
 	return id, a, lack
 }
 
-// practitionerID is the user of the token, or the first practitioner of the clinic.
+// practitionerID returns the first practitioner of the clinic.
 func (s *session) practitionerID() (string, *Finding) {
 	a := s.list("/clinic/practitioners", "1")
 	var id string
 	for _, row := range a.rows("practitioners") {
 		id = textAt(row, "id")
 	}
-	return lacking(a, id, "no practitioner was found")
+	return lacking(a, id, "found no practitioner")
 }
 
-// recommendations are one line: the first product's primary variant, once.
+// recommendations returns one line with the primary variant of the first product.
 func (s *session) recommendations() ([]object, *Finding) {
 	a := s.list("/catalog/products", "1")
 	var id string
 	for _, row := range a.rows("products") {
 		id = textAt(row, "primary_variant", "id")
 	}
-	id, lack := lacking(a, id, "no product was found")
+	id, lack := lacking(a, id, "found no product")
 	return []object{{"variant_id": id, "units_to_purchase": 1}}, lack
 }
 
@@ -99,12 +99,12 @@ func (s *session) draftUpdate() Finding {
 	case state == active:
 		return seen("activates", a)
 	default:
-		return ambiguous("after an update a draft is neither a draft nor active", a)
+		return ambiguous("an updated draft is neither a draft nor active", a)
 	}
 }
 
 func (s *session) updatePlan(id string) answer {
-	lines, _ := s.recommendations() // the plan was created with them
+	lines, _ := s.recommendations() // cannot fail: the plan was created with them
 	return s.patch("/clinic/treatment_plans/"+id, object{"recommendations": lines})
 }
 
@@ -116,7 +116,7 @@ func (s *session) draftCancellation() Finding {
 	return decide(s.patch(planPath(id, "cancel"), object{}), "allowed", "rejected")
 }
 
-// wrongState activates what is active.
+// wrongState activates an active plan.
 func (s *session) wrongState() Finding {
 	id, _, lack := s.newPlan(active)
 	if lack != nil {
@@ -126,7 +126,7 @@ func (s *session) wrongState() Finding {
 	return statusOf(s.patch(planPath(id, "activate"), object{}))
 }
 
-// canceledPlanUpdate cancels the plan of wrongState.
+// canceledPlanUpdate cancels the plan of wrongState and then updates it.
 func (s *session) canceledPlanUpdate() Finding {
 	if s.activePlan == "" {
 		return ambiguous("there is no active plan to cancel")
@@ -138,7 +138,7 @@ func (s *session) canceledPlanUpdate() Finding {
 	return decide(s.updatePlan(s.activePlan), "allowed", "rejected")
 }
 
-// newLink makes a draft without a patient.
+// newLink creates a draft without a patient.
 func (s *session) newLink(plan object) answer {
 	a := s.post("/clinic/dynamic_links/treatment_plans", object{"treatment_plan": plan})
 	s.noteCreated("treatment_plan", a.text("dynamic_links", "treatment_plan", "id"))
@@ -148,7 +148,7 @@ func (s *session) newLink(plan object) answer {
 func (s *session) linkPractitioner() Finding {
 	a := s.newLink(object{})
 	if owner := s.config.Token.ResourceOwner.Type; a.refused() && owner != "Practitioner" {
-		return ambiguous("it was refused, and the token is not known to be a practitioner's", a)
+		return ambiguous("the request was rejected, but the token may not belong to a practitioner", a)
 	}
 	return decide(a, "token", "required")
 }
@@ -159,37 +159,38 @@ func (s *session) incompletePlan() Finding {
 		return *lack
 	}
 	link := s.newLink(object{"practitioner_id": practitioner})
-	id, lack := lacking(link, link.text("dynamic_links", "treatment_plan", "id"), "no draft without a patient could be created")
+	id, lack := lacking(link, link.text("dynamic_links", "treatment_plan", "id"), "could not create a draft without a patient")
 	if lack != nil {
 		return *lack
 	}
 	return decide(s.patch(planPath(id, "activate"), object{}), "activated", "rejected")
 }
 
-// unsortedLists compares two lists with the order in which their records were created.
+// unsortedLists compares two lists with the order of creation.
 func (s *session) unsortedLists() Finding {
 	patient, lack := s.patientID()
 	if lack != nil {
 		return *lack
 	}
 	other := s.secondPatient()
-	otherID, lack := lacking(other, other.text("patient", "id"), "no second patient could be created")
+	otherID, lack := lacking(other, other.text("patient", "id"), "could not create a second patient")
 	if lack != nil {
 		return *lack
 	}
 	patients := s.get("/clinic/search/patients", "query", s.marker, "page[size]", "100")
 	plans := s.get("/clinic/patients/"+patient+"/treatment_plans", "page[size]", "100")
 	if !patients.ok() || !plans.ok() || len(s.plans) < 2 {
-		return ambiguous("the lists could not be read, or too little be created", patients, plans)
+		return ambiguous("could not read the lists, or not create enough records", patients, plans)
 	}
 	first, second := order(patients.rows("patients"), patient, otherID), order(plans.rows("treatment_plans"), s.plans[0], s.plans[len(s.plans)-1])
 	if first == "" || first != second {
-		return ambiguous("two lists have two orders, or none of their records", patients, plans)
+		return ambiguous("two lists have different orders, or lack the records", patients, plans)
 	}
 	return seen(first, patients, plans)
 }
 
-// order is that of a list by which of two records comes first; "" where one is not there.
+// order returns the order of a list, given its oldest and newest record. It returns "" if one
+// of them is missing.
 func order(rows []any, oldest, newest string) string {
 	old, young := -1, -1
 	for i, row := range rows {
@@ -209,7 +210,8 @@ func order(rows []any, oldest, newest string) string {
 	return "newest-first"
 }
 
-// cancelPlans leaves no plan that a patient could act on, where the platform allows it.
+// cancelPlans cancels the created plans if the platform allows it, so that no patient can act
+// on one.
 func (s *session) cancelPlans() {
 	for _, record := range s.created {
 		if record.Kind == "treatment_plan" && record.ID != s.activePlan {

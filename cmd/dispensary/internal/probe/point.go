@@ -6,24 +6,24 @@ import (
 	"strconv"
 )
 
-// seen is a variant that answers show.
+// seen returns the finding that the responses show variant.
 func seen(variant string, by ...answer) Finding {
 	return Finding{Verdict: Seen, Variant: variant, RequestIDs: idsOf(by)}
 }
 
-// ambiguous is a point that answers do not decide.
+// ambiguous returns the finding that the responses do not decide a point.
 func ambiguous(why string, by ...answer) Finding {
 	return Finding{Verdict: Ambiguous, Why: why, RequestIDs: idsOf(by)}
 }
 
-// hidden is a point that does not show, or not here.
+// hidden returns the finding that a point cannot be observed.
 func hidden(why string, by ...answer) Finding {
 	return Finding{Verdict: NotObservable, Why: why, RequestIDs: idsOf(by)}
 }
 
-// unexpected is a point whose request met a status that says nothing about it.
+// unexpected returns the finding that the status of a does not decide a point.
 func unexpected(a answer) Finding {
-	return ambiguous(fmt.Sprintf("a request was answered with status %d", a.status), a)
+	return ambiguous(fmt.Sprintf("a request got the unexpected status %d", a.status), a)
 }
 
 func idsOf(answers []answer) []string {
@@ -36,7 +36,8 @@ func idsOf(answers []answer) []string {
 	return ids
 }
 
-// decide reads a point where one variant accepts a request and the other refuses it.
+// decide returns the finding of a point with two variants: one accepts the request, the other
+// rejects it.
 func decide(a answer, accepted, refused string) Finding {
 	switch {
 	case a.ok():
@@ -47,7 +48,8 @@ func decide(a answer, accepted, refused string) Finding {
 	return unexpected(a)
 }
 
-// lacking says why something is missing that a point needs, if it is.
+// lacking returns id if the platform responded with one. Otherwise it returns the finding that
+// a point lacks this record.
 func lacking(a answer, id, why string) (string, *Finding) {
 	if a.ok() && id != "" {
 		return id, nil
@@ -56,7 +58,7 @@ func lacking(a answer, id, why string) (string, *Finding) {
 	return "", &f
 }
 
-// statusOf is a point whose variants are statuses of a refusal.
+// statusOf returns the finding of a point with error statuses as variants.
 func statusOf(a answer) Finding {
 	switch {
 	case a.status < 400, a.status >= 500, a.status == http.StatusUnauthorized, a.status == http.StatusTooManyRequests:
@@ -65,14 +67,14 @@ func statusOf(a answer) Finding {
 	return seen(strconv.Itoa(a.status), a)
 }
 
-// point is one that the API leaves open.
+// point is an open point of the API.
 type point struct {
 	name     string
-	variants []string // the first is what the fake platform does unless told otherwise
+	variants []string // the first is the default of the fake platform
 	observe  func(*session) Finding
 }
 
-// notObservable are points that no request shows.
+// notObservable returns a point that no request can show.
 func notObservable(name, why string, variants ...string) point {
 	return point{name, variants, func(*session) Finding { return hidden(why) }}
 }

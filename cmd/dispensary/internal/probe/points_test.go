@@ -11,8 +11,8 @@ import (
 	"github.com/dispensary-go/dispensary/oauth"
 )
 
-// The fake platform and this package know the same points and variants, by the same names.
-func TestPointsAreThoseOfTheFakePlatform(t *testing.T) {
+// The fake platform and this package have the same names for points and variants.
+func TestPointsMatchFakePlatform(t *testing.T) {
 	t.Parallel()
 	var known, theirs []string
 	for _, p := range slices.Concat(recordPoints(), listPoints(), planPoints(), logPoints(), tokenPoints()) {
@@ -28,8 +28,8 @@ func TestPointsAreThoseOfTheFakePlatform(t *testing.T) {
 	assert.ElementsMatch(t, theirs, known)
 }
 
-// A run that has sent all it may sends no more, and says so of what was left.
-func TestSessionStopsAtTheLimit(t *testing.T) {
+// After the maximum number of requests, a run sends none and reports it for the other points.
+func TestSessionStopsAtLimit(t *testing.T) {
 	t.Parallel()
 	fake := dispensarytest.New(t, dispensarytest.WithInMemory())
 	s := newSession(t.Context(), Config{Application: oauth.Config{Site: fake.Site(), Transport: fake.HTTPClient().Transport}})

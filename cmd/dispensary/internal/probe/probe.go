@@ -8,10 +8,11 @@ import (
 	"time"
 )
 
-// Run finds out how a sandbox behaves. It returns what it has found also with an error:
-// where a request gets no answer, or ctx ends, what was not looked at yet is ambiguous.
+// Run observes the behavior of a sandbox. If a request gets no response or ctx is canceled, it
+// returns its results so far with the error. The remaining points are then [Ambiguous], unless
+// no request can show them.
 //
-// [ErrNotSandbox] and [ErrDeclined] are the errors before the first request.
+// Before the first request, Run returns [ErrNotSandbox] or [ErrDeclined].
 func Run(ctx context.Context, c Config) (Report, error) {
 	if !c.Application.Site.Environment.IsSandbox() {
 		return Report{}, ErrNotSandbox
@@ -27,25 +28,25 @@ func Run(ctx context.Context, c Config) (Report, error) {
 	slices.SortFunc(report.Findings, func(a, b Finding) int { return strings.Compare(a.Point, b.Point) })
 	report.Created, report.Requests = s.created, s.sent
 	if errors.Is(s.err, errLimit) {
-		return report, nil // the findings say so
+		return report, nil // the findings contain this error
 	}
 	return report, s.err
 }
 
-// look observes some points, in their order.
+// look observes points in order.
 func (s *session) look(points []point) []Finding {
 	var all []Finding
 	for _, p := range points {
 		f := p.observe(s)
 		if s.err != nil && f.Verdict != NotObservable {
-			why := "a request before got no answer"
+			why := "an earlier request got no response"
 			if errors.Is(s.err, errLimit) {
 				why = s.err.Error()
 			}
 			f = ambiguous(why)
 		}
 		if f.Verdict == Seen && !slices.Contains(p.variants, f.Variant) {
-			f.Verdict, f.Why, f.Variant = Ambiguous, f.Variant+" is none of the known variants", ""
+			f.Verdict, f.Why, f.Variant = Ambiguous, f.Variant+" is not a known variant", ""
 		}
 		f.Point = p.name
 		all = append(all, f)

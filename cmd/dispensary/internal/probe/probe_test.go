@@ -31,7 +31,7 @@ func TestRunRejectsProduction(t *testing.T) {
 	assert.Empty(t, fake.Journal.Requests())
 }
 
-// stuck is a transport that waits for the end of the request.
+// stuck is a transport that never responds.
 type stuck struct{}
 
 func (stuck) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -39,7 +39,7 @@ func (stuck) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, context.Cause(r.Context())
 }
 
-func TestRunEndsWithoutResponse(t *testing.T) {
+func TestRunStopsWithoutResponse(t *testing.T) {
 	t.Parallel()
 	c := config(start(t))
 	c.Application.Transport = stuck{}
@@ -53,7 +53,7 @@ func TestRunEndsWithoutResponse(t *testing.T) {
 	})
 }
 
-func TestRunAsksBeforeAnythingIsSent(t *testing.T) {
+func TestRunAsksBeforeFirstRequest(t *testing.T) {
 	t.Parallel()
 	fake := start(t)
 	c := config(fake)
@@ -69,8 +69,7 @@ func TestRunAsksBeforeAnythingIsSent(t *testing.T) {
 	assert.Len(t, plan.Ends, 2)
 }
 
-// What a run leaves behind is what it said: marked records, and no plan that can be acted
-// on; what was there before is as it was.
+// A run leaves marked records as described and no usable plan. Existing records are unchanged.
 func TestRunLeavesMarkedRecords(t *testing.T) {
 	t.Parallel()
 	fake := start(t, dispensarytest.WithBehavior(behavior.DraftCancellationAllowed))
@@ -94,18 +93,18 @@ func TestRunLeavesMarkedRecords(t *testing.T) {
 	assert.Len(t, fake.Journal.Requests(), report.Requests)
 }
 
-// roundTrip is what a test puts between a run and the platform.
+// roundTrip is a transport between a run and the platform.
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// between lets a test change what the platform answers.
+// between lets a test change the platform's responses.
 func between(c *probe.Config, change func(r *http.Request, next http.RoundTripper) (*http.Response, error)) {
 	next := c.Application.Transport
 	c.Application.Transport = roundTrip(func(r *http.Request) (*http.Response, error) { return change(r, next) })
 }
 
-// answering answers all requests to a path with a status and a body.
+// answering returns a transport function with a fixed response for all requests to a path.
 func answering(path string, status int, body string) func(*http.Request, http.RoundTripper) (*http.Response, error) {
 	return func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
 		if !strings.HasSuffix(r.URL.Path, path) {
@@ -140,7 +139,7 @@ func TestRunIgnoresByteOrderMark(t *testing.T) {
 	assert.Equal(t, withoutIDs(want), withoutIDs(report))
 }
 
-// Where the platform does what no variant is, the finding says so and the run goes on.
+// If the platform's behavior matches no variant, the finding is ambiguous and the run continues.
 func TestRunCallsUnknownBehaviorAmbiguous(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -149,15 +148,15 @@ func TestRunCallsUnknownBehaviorAmbiguous(t *testing.T) {
 		ambiguous  map[string]string
 	}{
 		{"/catalog/products", `{"products":[{},{},{}],"meta":{"total_count":9}}`, 200, map[string]string{
-			"default-page-size": "3 is none of the known variants", "draft-update": "no product was found",
+			"default-page-size": "3 is not a known variant", "draft-update": "found no product",
 		}},
 		{"/clinic/patients", "<html>busy</html>", 502, map[string]string{
-			"success-status": "status 502", "validation-status": "status 502", "draft-update": "no patient could be created: status 502",
-			"unknown-parameters": "status 502", "unsorted-lists": "no patient could be created",
+			"success-status": "status 502", "validation-status": "status 502", "draft-update": "could not create a patient: status 502",
+			"unknown-parameters": "status 502", "unsorted-lists": "could not create a patient",
 		}},
-		{"/activate", "{}", 418, map[string]string{"wrong-state-status": "418 is none of the known variants", "incomplete-plan": "status 418"}},
-		{"/clinic", "", 302, map[string]string{"plain-http-status": "status 302", "integration-activation": "cannot be read"}},
-		{"/oauth/token", `{"error":"invalid_client"}`, 401, map[string]string{"expires-in": "could not be refreshed: status 401", "refresh-rotation": "could not be refreshed"}},
+		{"/activate", "{}", 418, map[string]string{"wrong-state-status": "418 is not a known variant", "incomplete-plan": "status 418"}},
+		{"/clinic", "", 302, map[string]string{"plain-http-status": "status 302", "integration-activation": "could not read"}},
+		{"/oauth/token", `{"error":"invalid_client"}`, 401, map[string]string{"expires-in": "could not refresh the token: status 401", "refresh-rotation": "could not refresh the token"}},
 	} {
 		fake := start(t)
 		config := config(fake)
@@ -178,35 +177,35 @@ func TestRunCallsUnknownBehaviorAmbiguous(t *testing.T) {
 	}
 }
 
-// A connection that breaks ends the run; what was found until then is returned.
-func TestRunReturnsWhatItFoundBeforeAFailure(t *testing.T) {
+// A connection error stops the run, which returns its findings so far.
+func TestFailedRunReturnsFindings(t *testing.T) {
 	t.Parallel()
 	fake := start(t)
 	c := config(fake)
 	sent := 0
 	between(&c, func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
 		if sent++; sent > 20 {
-			return nil, errors.New("the network is gone")
+			return nil, errors.New("the network failed")
 		}
 		return next.RoundTrip(r)
 	})
 	report, err := probe.Run(t.Context(), c)
-	require.ErrorContains(t, err, "the network is gone")
+	require.ErrorContains(t, err, "the network failed")
 	assert.NotContains(t, err.Error(), "http")
 	assert.Equal(t, 21, report.Requests)
-	assert.Equal(t, 21, sent, "nothing is sent after a failure")
+	assert.Equal(t, 21, sent, "no request after a failure")
 	assert.Len(t, report.Findings, len(behavior.Choices()))
 	assert.NotEmpty(t, report.Behaviors())
 	assert.NotEmpty(t, report.Created)
 	for _, f := range report.Findings {
 		if f.Point == "refresh-rotation" {
-			assert.Equal(t, "a request before got no answer", f.Why)
+			assert.Equal(t, "an earlier request got no response", f.Why)
 		}
 	}
 }
 
-// Plain HTTP is asked without a token, and no report holds a secret.
-func TestRunKeepsSecrets(t *testing.T) {
+// A plain HTTP request has no token, and a report contains no secret.
+func TestRunLeaksNoSecret(t *testing.T) {
 	t.Parallel()
 	fake := start(t)
 	c := config(fake)

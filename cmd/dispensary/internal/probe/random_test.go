@@ -22,10 +22,10 @@ import (
 	"github.com/dispensary-go/dispensary/oauth"
 )
 
-// sandbox is a platform to probe, and what its integrator has at hand.
+// sandbox describes a platform to probe and the tokens of its integrator.
 type sandbox struct {
-	livedIn       bool // there were orders, deliveries and a product that only its vendor lacks
-	spare, narrow bool // there are such tokens
+	livedIn       bool // has orders, deliveries and a product on vendor backorder
+	spare, narrow bool // Config.Spare and Config.Narrow are set
 }
 
 func start(t *testing.T, options ...dispensarytest.Option) *dispensarytest.Server {
@@ -34,7 +34,7 @@ func start(t *testing.T, options ...dispensarytest.Option) *dispensarytest.Serve
 	return dispensarytest.New(t, append([]dispensarytest.Option{dispensarytest.WithInMemory(), dispensarytest.WithClock(frozen)}, options...)...)
 }
 
-// config is that of a run, without consent to spare and without a narrow token.
+// config returns the config of a run without Spare and Narrow.
 func config(fake *dispensarytest.Server) probe.Config {
 	app := fake.Application()
 	return probe.Config{
@@ -55,7 +55,7 @@ func authorization(fake *dispensarytest.Server) oauth.Token {
 	}
 }
 
-// run probes a platform on which something happened before, if so.
+// run probes a platform, after liveIn if the sandbox is lived in.
 func (b sandbox) run(t *testing.T, fake *dispensarytest.Server) probe.Report {
 	t.Helper()
 	if b.livedIn {
@@ -73,7 +73,7 @@ func (b sandbox) run(t *testing.T, fake *dispensarytest.Server) probe.Report {
 	return report
 }
 
-// liveIn makes an order, a vendor's backorder, and deliveries that nothing answers.
+// liveIn creates an order, a vendor backorder, and deliveries without a response.
 func liveIn(t *testing.T, fake *dispensarytest.Server) {
 	t.Helper()
 	var dead atomic.Bool
@@ -101,7 +101,7 @@ func liveIn(t *testing.T, fake *dispensarytest.Server) {
 	}
 }
 
-// notSeen are the points that do not show, with what a platform does there.
+// notSeen returns the points that a run cannot observe, given the chosen variants.
 func (b sandbox) notSeen(chosen map[string]string) map[string]bool {
 	points := map[string]bool{
 		"delivery-conditions": true, "delivery-timeout": true, "event-times": true, "plan-created-event": true, "probe": true,
@@ -117,8 +117,8 @@ func (b sandbox) notSeen(chosen map[string]string) map[string]bool {
 	return points
 }
 
-// The promise of the package: what can be seen is found, with requests that show it, and
-// a fake platform that is set up so behaves so.
+// A run finds each observable variant with its requests. A fake platform with the written file
+// behaves the same.
 func TestRunFindsRandomBehaviors(t *testing.T) {
 	t.Parallel()
 	var most atomic.Int64
@@ -166,13 +166,13 @@ func findsBehaviors(t *testing.T, seed uint64) (requests int) {
 	require.NoError(t, err)
 	require.NoError(t, report.WriteBehaviors(file))
 	require.NoError(t, file.Close())
-	activation := behavior.Variant("integration-activation=" + chosen["integration-activation"]) // never seen from the start
+	activation := behavior.Variant("integration-activation=" + chosen["integration-activation"]) // from-the-start is never observable
 	again := b.run(t, start(t, dispensarytest.WithBehavior(activation), dispensarytest.WithBehaviorsFile(name)))
 	assert.Equal(t, withoutIDs(report), withoutIDs(again))
 	return max(report.Requests, again.Requests)
 }
 
-// withoutIDs is what a report says, and not which requests show it.
+// withoutIDs returns the findings of a report without request ids.
 func withoutIDs(r probe.Report) []probe.Finding {
 	var all []probe.Finding
 	for _, f := range r.Findings {

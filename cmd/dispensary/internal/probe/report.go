@@ -6,64 +6,64 @@ import (
 	"time"
 )
 
-// Verdict is what a run could tell about a point.
+// Verdict is the result of observing a point.
 type Verdict string
 
 // The verdicts.
 const (
-	// Seen: the requests of the finding show how the platform behaves.
+	// Seen: the requests of the finding show the behavior.
 	Seen Verdict = "seen"
 
-	// NotObservable: it does not show from outside, or not in this sandbox.
+	// NotObservable: requests cannot show the behavior at all, or not in this sandbox.
 	NotObservable Verdict = "not observable"
 
-	// Ambiguous: what was answered fits no variant, or more than one.
+	// Ambiguous: the responses match no variant, or more than one.
 	Ambiguous Verdict = "ambiguous"
 )
 
-// Finding is what a run tells about one point that the API leaves open.
+// Finding is the result for one open point of the API.
 type Finding struct {
 	Point   string  `json:"point"`
 	Verdict Verdict `json:"verdict"`
 
-	// Variant is how the platform behaves, with the fake platform's name for it; empty
-	// unless it was seen.
+	// Variant is the observed behavior, by its name in the fake platform. It is empty unless
+	// Verdict is [Seen].
 	Variant string `json:"variant,omitempty"`
 
-	// Why says why it was not seen; with [Seen] it is empty, or says what was not.
+	// Why is the reason for a verdict other than [Seen]. With [Seen] it is empty, or describes
+	// the unobserved part.
 	Why string `json:"why,omitempty"`
 
-	// RequestIDs are the X-Request-Id of the answers that show it, in the order of the
-	// requests.
+	// RequestIDs are the X-Request-Id values of the deciding responses, in order of the requests.
 	RequestIDs []string `json:"request_ids,omitempty"`
 }
 
-// Record is one that a run created, and cannot remove.
+// Record is a permanent record that a run created.
 type Record struct {
 	Kind string `json:"kind"` // "patient" or "treatment_plan"
 	ID   string `json:"id"`
 }
 
-// Report is what a run found, did and left behind. It holds no secret and nothing of any
-// patient but the ids of those it made up.
+// Report is the result of a run. It contains no secrets. Its only patient data are the ids and
+// the marker of created patients.
 type Report struct {
 	Environment string    `json:"environment"` // "us/sandbox"
 	StartedAt   time.Time `json:"started_at"`
 	Requests    int       `json:"requests"`
 
-	// Marker is in the name of every patient of the run, so that a search finds those
-	// whose answer was lost, too.
+	// Marker is part of the name of each created patient. A search for it also finds patients
+	// whose response was lost.
 	Marker string `json:"marker"`
 
-	// Findings are one for each point, sorted by name.
+	// Findings has one entry for each point, sorted by name.
 	Findings []Finding `json:"findings"`
 
-	// Created are the records that stay.
+	// Created lists the created records.
 	Created []Record `json:"created,omitempty"`
 }
 
-// Behaviors returns what was seen, as "point=variant", which is the form of
-// dispensarytest.Behavior, sorted.
+// Behaviors returns the points with verdict [Seen] as sorted "point=variant" strings, for
+// dispensarytest.WithBehavior.
 func (r Report) Behaviors() []string {
 	var all []string
 	for _, f := range r.Findings {
@@ -74,11 +74,11 @@ func (r Report) Behaviors() []string {
 	return all
 }
 
-// fileVersion is that of the file of behaviors.
+// fileVersion is the version of the file of behaviors.
 const fileVersion = 1
 
-// WriteBehaviors writes what was seen as a file that dispensarytest.WithBehaviorsFile
-// and "dispensary fake --behaviors" read.
+// WriteBehaviors writes the points with verdict [Seen] as a file for
+// dispensarytest.WithBehaviorsFile and "dispensary fake --behaviors".
 func (r Report) WriteBehaviors(w io.Writer) error {
 	file := struct {
 		Version   int      `json:"version"`

@@ -18,25 +18,25 @@ import (
 	"github.com/dispensary-go/dispensary/oauth"
 )
 
-// errLimit ends a run that has sent [MaxRequests].
-var errLimit = fmt.Errorf("the run had sent %d requests before", MaxRequests)
+// errLimit stops a run after [MaxRequests] requests.
+var errLimit = fmt.Errorf("the run has already sent its maximum of %d requests", MaxRequests)
 
-// session is one run. Once a request got no answer, err is set, none is sent any more,
-// and all answers are empty.
+// session is one run. After a request without a response, err is set, no more requests are
+// sent, and all later answers are empty.
 type session struct {
 	ctx    context.Context //nolint:containedctx // a session is one call of Run
 	config Config
 	http   *http.Client
 	marker string // in the name of every record
-	key    string // of the clinic, once it is known whether it is needed
+	key    string // of the clinic, empty until clinicKeyHeader has run
 	sent   int
 	err    error
 
 	created       []Record
-	plans         []string // of the first patient, in the order of creation
-	activePlan    string   // one that was created active
-	first, second *answer  // how the patients were created
-	withoutKey    answer   // to GET /clinic
+	plans         []string // of the first patient, in order of creation
+	activePlan    string   // a plan that was created active
+	first, second *answer  // responses that created the patients
+	withoutKey    answer   // response to GET /clinic without the clinic key
 	lists         map[string]answer
 	main, spare   consent
 }
@@ -44,7 +44,7 @@ type session struct {
 func newSession(ctx context.Context, c Config) *session {
 	client := http.Client{
 		Transport: c.Application.Transport, Timeout: cmp.Or(c.Application.AttemptTimeout, 30*time.Second),
-		// A token never follows a redirect.
+		// Never send a token to the target of a redirect.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return &session{
@@ -53,17 +53,16 @@ func newSession(ctx context.Context, c Config) *session {
 	}
 }
 
-// answer is what the platform answers.
+// answer is a response of the platform.
 type answer struct {
 	status    int
 	requestID string
-	body      any // as encoding/json reads it; nil where it is no JSON
+	body      any // decoded by encoding/json, nil if it is not JSON
 }
 
 func (a answer) ok() bool { return a.status >= 200 && a.status < 300 }
 
-// refused reports a status that the platform may refuse a request with because of
-// what it asks, and not because of who asks.
+// refused reports whether the platform rejected the content of a request, and not its caller.
 func (a answer) refused() bool {
 	switch a.status {
 	case http.StatusBadRequest, http.StatusNotFound, http.StatusConflict, http.StatusUnprocessableEntity:
@@ -72,7 +71,7 @@ func (a answer) refused() bool {
 	return false
 }
 
-// at returns what stands at a path of members, and whether it is there.
+// at returns the value at a path of object members, and whether it exists.
 func (a answer) at(path ...string) (any, bool) { return member(a.body, path...) }
 
 func member(value any, path ...string) (any, bool) {
@@ -94,7 +93,7 @@ func textAt(value any, path ...string) string {
 
 func (a answer) text(path ...string) string { return textAt(a.body, path...) }
 
-// rows are the objects of a list.
+// rows returns the objects of a list.
 func (a answer) rows(key string) []any {
 	found, _ := a.at(key)
 	rows, _ := found.([]any)
@@ -110,12 +109,12 @@ func (a answer) meta(name string) int {
 // object is a JSON object to send.
 type object map[string]any
 
-// get reads with the token of the run.
+// get sends a GET request with the token of the run.
 func (s *session) get(path string, query ...string) answer {
 	return s.send(s.config.Token.AccessToken.Reveal(), http.MethodGet, path, nil, query...)
 }
 
-// list reads the first page of a list, once in a run.
+// list returns the first page of a list. It reads each list once per run.
 func (s *session) list(path, size string) answer {
 	a, known := s.lists[path]
 	if !known {
@@ -125,7 +124,7 @@ func (s *session) list(path, size string) answer {
 	return a
 }
 
-// getWith reads with another token.
+// getWith sends a GET request with another token.
 func (s *session) getWith(token, path string) answer {
 	return s.send(token, http.MethodGet, path, nil)
 }
@@ -138,7 +137,7 @@ func (s *session) patch(path string, body object) answer {
 	return s.send(s.config.Token.AccessToken.Reveal(), http.MethodPatch, path, body)
 }
 
-// send sends one request, once. The query alternates names and values.
+// send sends one request without retries. query alternates names and values.
 func (s *session) send(token, method, path string, body object, query ...string) answer {
 	values := url.Values{}
 	for i := 0; i+1 < len(query); i += 2 {
@@ -155,7 +154,7 @@ func (s *session) send(token, method, path string, body object, query ...string)
 	return a
 }
 
-// exchange makes a request and reads its answer. Its errors name neither address nor
+// exchange sends a request and reads the response. Its errors contain neither the URL nor the
 // query.
 func (s *session) exchange(token, method, address string, body object) (answer, error) {
 	if s.err != nil {
@@ -174,17 +173,17 @@ func (s *session) exchange(token, method, address string, body object) (answer, 
 	}
 	request, err := http.NewRequestWithContext(s.ctx, method, address, content)
 	if err != nil {
-		return answer{}, errors.New("probe: the address is unusable")
+		return answer{}, errors.New("probe: invalid URL")
 	}
 	s.sign(request, token, body != nil)
 	s.sent++
 	response, err := s.http.Do(request)
 	if err != nil {
-		var wrapped *url.Error // its text has the address
+		var wrapped *url.Error // its text contains the URL
 		if errors.As(err, &wrapped) {
 			err = wrapped.Err
 		}
-		return answer{}, fmt.Errorf("probe: a request got no answer: %w", err)
+		return answer{}, fmt.Errorf("probe: a request got no response: %w", err)
 	}
 	return read(response)
 }
@@ -203,7 +202,7 @@ func (s *session) sign(request *http.Request, token string, hasBody bool) {
 	}
 }
 
-// maxAnswer bounds what is read of an answer, in bytes.
+// maxAnswer is the largest part of a response that is read, in bytes.
 const maxAnswer = 8 << 20
 
 func read(response *http.Response) (answer, error) {
@@ -211,24 +210,24 @@ func read(response *http.Response) (answer, error) {
 	a := answer{status: response.StatusCode, requestID: transport.RequestID(response.Header)}
 	content, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	if err != nil {
-		return a, fmt.Errorf("probe: an answer broke off: %w", err)
+		return a, fmt.Errorf("probe: a response was cut off: %w", err)
 	}
 	if json.Unmarshal(bytes.TrimPrefix(content, []byte(transport.ByteOrderMark)), &a.body) != nil {
-		a.body = nil // a proxy's page, or nothing: the status says enough
+		a.body = nil // an empty body or a proxy's page: the status is enough
 	}
 	return a, nil
 }
 
-// noteCreated remembers a record that an answer shows, if it does.
+// noteCreated stores the record of a response, unless id is empty.
 func (s *session) noteCreated(kind, id string) {
 	if id != "" {
 		s.created = append(s.created, Record{Kind: kind, ID: id})
 	}
 }
 
-// consent is one authorization, with the tokens that came from it.
+// consent is one authorization with its tokens.
 type consent struct {
-	original, access, refresh string // original is the access token of before the first refresh
+	original, access, refresh string // original is the access token before the first refresh
 	renewed                   *answer
 	ended                     bool
 }

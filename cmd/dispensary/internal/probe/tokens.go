@@ -4,8 +4,8 @@ import (
 	"net/http"
 )
 
-// tokenPoints are about the token endpoint. They use up the authorizations of the run,
-// which is why they are last.
+// tokenPoints returns the points about the token endpoint. They come last, because they revoke
+// the authorizations of the run.
 func tokenPoints() []point {
 	return []point{
 		{"unknown-token-revocation", []string{"ok", "rejected"}, func(s *session) Finding {
@@ -19,9 +19,9 @@ func tokenPoints() []point {
 	}
 }
 
-const noRefreshToken = "it takes a refresh token: call as a user who was connected with dispensary login"
+const noRefreshToken = "needs a refresh token: use --user with a user connected by dispensary login"
 
-// asClient adds what the token endpoint asks of every request.
+// asClient adds the client credentials that the token endpoint requires.
 func (s *session) asClient(body object) object {
 	body["client_id"], body["client_secret"] = s.config.Application.ClientID, s.config.Application.ClientSecret.Reveal()
 	return body
@@ -31,7 +31,7 @@ func (s *session) revoke(token string) answer {
 	return s.send("", http.MethodPost, "/oauth/revoke", s.asClient(object{"token": token}))
 }
 
-// renew uses a refresh token; on success the consent has the new pair.
+// renew uses a refresh token. On success it stores the new tokens in c.
 func (s *session) renew(c *consent, refresh string) answer {
 	a := s.send("", http.MethodPost, "/oauth/token", s.asClient(object{
 		"grant_type": "refresh_token", "redirect_uri": s.config.Application.RedirectURL, "refresh_token": refresh,
@@ -45,7 +45,7 @@ func (s *session) renew(c *consent, refresh string) answer {
 	return a
 }
 
-// firstRenewal refreshes a consent, once.
+// firstRenewal refreshes a consent once and returns the same response on later calls.
 func (s *session) firstRenewal(c *consent) answer {
 	if c.renewed == nil {
 		a := s.renew(c, c.refresh)
@@ -54,17 +54,17 @@ func (s *session) firstRenewal(c *consent) answer {
 	return *c.renewed
 }
 
-// works asks for something small with an access token.
+// works makes a small request with an access token.
 func (s *session) works(token string) answer { return s.getWith(token, "/catalog/brands") }
 
-// renewed refreshes the first consent, or says why that is not possible.
+// renewed refreshes the first consent. It returns a finding if that is not possible.
 func (s *session) renewed() (answer, *Finding) {
 	if s.main.refresh == "" {
 		f := hidden(noRefreshToken)
 		return answer{}, &f
 	}
 	a := s.firstRenewal(&s.main)
-	_, lack := lacking(a, a.text("oauth", "access_token"), "the token could not be refreshed")
+	_, lack := lacking(a, a.text("oauth", "access_token"), "could not refresh the token")
 	return a, lack
 }
 
@@ -97,8 +97,8 @@ func (s *session) accessTokenAfterRefresh() Finding {
 	return unexpected(a)
 }
 
-// refreshRotation uses the first refresh token again: before the new access token was
-// used, and after that.
+// refreshRotation uses the first refresh token again, before and after the first use of the
+// new access token.
 func (s *session) refreshRotation() Finding {
 	first := s.config.Token.RefreshToken.Reveal()
 	renewed, lack := s.renewed()
@@ -121,12 +121,12 @@ func (s *session) refreshRotation() Finding {
 	case used.ok() && endsGrant(late):
 		return seen("grace", renewed, again, used, late)
 	case used.ok() && late.ok():
-		return ambiguous("the old refresh token stays good after the new access token was used", renewed, again, used, late)
+		return ambiguous("the old refresh token stays valid after the use of the new access token", renewed, again, used, late)
 	}
 	return unexpected(late)
 }
 
-// endsGrant is how a refresh token is refused that is not good any more.
+// endsGrant reports whether the status is that of an invalid refresh token.
 func endsGrant(a answer) bool {
 	return a.status == http.StatusBadRequest || a.status == http.StatusUnauthorized
 }
@@ -138,7 +138,7 @@ func (s *session) refreshTokenRevocation() Finding {
 	before := s.works(s.main.access)
 	if !before.ok() {
 		s.main.ended = true
-		return ambiguous("the authorization ended before", before)
+		return ambiguous("the authorization was no longer valid", before)
 	}
 	revoked := s.revoke(s.main.refresh)
 	after := s.renew(&s.main, s.main.refresh)
@@ -152,8 +152,8 @@ func (s *session) refreshTokenRevocation() Finding {
 	return unexpected(after)
 }
 
-// revocationReach revokes the newest access token of an authorization, and asks with the
-// one from before the refresh.
+// revocationReach revokes the newest access token of an authorization, and then uses the
+// access token from before the refresh.
 func (s *session) revocationReach() Finding {
 	c := &s.spare
 	if c.refresh == "" {
@@ -161,7 +161,7 @@ func (s *session) revocationReach() Finding {
 			return hidden(noRefreshToken)
 		}
 		if c.ended {
-			return hidden("it takes a second authorization, and --spare names none")
+			return hidden("needs a second authorization: add --spare")
 		}
 	}
 	renewed := s.firstRenewal(c)
@@ -170,11 +170,11 @@ func (s *session) revocationReach() Finding {
 	}
 	before := s.works(c.original)
 	if before.status == http.StatusUnauthorized {
-		return hidden("a refresh ends the access token before it, so that none is left to look at", before)
+		return hidden("a refresh invalidates the previous access token, so there is no second one to test", before)
 	}
 	revoked := s.revoke(c.access)
 	if !before.ok() || !revoked.ok() {
-		return ambiguous("the access token could not be used or not be revoked", before, revoked)
+		return ambiguous("could not use or revoke the access token", before, revoked)
 	}
 	after := s.works(c.original)
 	switch {
