@@ -29,7 +29,7 @@ func TestADeliveryFailsAndIsRetried(t *testing.T) {
 		b.press("order.placed")
 		assert.Equal(b.t, "failed due later later later later", b.slots())
 		b.unfold("Attempt 1: status 500 is neither 200 nor 201")
-		b.sees("SVC-Signature: t=", "Send it again", "curl -i --json", "Verify by hand", "openssl dgst -sha256 -hmac")
+		b.sees("SVC-Signature: t=", "Send again", "curl -i --json", "Verify the signature", "openssl dgst -sha256 -hmac")
 
 		now := s.fake.Clock.Now()
 		s.status.Store(http.StatusOK)
@@ -38,7 +38,7 @@ func TestADeliveryFailsAndIsRetried(t *testing.T) {
 		assert.Equal(b.t, "failed done", b.slots())
 		assert.Equal(b.t, now.Add(time.Minute), s.fake.Clock.Now())
 		b.press("Clock")
-		b.sees("Nothing is due.")
+		b.sees("No delivery is due.")
 	})
 }
 

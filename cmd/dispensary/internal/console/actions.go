@@ -14,7 +14,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/webpage"
 )
 
-// operation returns the operation of the control API with an id.
+// operation returns the control API operation with this id.
 func operation(id string) (control.Operation, bool) {
 	all := control.Operations()
 	at := slices.IndexFunc(all, func(o control.Operation) bool { return o.ID == id })
@@ -24,16 +24,17 @@ func operation(id string) (control.Operation, bool) {
 	return all[at], true
 }
 
-// maxForm bounds the form of a button, in bytes.
+// maxForm is the largest form of a button, in bytes.
 const maxForm = 1 << 20
 
 // runAction runs the operation of a button through the control API. It redirects the browser
-// to the page that shows the result. A rejection is a page of its own.
+// to the page with the result. If the API rejects the operation, it shows the error on a
+// separate page.
 func (h *Handler) runAction(w http.ResponseWriter, r *http.Request) {
 	op, known := operation(r.PathValue("id"))
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	if err := r.ParseForm(); err != nil || !known || op.Method == http.MethodGet {
-		h.show(w, http.StatusNotFound, "problem", &frame{Base: "../", Title: "Not found", View: "There is no such action, or its form is malformed."})
+		h.show(w, http.StatusNotFound, "problem", &frame{Base: "../", Title: "Not found", View: "The action does not exist, or its form is invalid."})
 		return
 	}
 	h.notBackwards(op, r.PostForm)
@@ -53,8 +54,8 @@ func (h *Handler) runAction(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusSeeOther)
 }
 
-// comeBack returns the address of the page of a button, with its filter, or of the first page
-// if there is no such page.
+// comeBack returns the URL of the button's page with its filter, or of the first page if the
+// page does not exist.
 func (h *Handler) comeBack(to string) string {
 	path, query, _ := strings.Cut(to, "?")
 	values, err := url.ParseQuery(query)
@@ -64,8 +65,8 @@ func (h *Handler) comeBack(to string) string {
 	return "../" + path + filterQuery(values)
 }
 
-// notBackwards replaces the time of a button by the present one, if a running clock has passed
-// it since the button was shown.
+// notBackwards replaces the target time of a button by the current time, if a running clock
+// has passed it since the page was rendered.
 func (h *Handler) notBackwards(op control.Operation, values url.Values) {
 	now := h.fake.Clock.Now()
 	if to, err := time.Parse(time.RFC3339, values.Get("body.to")); err == nil && op.ID == "clock.advance" && to.Before(now) {
@@ -73,7 +74,8 @@ func (h *Handler) notBackwards(op control.Operation, values url.Values) {
 	}
 }
 
-// fill returns the call of an operation with the values of a form. It omits empty values.
+// fill returns the path and body of an operation with the values of a form. It omits empty
+// values.
 func fill(op control.Operation, values url.Values) (path string, body []byte) {
 	path = op.Path
 	for _, name := range op.Parameters() {
@@ -87,12 +89,12 @@ func fill(op control.Operation, values url.Values) (path string, body []byte) {
 			members[f.Name] = member(f.Type, value)
 		}
 	}
-	body, _ = json.Marshal(members) // every member is valid JSON
+	body, _ = json.Marshal(members) // cannot fail, because every member is valid JSON
 	return path, body
 }
 
-// member returns a value of a form as JSON. A value that does not fit is a string, which the
-// control API rejects with a reason.
+// member returns a form value as JSON. A value of the wrong type becomes a string, and the
+// control API rejects it with a reason.
 func member(t reflect.Type, value string) json.RawMessage {
 	var text []byte
 	switch {
@@ -109,14 +111,14 @@ func member(t reflect.Type, value string) json.RawMessage {
 // controlCalls returns the operations behind a page, in its order.
 func (h *Handler) controlCalls(r page) (all []controlCall) {
 	for _, id := range r.operations {
-		op, _ := operation(id) // a test finds unknown ids
+		op, _ := operation(id) // a test checks that all ids exist
 		path, body := fill(op, nil)
 		all = append(all, controlCall{op, h.call(op, path, body)})
 	}
 	return all
 }
 
-// call returns the command that runs an operation in a shell.
+// call returns the shell command of an operation.
 func (h *Handler) call(op control.Operation, path string, body []byte) string {
 	command := "curl "
 	switch op.Method {

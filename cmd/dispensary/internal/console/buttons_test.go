@@ -17,9 +17,8 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// Every button does what it says, and the page it comes back to says how a controlCall
-// does the same.
-func TestButtons(t *testing.T) {
+// Every button performs its action. The page after it shows the same action as a command.
+func TestButtonsRunOperations(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
 	p := d.fake
@@ -29,7 +28,7 @@ func TestButtons(t *testing.T) {
 	assert.Equal(t, model.EventOrderPlaced, p.Events()[0].Type)
 
 	d.press("world", "Register a patient")
-	d.press("world", "Write a plan")
+	d.press("world", "Create a plan")
 	d.press("world?kind=plans", "Order")
 	orders := p.Orders.All()
 	assert.Equal(t, []string{p.Plans.All()[len(p.Plans.All())-1].ID}, orders[len(orders)-1].PlanIDs)
@@ -70,7 +69,7 @@ func TestButtons(t *testing.T) {
 	assert.Empty(t, p.Events())
 }
 
-func TestADisabledEndpointIsEnabled(t *testing.T) {
+func TestDisabledEndpointIsEnabled(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t, dispensarytest.WithBehavior(behavior.DeliveryConditionsOff))
 	require.NoError(t, d.fake.Webhooks.RegisterHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -84,8 +83,8 @@ func TestADisabledEndpointIsEnabled(t *testing.T) {
 	assert.False(t, endpoint.Disabled)
 }
 
-// An action redirects, so that reloading the page does not repeat it.
-func TestDoingRedirects(t *testing.T) {
+// An action redirects, so that a reload does not repeat it.
+func TestActionRedirects(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
@@ -110,10 +109,10 @@ func TestDoingRedirects(t *testing.T) {
 	assert.Equal(t, http.StatusUnprocessableEntity, status)
 	assert.Empty(t, to)
 	status, _ = send("clock.advance", url.Values{"body.to": {"2026-03-02T08:00:00Z"}})
-	assert.Equal(t, http.StatusSeeOther, status, "the clock ran past the time of the button")
+	assert.Equal(t, http.StatusSeeOther, status, "the clock has passed the time of the button")
 }
 
-func TestOutcomesAreForgotten(t *testing.T) {
+func TestOldOutcomesAreRemoved(t *testing.T) {
 	t.Parallel()
 	var o outcomes
 	for i := range 100 {
@@ -128,8 +127,8 @@ func TestOutcomesAreForgotten(t *testing.T) {
 	}
 }
 
-// The pages name every operation, with its call.
-func TestPagesNameEveryOperation(t *testing.T) {
+// The pages list every operation with its command.
+func TestPagesListEveryOperation(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
 	named := map[string]bool{}
@@ -146,7 +145,7 @@ func TestPagesNameEveryOperation(t *testing.T) {
 	}
 }
 
-// A rejection shows the reason and the call.
+// A rejection shows its reason and the command.
 func TestRejectionShowsReason(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)

@@ -1,18 +1,17 @@
-// Package console shows a platform of package dispensarytest to people: its
-// settings, tokens, world, events, webhook deliveries, requests and clock, on
-// pages that are made on the server. A small script keeps them up to date while
-// something happens; without it, everything works as well.
+// Package console is a web console for a fake platform. It shows settings, tokens, data,
+// events, webhook deliveries, requests and the clock on server-rendered pages. A small script
+// updates an open page. The pages also work without it.
 //
 //	api := control.New(fake, control.Options{ControlURL: at + "/control"})
 //	mux.Handle("/control/", http.StripPrefix("/control", api))
 //	mux.Handle("/console/", http.StripPrefix("/console", console.New(fake, api)))
 //
-// Buttons run operations of the control API. Every page lists its operations as calls, so that
-// a script can do the same, and more than the buttons.
+// Buttons run operations of the control API. Each page lists its operations as commands, so
+// that a script can do the same. The API also has operations without a button.
 //
-// The console answers browsers on the same machine alone, and changes nothing at
-// another site's request. A page that is open holds a connection; it ends with the
-// browser's, with the request's context, or when the platform is closed.
+// The console accepts only browsers on the same machine, and no changes from other sites. An
+// open page keeps a connection until the browser closes it, its request is canceled or the
+// platform is closed.
 package console
 
 import (
@@ -30,14 +29,14 @@ import (
 //go:embed *.html live.js
 var assets embed.FS
 
-// templates are the pages; they are parsed once.
+// templates returns the parsed pages.
 var templates = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{
 		"story": newStory, "presets": func() []preset { return presets }, "preset": newPresetButton, "ago": webpage.AgoTime, "exact": exact, "button": newButton, "pretty": webpage.Pretty, "short": short, "stamp": webpage.StampTime,
 	}).ParseFS(assets, "*.html"))
 })
 
-// pages are in the order of the navigation.
+// pages returns the pages in the order of the navigation.
 func pages() []page {
 	return []page{
 		{"", "Settings", (*Handler).settings, false, []string{"settings.get", "application.extend_scopes", "platform.reset"}},
@@ -61,9 +60,8 @@ func pages() []page {
 	}
 }
 
-// New returns the console of a platform, for the address below which it is
-// mounted with [net/http.StripPrefix]. The control API has to be the same
-// platform's.
+// New returns the console of fake. Mount it with [net/http.StripPrefix]. api must belong to
+// the same platform.
 func New(fake *dispensarytest.Server, api *control.Handler) *Handler {
 	h := &Handler{fake: fake, api: api, templates: templates(), pages: pages()}
 	mux := http.NewServeMux()
@@ -74,9 +72,9 @@ func New(fake *dispensarytest.Server, api *control.Handler) *Handler {
 	mux.HandleFunc("GET /live", h.live)
 	webpage.HandleAssets(mux)
 	mux.HandleFunc("GET /live.js", func(w http.ResponseWriter, _ *http.Request) {
-		content, _ := assets.ReadFile("live.js") // it is embedded
+		content, _ := assets.ReadFile("live.js") // cannot fail, because it is embedded
 		w.Header().Set("Content-Type", "text/javascript; charset=utf-8")
-		_, _ = w.Write(content) // fails only when the browser went away
+		_, _ = w.Write(content) // fails only if the browser has disconnected
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		up := strings.Repeat("../", max(0, strings.Count(r.URL.Path, "/")-1))
@@ -92,7 +90,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.mux.ServeHTTP(w, r)
 }
 
-// servePage shows a page, and what was done there last.
+// servePage shows a page, with the result of the last action on it.
 func (h *Handler) servePage(w http.ResponseWriter, q *http.Request, r page) {
 	h.show(w, http.StatusOK, or(r.Path, "settings"), &frame{
 		Title: r.Title, Here: r.Title, Path: r.Path + filterQuery(q.URL.Query()), Live: true, Ticks: r.ticks && !h.fake.Clock.Frozen(),

@@ -25,7 +25,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// fixture is a console on a socket, and the platform behind it.
+// fixture is a fake platform with its console on a socket.
 type fixture struct {
 	t    *testing.T
 	fake *dispensarytest.Server
@@ -54,7 +54,7 @@ func (d *fixture) read(answer *http.Response, err error) (int, string) {
 	return answer.StatusCode, string(text)
 }
 
-// sees opens a page and demands texts on it.
+// sees opens a page and requires texts on it.
 func (d *fixture) sees(path string, texts ...string) string {
 	d.t.Helper()
 	status, page := d.read(http.Get(d.url + path))
@@ -65,7 +65,7 @@ func (d *fixture) sees(path string, texts ...string) string {
 	return page
 }
 
-// do sends the form of an action.
+// do sends the form of an action and requires a status.
 func (d *fixture) do(id string, status int, fields ...string) string {
 	d.t.Helper()
 	form := url.Values{}
@@ -79,8 +79,8 @@ func (d *fixture) do(id string, status int, fields ...string) string {
 
 var form = regexp.MustCompile(`(?s)<form method="post" action="([^"]+)">(.*?)</form>`)
 
-// press finds a button on a page by its label, presses it, and returns the page it
-// comes back to.
+// press presses the first button on a page with a label that begins with label. It returns the
+// page after the action.
 func (d *fixture) press(path, label string) string {
 	d.t.Helper()
 	for _, found := range form.FindAllStringSubmatch(d.sees(path), -1) {
@@ -94,16 +94,16 @@ func (d *fixture) press(path, label string) string {
 		answer, err := http.PostForm(d.url+found[1], fields)
 		require.NoError(d.t, err)
 		page, _, _ := strings.Cut(path, "?")
-		assert.Equal(d.t, "/console/"+page, answer.Request.URL.Path, "it comes back to the page")
+		assert.Equal(d.t, "/console/"+page, answer.Request.URL.Path, "the action returns to its page")
 		status, text := d.read(answer, nil)
 		require.Equal(d.t, http.StatusOK, status, text)
 		return text
 	}
-	require.Fail(d.t, "there is no such button", label)
+	require.Fail(d.t, "missing button", label)
 	return ""
 }
 
-// fill gives every page something to show.
+// fill creates data for every page.
 func (d *fixture) fill() {
 	d.t.Helper()
 	status := http.StatusInternalServerError
@@ -127,7 +127,7 @@ func (d *fixture) fill() {
 	d.read(d.fake.HTTPClient().Do(request))
 }
 
-func TestEveryRoom(t *testing.T) {
+func TestPagesShowPlatformState(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
 	for _, r := range pages() {
@@ -148,14 +148,14 @@ func TestEveryRoom(t *testing.T) {
 	d.sees("events?select="+event, "&#34;order_number&#34;", "deliveries?select=")
 	assert.NotContains(t, d.sees("requests", "/api/clinic", "Unknown parameter &#34;pages&#34;"), "Repeat the request")
 	d.sees("requests?select=request-1", "clinic.get", "<code>clinic:read</code> granted", html.EscapeString(`pages=it'\''s'`), "Bearer $TOKEN")
-	d.sees("clock", "The clock stands still", "due <time", ">in 1 min<", "to the next delivery", "order.placed", "in 2 h")
+	d.sees("clock", "The clock is frozen", "due <time", ">in 1 min<", "to the next delivery", "order.placed", "in 2 h")
 	d.sees("faults", "drop_after_commit of any", "0 times", "fault-1")
 	d.sees("behaviors", `<span class="state done">off</span>`, "before-each")
 }
 
 var attemptSlots = regexp.MustCompile(`<li class="state (\w+)">`)
 
-func TestADeliveryIsATimelineOfAttempts(t *testing.T) {
+func TestDeliveryShowsAttempts(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
 	d.fill()
@@ -168,18 +168,18 @@ func TestADeliveryIsATimelineOfAttempts(t *testing.T) {
 	}
 	assert.Equal(t, []string{"failed", "due", "later", "later", "later", "later"}, states())
 	assert.NotContains(t, d.sees("deliveries", "in 1 min", ">failing</span> <small>status 500</small>", "Retry now"), "SVC-Signature")
-	d.sees(details, "Verify by hand", "SVC-Signature: t=")
+	d.sees(details, "Verify the signature", "SVC-Signature: t=")
 	d.sees("clock", "to the next delivery")
 	d.press(details, "Retry now")
 	d.sees(details, ">delivered<", `<span class="failed">failed <b>1</b></span> <span class="done">delivered <b>1</b></span>`)
 	assert.Equal(t, []string{"failed", "done"}, states())
 }
 
-// The block that verifies a signature by hand is right.
-func TestVerifyByHand(t *testing.T) {
+// The shell commands on the page compute the correct signature.
+func TestVerifyCommandComputesSignature(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("openssl"); err != nil {
-		t.Skip("there is no openssl on this machine")
+		t.Skip("openssl is not installed")
 	}
 	d := newFixture(t)
 	d.fill()
@@ -191,13 +191,13 @@ func TestVerifyByHand(t *testing.T) {
 	assert.Contains(t, verifyCommand(model.Attempt{}, ""), "not signed")
 }
 
-// The page names the parts that a reset takes back.
-func TestResetTakesBackEndpoint(t *testing.T) {
+// The page names the effects of a reset.
+func TestResetRestoresEndpoint(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
 	d.fill()
 	d.fake.Fault(model.Fault{Effect: model.EffectErrorStatus, Status: 503})
-	d.sees("", "the webhook endpoint and open points from the start", "Removes faults, sign-ins and requests.")
+	d.sees("", "webhook endpoint and open points", "Removes faults, sign-ins and requests.")
 	d.press("", "Reset the platform")
 	_, registered := d.fake.Webhooks.Endpoint()
 	assert.False(t, registered)
@@ -205,8 +205,8 @@ func TestResetTakesBackEndpoint(t *testing.T) {
 	assert.Empty(t, d.fake.Journal.Requests())
 }
 
-// The console shows the verdict of a check.
-func TestCheckShowsVerdict(t *testing.T) {
+// The console shows the result of a check.
+func TestCheckShowsResult(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
 	const button = "Find unexpected requests"
@@ -220,14 +220,14 @@ func TestCheckShowsVerdict(t *testing.T) {
 	assert.Contains(t, d.press("requests", "Remove all"), "<b>Done.</b>")
 }
 
-func TestStrangersAreKeptOut(t *testing.T) {
+func TestForeignRequestsAreRejected(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
 	for _, test := range []struct {
 		method, path, header, value string
 		status                      int
 	}{
-		{"GET", "", "Sec-Fetch-Site", "same-site", 200}, // a link on the platform's own pages
+		{"GET", "", "Sec-Fetch-Site", "same-site", 200}, // a link from the platform's own pages
 		{"POST", "actions/platform.reset", "Sec-Fetch-Site", "cross-site", 403},
 		{"POST", "actions/platform.reset", "Origin", "https://evil.example.com", 403},
 		{"GET", "actions/platform.reset", "Host", "evil.example.com", 403},
@@ -256,7 +256,7 @@ func TestStrangersAreKeptOut(t *testing.T) {
 	}
 }
 
-func TestChangedPointsComeFirst(t *testing.T) {
+func TestChangedPointsAreFirst(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
 	page := d.sees("behaviors", "1 of "+strconv.Itoa(len(behavior.Choices()))+" points differ from the default.")
@@ -282,13 +282,13 @@ func TestReasonNamesLastProblem(t *testing.T) {
 	assert.Empty(t, deliveryRow{}.Reason())
 }
 
-func TestShort(t *testing.T) {
+func TestShortTruncatesIDs(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, "short", short("short"))
 	assert.Equal(t, "01234567…", short("0123456789abcdef"))
 }
 
-// asks makes requests of the API, so that there is something to look through.
+// asks sends n requests to the API, for lists with several pages.
 func (d *fixture) asks(n int, path string) {
 	d.t.Helper()
 	for i := range n {
@@ -298,7 +298,7 @@ func (d *fixture) asks(n int, path string) {
 	}
 }
 
-func TestListsHavePages(t *testing.T) {
+func TestListsArePaged(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
 	d.asks(2*perPage+7, "/clinic/patients/no-%d-")
@@ -341,16 +341,16 @@ func TestListsAreSearched(t *testing.T) {
 	d.sees("world?kind=products&q="+d.fake.Products.All()[0].VariantIDs[0], "1 to 1 of 1, from")
 }
 
-// A button on a page that is filtered returns to the same rows.
-func TestButtonsKeepTheSift(t *testing.T) {
+// A button on a filtered page returns to the same rows.
+func TestButtonsKeepFilter(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
 	d.fill()
 	d.sees("deliveries?q=order&state=failing&page=1&more=x", `name="return" value="deliveries?q=order&amp;state=failing"`)
 }
 
-// Details are shown beside their row, on the page that has it, whatever happens meanwhile.
-func TestTheDetailsOfARow(t *testing.T) {
+// The details of a row are below it, on the page of the row, also after newer rows arrive.
+func TestDetailsFollowTheirRow(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
 	d.asks(perPage+7, "/clinic/patients/no-%d-")
@@ -358,12 +358,12 @@ func TestTheDetailsOfARow(t *testing.T) {
 	page := d.sees("requests?select=request-3", "51 to 57 of 57", `<tr id="request-3" class="open">`, `<a href="?page=2#request-3" aria-current="true">`,
 		`href="./timeline?q=no-3-"`, "name=\"return\" value=\"requests?select=request-3\"")
 	assert.Equal(t, 1, strings.Count(page, `class="pane"`))
-	assert.NotContains(t, d.sees("requests?select=request-3&q=no-4-"), `class="pane"`, "the row is not among those that are looked for")
+	assert.NotContains(t, d.sees("requests?select=request-3&q=no-4-"), `class="pane"`, "the filter excludes the row")
 	d.sees("requests?select=request-99", "1 to 50 of 57")
 }
 
-// One timeline has what was asked, what happened, what was sent and how it was answered.
-func TestTheTimelineJoins(t *testing.T) {
+// The timeline contains requests, events and delivery attempts.
+func TestTimelineJoinsTraffic(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
 	d.fill()
@@ -379,14 +379,14 @@ func TestTheTimelineJoins(t *testing.T) {
 	assert.Equal(t, []string{
 		"delivery | ./deliveries?select=" + delivery + "#" + delivery + " | order.placed, attempt 2 | done | 200",
 		"delivery | ./deliveries?select=" + delivery + "#" + delivery + " | order.placed, attempt 1 | failed | status 500 is neither 200 nor 201",
-		"event | ./events?select=" + event.ID + "#" + event.ID + " | order.placed | done | happened",
+		"event | ./events?select=" + event.ID + "#" + event.ID + " | order.placed | done | created",
 		"request | ./requests?select=request-2#request-2 | GET /api/clinic/orders/" + order.ID + " | failed | 401",
 	}, lines)
 	d.sees("timeline?kind=delivery&failed=true", "1 to 1 of 1")
-	d.sees("timeline?state=good&q="+order.ID, "1 to 2 of 2")
+	d.sees("timeline?state=ok&q="+order.ID, "1 to 2 of 2")
 }
 
-func TestARowHasTheDayOfAnother(t *testing.T) {
+func TestRowShowsOtherDay(t *testing.T) {
 	t.Parallel()
 	f := &frame{Now: time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)}
 	assert.EqualValues(t, `<time datetime="2026-03-02T08:59:59Z" title="2026-03-02 08:59:59 UTC">08:59:59</time>`, f.Clocked(f.Now.Add(-time.Second)))
@@ -394,8 +394,8 @@ func TestARowHasTheDayOfAnother(t *testing.T) {
 	assert.EqualValues(t, "–", f.Clocked(time.Time{}))
 }
 
-// With bodies, a request leads to what it made, and can be asked again as it was.
-func TestBodiesOfRequests(t *testing.T) {
+// With stored bodies, a request links to its created object and can be repeated unchanged.
+func TestStoredBodiesAreShown(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t, dispensarytest.WithTuning(dispensarytest.Tuning{Bodies: true}))
 	token := d.fake.Tokens.Issue(model.User{})
@@ -406,13 +406,13 @@ func TestBodiesOfRequests(t *testing.T) {
 	status, _ := d.read(d.fake.HTTPClient().Do(request))
 	require.Equal(t, http.StatusCreated, status)
 	made := d.fake.Patients.All()[len(d.fake.Patients.All())-1].ID
-	page := d.sees("requests?select=request-1", "timeline?q="+made, html.EscapeString(`--json '{"first_name":"Zoë","last_name":"O'\''Neil"`), "<h3>Answer</h3>")
+	page := d.sees("requests?select=request-1", "timeline?q="+made, html.EscapeString(`--json '{"first_name":"Zoë","last_name":"O'\''Neil"`), "<h3>Response</h3>")
 	assert.NotContains(t, page, "--bodies")
 	assert.NotContains(t, page, token.AccessToken)
 	d.sees("timeline?q="+made, "1 to 1 of 1", "POST /api/clinic/patients")
 }
 
-func TestSoonest(t *testing.T) {
+func TestSoonestSortsByTime(t *testing.T) {
 	t.Parallel()
 	type row struct{ n, after int }
 	at := func(r *row) time.Time {

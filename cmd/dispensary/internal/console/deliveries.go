@@ -11,17 +11,17 @@ import (
 	"github.com/dispensary-go/dispensary/internal/webpage"
 )
 
-// slots is how many attempts the platform makes at most.
+// slots is the platform's maximum number of attempts.
 const slots = 6
 
-// slot is one attempt of a delivery: made, due, or made later if it is needed.
+// slot is one attempt of a delivery: made, due, or possible later.
 type slot struct {
 	Number int
 	State  string // "done", "failed", "due" or "later"
-	Detail string // when it was, or will be
+	Detail string // time of the attempt
 }
 
-// Word is the state for people: what comes later is made if it is needed.
+// Word returns the state for people. Later attempts happen only if they are needed.
 func (s slot) Word() string {
 	if s.State == "later" {
 		return "if needed"
@@ -29,19 +29,19 @@ func (s slot) Word() string {
 	return s.State
 }
 
-// deliveryRow is a delivery, and where it stands.
+// deliveryRow is a delivery with its state.
 type deliveryRow struct {
 	model.Delivery
 	Standing standing
-	Press    string // the button that makes the next attempt
+	Press    string // label of the button for the next attempt
 
-	// Where its details are shown.
-	About string // the object of its event; the event, where that is forgotten
+	// Set if the details are shown.
+	About string // object of its event, or the event's id if the event is no longer stored
 	Slots []slot
 	Tries []attemptShown
 }
 
-// Last is when something happened to it last, zero while nothing has.
+// Last returns the time of the last attempt, or zero before the first.
 func (r deliveryRow) Last() (last time.Time) {
 	if n := len(r.Attempts); n > 0 {
 		last = r.Attempts[n-1].At
@@ -49,7 +49,7 @@ func (r deliveryRow) Last() (last time.Time) {
 	return last
 }
 
-// Reason is the problem of the last attempt in a few words, or "".
+// Reason returns the error of the last attempt in a few words, or "" if it has none.
 func (r deliveryRow) Reason() string {
 	n := len(r.Attempts)
 	switch {
@@ -63,14 +63,14 @@ func (r deliveryRow) Reason() string {
 	return "status " + strconv.Itoa(r.Attempts[n-1].Status)
 }
 
-// attemptShown is an attempt with what repeats and checks it without any code of ours.
+// attemptShown is an attempt with shell commands that repeat and verify it.
 type attemptShown struct {
 	model.Attempt
 	Number       int
 	Curl, Verify string
 }
 
-// deliveryText is what a delivery is found by.
+// deliveryText returns the searchable text of a delivery.
 func deliveryText(d model.Delivery) string {
 	return strings.Join([]string{d.EventType, d.EventID, d.IntegrationID, d.ID, d.String()}, "\n")
 }
@@ -111,7 +111,7 @@ func (h *Handler) deliveries(query url.Values) any {
 	return v
 }
 
-// chartOf returns the attempts of the last 24 hours.
+// chartOf returns a chart of the attempts in the last 24 hours.
 func chartOf(all []model.Delivery, now time.Time) *webpage.Chart {
 	chart := webpage.NewChart(now.UTC(), webpage.Series{Name: "failed", Class: "failed"}, webpage.Series{Name: "delivered", Class: "done"})
 	for _, d := range all {
@@ -134,11 +134,11 @@ func (h *Handler) attempts(d model.Delivery, to model.Endpoint) (all []attemptSh
 	return all
 }
 
-// standing is where a delivery is as a whole.
+// standing is the state of a whole delivery.
 type standing struct {
-	State  string // as that of a slot
+	State  string // as in slot
 	Text   string
-	Failed bool // its attempts have failed so far, or for good
+	Failed bool // all attempts have failed so far, or the delivery has stopped
 }
 
 func deliveryState(d model.Delivery) standing {
@@ -146,20 +146,20 @@ func deliveryState(d model.Delivery) standing {
 	case d.Delivered:
 		return standing{"done", "delivered", false}
 	case d.Lost:
-		return standing{"failed", "lost on the way", true}
+		return standing{"failed", "lost", true}
 	case d.Stopped:
-		return standing{"failed", "stopped with the endpoint", true}
+		return standing{"failed", "stopped: endpoint gone or disabled", true}
 	case d.Revoked:
-		return standing{"failed", "ended with the clinic's key", true}
+		return standing{"failed", "stopped: clinic key revoked", true}
 	case !d.NextAttemptAt.IsZero() && len(d.Attempts) == 0:
-		return standing{"due", "on its way", false}
+		return standing{"due", "due", false}
 	case !d.NextAttemptAt.IsZero():
 		return standing{"due", "failing", true}
 	}
-	return standing{"failed", "given up", true}
+	return standing{"failed", "failed", true}
 }
 
-// slotsOf says of each slot what became of it; what will never be is left out.
+// slotsOf returns the attempts of a delivery. It omits attempts that can no longer happen.
 func slotsOf(d model.Delivery, now time.Time) []slot {
 	n := len(d.Attempts)
 	if !d.NextAttemptAt.IsZero() {
@@ -182,7 +182,7 @@ func slotsOf(d model.Delivery, now time.Time) []slot {
 	return line
 }
 
-// webhookCurl sends a webhook again, as it was signed.
+// webhookCurl returns a command that sends a webhook again with its original signature.
 func webhookCurl(a model.Attempt, to string) string {
 	command := "curl -i --json " + quoted(string(a.RequestBody))
 	if a.Signature != "" {
@@ -191,7 +191,7 @@ func webhookCurl(a model.Attempt, to string) string {
 	return command + " " + quoted(to)
 }
 
-// verifyCommand computes the signature in a shell.
+// verifyCommand returns shell commands that compute the signature.
 func verifyCommand(a model.Attempt, secret string) string {
 	timestamp, _, _ := strings.Cut(strings.TrimPrefix(a.Signature, "t="), ",")
 	if a.Signature == "" {

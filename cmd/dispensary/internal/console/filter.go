@@ -8,22 +8,21 @@ import (
 	"strings"
 )
 
-// perPage is how many rows a page of a list shows.
+// perPage is the number of rows per page of a list.
 const perPage = 50
 
-// filter says which rows of a list a page shows, and which of them it shows in full.
-// It is part of the page's address, so that it works without scripts and survives a
-// reload.
+// filter selects the rows of a page and the row with details. It is part of the URL, so it
+// works without scripts and survives a reload.
 type filter struct {
-	Text     string // what a row has to contain, whatever its case
-	Kind     string // which type it has to be of; any where empty
-	State    string // which state it has to be in; any where empty
-	Failed   bool   // whether only what went wrong is shown
-	Selected string // the row whose details are shown; its page is shown then
-	Page     int    // counted from 1
+	Text     string // text to search for, ignoring case
+	Kind     string // type of the rows, empty for all
+	State    string // state of the rows, empty for all
+	Failed   bool   // show only failed rows
+	Selected string // id of the row with details, which also selects the page
+	Page     int    // from 1
 
-	// filtered fills these in.
-	Kinds, States        []string // that can be chosen
+	// Set by filtered.
+	Kinds, States        []string // options of the filter form
 	From, To, Found, All int
 }
 
@@ -38,13 +37,13 @@ func filterOf(query url.Values) filter {
 	}
 }
 
-// filterQuery is the filter of a page's address, empty where there is none.
+// filterQuery returns the query string of a page's filter, or "" without a filter.
 func filterQuery(query url.Values) string {
 	s := filterOf(query)
 	return strings.TrimSuffix(s.address(s.Page, s.Selected), "?")
 }
 
-// address is the filter in an address: "?" at least.
+// address returns the query string of the filter, at least "?".
 func (s filter) address(page int, selected string) string {
 	query := url.Values{}
 	for name, value := range map[string]string{"q": s.Text, "kind": s.Kind, "state": s.State, "select": selected} {
@@ -61,7 +60,7 @@ func (s filter) address(page int, selected string) string {
 	return "?" + query.Encode()
 }
 
-// Select is the address of a row's details, and from them that of the list alone.
+// Select returns the URL of a row's details. If they are open, it returns the URL of the list.
 func (s filter) Select(id string) string {
 	if id == s.Selected {
 		return s.address(s.Page, "") + "#" + id
@@ -69,7 +68,7 @@ func (s filter) Select(id string) string {
 	return s.address(1, id) + "#" + id
 }
 
-// Everything is the address of all rows.
+// Everything returns the URL of all rows.
 func (s filter) Everything() string {
 	if len(s.Kinds) == 0 {
 		return filter{Kind: s.Kind}.address(1, "")
@@ -77,7 +76,7 @@ func (s filter) Everything() string {
 	return "?"
 }
 
-// Newer is the address of the page before this one, empty where there is none.
+// Newer returns the URL of the previous page, or "" if there is none.
 func (s filter) Newer() string {
 	if s.Page == 1 {
 		return ""
@@ -85,7 +84,7 @@ func (s filter) Newer() string {
 	return s.address(s.Page-1, "")
 }
 
-// Older is the address of the page after this one, empty where there is none.
+// Older returns the URL of the next page, or "" if there is none.
 func (s filter) Older() string {
 	if s.To == s.Found {
 		return ""
@@ -93,33 +92,33 @@ func (s filter) Older() string {
 	return s.address(s.Page+1, "")
 }
 
-// First is the number of the first row that is shown, counted from 1.
+// First returns the number of the first row on the page, from 1.
 func (s filter) First() int { return min(s.From+1, s.Found) }
 
-// Narrows reports that rows are left out.
+// Narrows reports whether the filter excludes rows.
 func (s filter) Narrows() bool {
 	return s.Text != "" || len(s.Kinds) > 0 && s.Kind != "" || s.State != "" || s.Failed
 }
 
-// listed is what a filter looks at in a row.
+// listed contains the filter's view of a row.
 type listed struct {
 	ID, Kind, State string
 	Failed          bool
-	Text            func() string // called where a text is looked for
+	Text            func() string // called only to search for a text
 }
 
-// keeps reports whether a row is shown. The kind of a list that has but one is not its
-// rows'.
+// keeps reports whether a row matches. A row without a kind matches any kind, because all rows
+// of its list have the same kind.
 func (s filter) keeps(row listed, lowered string) bool {
 	return (s.Kind == "" || row.Kind == "" || s.Kind == row.Kind) && (s.State == "" || s.State == row.State) && (row.Failed || !s.Failed) &&
 		(lowered == "" || strings.Contains(strings.ToLower(row.Text()), lowered))
 }
 
-// filtered are the rows that a page shows, the newest first.
+// filtered returns the rows of a page, newest first.
 func filtered[T any](s *filter, rows []T, of func(T) listed) []T {
 	lowered := strings.ToLower(s.Text)
 	kinds, states := map[string]bool{}, map[string]bool{}
-	var found []int // rows are large, and few are shown
+	var found []int // indexes, because rows are large and few are shown
 	for i, row := range slices.Backward(rows) {
 		seen := of(row)
 		kinds[seen.Kind], states[seen.State] = true, true
@@ -142,8 +141,8 @@ func filtered[T any](s *filter, rows []T, of func(T) listed) []T {
 	return shown
 }
 
-// choosable are the words that rows have, and the one that is chosen though no row has
-// it. Rows without any are not told apart.
+// choosable returns the sorted words for a filter option, including the chosen one. It returns
+// nil if no row has a word.
 func choosable(words map[string]bool, chosen string) []string {
 	delete(words, "")
 	if len(words) == 0 {

@@ -7,13 +7,13 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// day writes the day of a time of the platform.
+// day returns the UTC date of a time.
 func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 
-// exact writes a time as the control API reads it.
+// exact formats a time for the control API.
 func exact(t time.Time) string { return t.Format(time.RFC3339Nano) }
 
-// short shows the beginning of an id or a token; the whole is in its title.
+// short shortens an id or a token to 8 characters if it is longer than 12.
 func short(id string) string {
 	if len(id) <= 12 {
 		return id
@@ -21,7 +21,7 @@ func short(id string) string {
 	return id[:8] + "…"
 }
 
-// quoted is a word for a shell.
+// quoted quotes text for a shell.
 func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
 func or(value, fallback string) string {
@@ -31,6 +31,6 @@ func or(value, fallback string) string {
 	return value
 }
 
-// nameOf is the name of a patient, or the e-mail address: a patient that a dynamic link
-// made may have no name.
+// nameOf returns the name of a patient. If it is empty, as for a patient from a dynamic link,
+// it returns the email address.
 func nameOf(p model.Patient) string { return or(p.FirstName+" "+p.LastName, p.Email) }

@@ -8,28 +8,28 @@ import (
 )
 
 const (
-	pause        = 200 * time.Millisecond // at least, between two messages
-	tick         = time.Second            // how often a page is sent the time of a running clock
-	writeTimeout = 10 * time.Second       // how long a browser may take to read a message
+	pause        = 200 * time.Millisecond // shortest time between two messages
+	tick         = time.Second            // time between two messages of a running clock
+	writeTimeout = 10 * time.Second       // longest time for a browser to read a message
 )
 
-// live sends a page server-sent events when the platform has changed. A
-// message holds the platform's time and nothing else: what a page shows, it fetches
-// as it did before. Its name is "change", or "tick" where only time has passed.
+// live sends server-sent events to a page if the platform has changed. The data of a message
+// is the platform's time, and the page then reloads its contents. The event name is "change",
+// or "tick" if only time has passed.
 func (h *Handler) live(w http.ResponseWriter, r *http.Request) {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "", "none", "same-origin":
 	default:
-		http.Error(w, "console: this request was sent from another site", http.StatusForbidden)
+		http.Error(w, "console: the request comes from another site", http.StatusForbidden)
 		return
 	}
 	next, open := h.fake.Changes()
 	if !open {
-		w.WriteHeader(http.StatusNoContent) // a browser does not ask again
+		w.WriteHeader(http.StatusNoContent) // the browser does not reconnect after 204
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
-	for name := "change"; open && h.sendEvent(w, name) == nil; { // whatever has changed since the page was made
+	for name := "change"; open && h.sendEvent(w, name) == nil; { // first send changes since the page was rendered
 		if !sleep(r.Context(), pause) {
 			return
 		}
@@ -45,17 +45,16 @@ func (h *Handler) live(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// sendEvent sends one message.
 func (h *Handler) sendEvent(w http.ResponseWriter, name string) error {
 	stream := http.NewResponseController(w)
-	_ = stream.SetWriteDeadline(time.Now().Add(writeTimeout)) // a writer that cannot is not slow either
+	_ = stream.SetWriteDeadline(time.Now().Add(writeTimeout)) // writers without deadlines are not slow
 	if _, err := fmt.Fprintf(w, "event: %s\ndata: %s\n\n", name, h.fake.Clock.Now().UTC().Format(time.RFC3339)); err != nil {
 		return err
 	}
 	return stream.Flush()
 }
 
-// tick is nil, and never comes, while the clock stands still.
+// tick returns a channel that fires after one second, or nil if the clock is frozen.
 func (h *Handler) tick() <-chan time.Time {
 	if h.fake.Clock.Frozen() {
 		return nil
@@ -63,7 +62,7 @@ func (h *Handler) tick() <-chan time.Time {
 	return time.After(tick)
 }
 
-// sleep returns false when the context ends first.
+// sleep waits for d. It returns false if ctx is canceled first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():

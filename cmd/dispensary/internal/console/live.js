@@ -1,7 +1,6 @@
-// Keeps an open page up to date. The console says when something has changed; then
-// the page is fetched as it would be by reloading it, and what differs is put in
-// place. Everything else stays: focus, selection, scrolling, what is unfolded, and
-// what was typed.
+// Updates an open page. After each change, the console sends an event. The script then fetches
+// the page again and replaces only the differences. Focus, selection, scroll position, open
+// details and typed text stay.
 "use strict";
 
 (() => {
@@ -11,7 +10,7 @@
   let fetching = false;
   let again = false;
 
-  // A hidden page lets go of its connection: browsers allow a site but a few.
+  // A hidden page closes its connection, because browsers limit the connections per site.
   function follow() {
     if (document.hidden) {
       leave();
@@ -29,7 +28,7 @@
     source = null;
   }
 
-  // Times are written in UTC. The title has the reader's own time.
+  // The page shows UTC. The title has the local time.
   function localize() {
     for (const time of document.querySelectorAll("time[datetime]")) time.title = new Date(time.dateTime).toLocaleString();
   }
@@ -54,15 +53,14 @@
         localize();
       }
     } catch {
-      // The platform went away. The stream comes back when it does.
+      // The platform is unreachable. EventSource reconnects.
     } finally {
       fetching = false;
     }
     if (again) refresh();
   }
 
-  // merge makes one element look like another. Children that have an id are found by
-  // it, the others by their place.
+  // merge updates old to equal fresh. It matches children by id, or by position without an id.
   function merge(old, fresh) {
     attributes(old, fresh);
     const kept = new Map([...old.children].filter((child) => child.id).map((child) => [child.id, child]));
@@ -91,7 +89,7 @@
     return old && old.nodeName === fresh.nodeName && !old.id;
   }
 
-  // attributes leaves alone what belongs to the reader.
+  // attributes keeps "open", which belongs to the reader.
   function attributes(old, fresh) {
     for (const { name } of [...old.attributes]) {
       if (!fresh.hasAttribute(name) && name !== "open") old.removeAttribute(name);
@@ -101,8 +99,7 @@
     }
   }
 
-  // Commands can be copied where there are scripts; where there are none, a click on one
-  // marks all of it.
+  // The script enables the copy buttons. Without it, a click selects the whole command.
   document.body.classList.add("scripted");
   document.addEventListener("click", async ({ target }) => {
     if (!target.matches(".copy")) return;

@@ -19,7 +19,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// stream is a browser that follows a page.
+// stream is the response to a browser that follows a page.
 type stream struct {
 	header http.Header
 	status int
@@ -40,7 +40,7 @@ func (s *stream) Write(p []byte) (int, error) {
 
 func (s *stream) Flush() {}
 
-// heard are the messages since it was called last.
+// heard returns the messages since its last call.
 func (s *stream) heard() []string {
 	synctest.Wait()
 	s.mu.Lock()
@@ -50,7 +50,7 @@ func (s *stream) heard() []string {
 	return strings.Split(strings.TrimSpace(text), "\n\n")
 }
 
-// follow opens a stream, which ends with the context; over is closed when it has ended.
+// follow opens a stream until ctx is canceled. over is closed after the stream has ended.
 func follow(ctx context.Context, h http.Handler) (s *stream, over <-chan struct{}) {
 	s = &stream{header: make(http.Header)}
 	ended := make(chan struct{})
@@ -67,16 +67,16 @@ const at = "2026-03-02T09:00:00Z"
 
 func message(name, stamp string) string { return "event: " + name + "\ndata: " + stamp }
 
-func TestAPageHearsOfChanges(t *testing.T) {
+func TestStreamReportsChanges(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		fake := dispensarytest.New(t, dispensarytest.WithInMemory(), dispensarytest.WithClock(dispensarytest.FrozenClock(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC))))
 		ctx, leave := context.WithCancel(t.Context())
 		s, over := follow(ctx, New(fake, control.New(fake, control.Options{})))
-		assert.Equal(t, []string{message("change", at)}, s.heard(), "what happened before")
+		assert.Equal(t, []string{message("change", at)}, s.heard(), "earlier changes")
 		assert.Equal(t, "text/event-stream", s.header.Get("Content-Type"))
 		time.Sleep(time.Hour)
-		assert.Equal(t, []string{""}, s.heard(), "nothing has happened")
+		assert.Equal(t, []string{""}, s.heard(), "no change")
 
 		for range 3 {
 			_, _, err := fake.Patients.Create(model.PatientCreate{})
@@ -84,7 +84,7 @@ func TestAPageHearsOfChanges(t *testing.T) {
 		}
 		assert.Equal(t, []string{message("change", at)}, s.heard())
 		fake.Clock.Advance(time.Minute)
-		assert.Equal(t, []string{""}, s.heard(), "not so soon after the last one")
+		assert.Equal(t, []string{""}, s.heard(), "less than a pause after the last message")
 		time.Sleep(pause)
 		assert.Equal(t, []string{message("change", "2026-03-02T09:01:00Z")}, s.heard())
 
@@ -93,7 +93,7 @@ func TestAPageHearsOfChanges(t *testing.T) {
 	})
 }
 
-func TestAPageHearsOfARunningClock(t *testing.T) {
+func TestStreamReportsRunningClock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		fake := dispensarytest.New(t, dispensarytest.WithInMemory())
@@ -105,15 +105,15 @@ func TestAPageHearsOfARunningClock(t *testing.T) {
 
 		require.NoError(t, fake.Close())
 		time.Sleep(pause)
-		<-over // with the platform
+		<-over // ends with the platform
 		s, over = follow(t.Context(), console)
 		<-over
-		assert.Equal(t, http.StatusNoContent, s.status, "a browser asks no more")
+		assert.Equal(t, http.StatusNoContent, s.status, "the browser does not reconnect")
 	})
 }
 
-// Over a socket, the stream ends with the browser; other sites get none.
-func TestAStreamEnds(t *testing.T) {
+// Over a socket, the stream ends with the browser. Other sites get no stream.
+func TestStreamEndsWithBrowser(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
 	ctx, leave := context.WithCancel(t.Context())
@@ -125,7 +125,7 @@ func TestAStreamEnds(t *testing.T) {
 	_, err = answer.Body.Read(first)
 	require.NoError(t, err)
 	assert.Equal(t, "event: change", string(first))
-	leave() // closing the server, at the end, waits for it
+	leave() // server.Close waits for the end of the stream
 	require.NoError(t, answer.Body.Close())
 
 	request.Header.Set("Sec-Fetch-Site", "cross-site")

@@ -9,15 +9,15 @@ import (
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/control"
 )
 
-// outcomes remembers the last actions, so that the page that a button returns to can
-// show the result, and reloading it does not repeat the action.
+// outcomes stores the last 64 actions. The page after an action shows its result, and a reload
+// does not repeat the action.
 type outcomes struct {
 	mu   sync.Mutex
-	n    int // how many there were
+	n    int // number of all outcomes so far
 	last [64]outcome
 }
 
-// keep stores an outcome and returns its name in an address.
+// keep stores an outcome and returns its name for a URL.
 func (o *outcomes) keep(v outcome) string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -26,7 +26,7 @@ func (o *outcomes) keep(v outcome) string {
 	return strconv.Itoa(o.n)
 }
 
-// find returns nil for an outcome that is unknown or forgotten.
+// find returns an outcome by name, or nil if it is unknown or no longer stored.
 func (o *outcomes) find(name string) *outcome {
 	n, err := strconv.Atoi(name)
 	o.mu.Lock()
@@ -38,18 +38,18 @@ func (o *outcomes) find(name string) *outcome {
 	return &v
 }
 
-// outcome is an operation that ran, and its response.
+// outcome is an operation with its response.
 type outcome struct {
 	control.Operation
-	Call   string // for a shell
+	Call   string // shell command
 	Status int
 	Answer string
 }
 
-// Checks reports whether the answer is the verdict of a check.
+// Checks reports whether the operation is a check.
 func (v outcome) Checks() bool { return strings.HasPrefix(v.ID, "journal.check") }
 
-// Result is the outcome of an accepted action: Done, or Passed or Failed for a check.
+// Result returns Done, or Passed or Failed for a check.
 func (v outcome) Result() string {
 	var verdict struct{ Passed bool }
 	switch {

@@ -22,36 +22,36 @@ type Handler struct {
 	mux       http.Handler
 }
 
-// page is one page of the console, in the order of its navigation.
+// page is a page of the console.
 type page struct {
-	Path  string // below the console's address
+	Path  string // relative to the console
 	Title string
 	view  func(h *Handler, query url.Values) any
-	ticks bool // it says how long something takes from now
+	ticks bool // it shows times relative to now
 
-	// operations of the control API are those that show or do what the page does.
+	// operations are the ids of the control API operations behind the page.
 	operations []string
 }
 
-// frame is what every page has.
+// frame contains the common data of all pages.
 type frame struct {
-	Base  string // leads to the console's address from the page; "" is "./"
+	Base  string // relative URL of the console, "" means "./"
 	Title string
-	Here  string // the page's place in the navigation
-	Path  string // of the page, with what it is filtered by, for buttons to come back to
-	Live  bool   // the page is kept up to date
-	Ticks bool   // even while nothing changes but the time
+	Here  string // title of the current page in the navigation
+	Path  string // of the page with its filter, to which buttons return
+	Live  bool   // the script updates the page
+	Ticks bool   // also if only the time changes
 	Did   *outcome
 	Calls []controlCall
 	View  any
 
-	// show fills these in.
+	// Set by show.
 	Pages  []page
 	Now    time.Time
 	Frozen bool
 }
 
-// Clocked writes a time in a row, without the day if it is today.
+// Clocked returns a time for a row, without the date if it is today.
 func (f *frame) Clocked(t time.Time) template.HTML {
 	form := "2 Jan 15:04:05"
 	if day(t) == day(f.Now) {
@@ -60,14 +60,14 @@ func (f *frame) Clocked(t time.Time) template.HTML {
 	return webpage.ShortTime(t, f.Now, form)
 }
 
-// controlCall is an operation as programs run it.
+// controlCall is an operation with its command.
 type controlCall struct {
 	control.Operation
-	Call string // for a shell
+	Call string // shell command
 }
 
-// show makes a page whole before it sends it: a mistake in it does not look like
-// half a page.
+// show renders a page completely before it sends it, so that an error does not send half a
+// page.
 func (h *Handler) show(w http.ResponseWriter, status int, name string, f *frame) {
 	f.Base, f.Pages, f.Now, f.Frozen = or(f.Base, "./"), h.pages, h.fake.Clock.Now(), h.fake.Clock.Frozen()
 	var page bytes.Buffer
@@ -77,22 +77,21 @@ func (h *Handler) show(w http.ResponseWriter, status int, name string, f *frame)
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = page.WriteTo(w) // fails only when the browser went away
+	_, _ = page.WriteTo(w) // fails only if the browser has disconnected
 }
 
-// button does something at once, and comes back to the page it is on.
+// button is a form that runs an operation and returns to its page.
 type button struct {
-	Base, ID string // where the form goes
-	Return   string // the page to come back to
+	Base, ID string // form action
+	Return   string // page to return to
 	Label    string
-	Of       string // whom or what it is about, for screen readers
+	Of       string // object of the action, for screen readers
 	Fields   []field
 }
 
 type field struct{ Name, Value string }
 
-// newButton makes a button of a page that runs an operation with some of its fields
-// filled in.
+// newButton returns a button for an operation. fields alternates names and values.
 func newButton(f *frame, id, label, of string, fields ...string) button {
 	b := button{Base: f.Base, ID: id, Return: f.Path, Label: label, Of: of}
 	for i := 0; i+1 < len(fields); i += 2 {
@@ -101,7 +100,7 @@ func newButton(f *frame, id, label, of string, fields ...string) button {
 	return b
 }
 
-// next is when something falls due, zero when nothing waits.
+// next returns the time of the next delivery, or zero if none is due.
 func (h *Handler) next() time.Time {
 	at, _ := h.fake.Clock.Next()
 	return at

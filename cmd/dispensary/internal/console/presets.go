@@ -1,9 +1,9 @@
 package console
 
-// preset is a fault that a button sets.
+// preset is a fault with its own button.
 type preset struct {
 	Label  string
-	fields []string // names and values, in turn
+	fields []string // alternating names and values
 }
 
 var presets = []preset{

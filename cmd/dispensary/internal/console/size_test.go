@@ -16,8 +16,8 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// busy is the console of a platform on which so much was asked, and as much was sent, of as many
-// orders. Its world has twice as many patients, plans, orders and tokens.
+// busy returns the console of a platform with n requests and n deliveries of n orders. The platform
+// has at least 2n patients, plans, orders and tokens.
 func busy(t *testing.T, n int) http.Handler {
 	t.Helper()
 	fake := dispensarytest.New(t, dispensarytest.WithInMemory(),
@@ -44,7 +44,7 @@ func busy(t *testing.T, n int) http.Handler {
 	return http.StripPrefix("/console", New(fake, control.New(fake, control.Options{})))
 }
 
-// heaviest are the pages of a busy platform, with details where they have any.
+// heaviest are the largest pages of a busy platform, some with details.
 var heaviest = []string{
 	"", "tokens", "timeline", "timeline?q=order", "tokens?q=jane", "world", "world?q=doe", "world?kind=plans", "world?kind=plans&q=doe", "world?kind=orders", "world?kind=orders&q=doe", "world?kind=products", "events", "events?q=order&kind=order.placed",
 	"deliveries", "deliveries?state=delivered&q=order", "requests", "requests?q=clinic&failed=true", "requests?select=request-1", "clock", "faults", "behaviors",
@@ -60,10 +60,10 @@ func open(t *testing.T, console http.Handler, page string) *httptest.ResponseRec
 	return answer
 }
 
-// mostBytes is how much a page has at most.
+// mostBytes is the largest allowed page, in bytes.
 const mostBytes = 150_000
 
-func TestABusyPlatformHasSmallPages(t *testing.T) {
+func TestBusyPlatformHasSmallPages(t *testing.T) {
 	t.Parallel()
 	console := busy(t, 250)
 	for _, page := range heaviest {

@@ -11,31 +11,30 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// requestFailed reports that a request was refused, or got no answer.
+// requestFailed reports whether a request was rejected or got no response.
 func requestFailed(r model.Request) bool { return r.Status == 0 || r.Status >= 400 }
 
-// requestID names the row of a request.
+// requestID returns the row id of a request.
 func requestID(r model.Request) string { return "request-" + strconv.Itoa(r.Seq) }
 
-// requestText is what a request is found by.
+// requestText returns the searchable text of a request.
 func requestText(r model.Request) string {
 	return strings.Join([]string{r.Operation, r.Method + " " + r.Path + "?" + r.Query, strconv.Itoa(r.Status), r.ID, r.TokenID, strings.Join(r.Errors, "\n"), string(r.RequestBody), string(r.ResponseBody)}, "\n")
 }
 
-// requestRow is a request, and what is said about it.
+// requestRow is a request with its notes.
 type requestRow struct {
 	model.Request
 	ID     string
 	Failed bool
-	Notes  []string // what is odd about it
+	Notes  []string // mistakes of the caller, and faults
 	Curl   string
 }
 
-// Objects are the ids in a request's path, and the id of what the answer has, such as what
-// was made.
+// Objects returns the ids in a request's path, and the id of the object in its response.
 func (r requestRow) Objects() (ids []string) {
 	var answered map[string]json.RawMessage
-	_ = json.Unmarshal(r.ResponseBody, &answered) // what is no object names none
+	_ = json.Unmarshal(r.ResponseBody, &answered) // other responses have no ids
 	for _, value := range answered {
 		var object struct{ ID string }
 		if json.Unmarshal(value, &object) == nil && object.ID != "" {
@@ -67,10 +66,10 @@ func (h *Handler) requests(query url.Values) any {
 	return v
 }
 
-// requestNotes are what is odd about a request, in words.
+// requestNotes returns the mistakes of a request and its faults, in words.
 func requestNotes(r model.Request) (notes []string) {
 	if r.Operation == "" {
-		notes = append(notes, "There is no such operation.")
+		notes = append(notes, "The operation does not exist.")
 	}
 	notes = append(notes, r.Errors...)
 	for _, u := range r.Unknown {
@@ -80,7 +79,7 @@ func requestNotes(r model.Request) (notes []string) {
 		notes = append(notes, "Unknown field "+u.String()+".")
 	}
 	for _, near := range r.Near {
-		notes = append(notes, "There is "+near+".")
+		notes = append(notes, "This path has "+near+".")
 	}
 	for _, f := range r.Faults {
 		notes = append(notes, "Fault: "+string(f)+".")
@@ -88,7 +87,7 @@ func requestNotes(r model.Request) (notes []string) {
 	return notes
 }
 
-// quotedBody is a body for a shell, empty where none was kept.
+// quotedBody quotes a body for a shell. It returns "" if no body is stored.
 func quotedBody(body []byte) string {
 	if len(body) == 0 {
 		return ""
@@ -96,7 +95,8 @@ func quotedBody(body []byte) string {
 	return quoted(string(body))
 }
 
-// curl repeats a request. The journal has no tokens, and bodies only where it is asked to.
+// curl returns a command that repeats a request. The journal stores no tokens, and bodies only
+// with --bodies.
 func (h *Handler) curl(r model.Request) string {
 	address := strings.TrimSuffix(h.fake.Site().BaseURL, "/api") + r.Path
 	if r.Query != "" {
@@ -112,20 +112,20 @@ func (h *Handler) curl(r model.Request) string {
 	return command + " " + quoted(address)
 }
 
-// eventText is what an event is found by.
+// eventText returns the searchable text of an event.
 func eventText(e model.Event) string {
 	return strings.Join([]string{e.Type, e.ID, e.ObjectID, string(e.Data)}, "\n")
 }
 
-// sent is what became of an event.
+// sent is the delivery status of an event.
 type sent struct {
-	State, Text string // as of a delivery
+	State, Text string // as in standing
 	Failed      bool
 	Deliveries  []model.Delivery
 }
 
-// whereSent says of every event what became of it. An event with several deliveries is
-// where the worst of them is.
+// whereSent returns the status of each event by id. If an event has several deliveries, the
+// worst one determines its status.
 func (h *Handler) whereSent() map[string]sent {
 	all := map[string]sent{}
 	for _, e := range h.fake.Events() {
@@ -163,22 +163,22 @@ func (h *Handler) events(query url.Values) any {
 	return v
 }
 
-// story leads to the timeline of what something is about.
+// story is a link to the timeline of an object.
 type story struct{ Base, ID string }
 
 func newStory(f *frame, id string) story { return story{f.Base, id} }
 
-// moment is something that happened, before it is a line of the timeline.
+// moment is an entry of the timeline before it is rendered.
 type moment struct {
 	at     time.Time
-	id     string // of its row, in its list
+	id     string // id of its row
 	kind   string // "request", "event" or "delivery"
 	failed bool
 	line   func() momentLine
-	text   func() string // what it is found by
+	text   func() string // searchable text
 }
 
-// momentLine is what a line of the timeline says.
+// momentLine is the text of a line in the timeline.
 type momentLine struct{ What, Outcome, Link string }
 
 func (h *Handler) timeline(query url.Values) any {
@@ -194,7 +194,7 @@ func (h *Handler) timeline(query url.Values) any {
 	}
 	v := view{Filter: filterOf(query)}
 	for _, m := range filtered(&v.Filter, h.moments(), func(m *moment) listed {
-		state := "good"
+		state := "ok"
 		if m.failed {
 			state = "failed"
 		}
@@ -205,7 +205,7 @@ func (h *Handler) timeline(query url.Values) any {
 	return v
 }
 
-// moments are all there are, the oldest first.
+// moments returns all entries of the timeline, oldest first.
 func (h *Handler) moments() (all []*moment) {
 	for _, r := range h.fake.Journal.Requests() {
 		id := requestID(r)
@@ -213,11 +213,11 @@ func (h *Handler) moments() (all []*moment) {
 			return momentLine{r.Method + " " + r.Path, strconv.Itoa(r.Status), "requests?select=" + id + "#" + id}
 		}, func() string { return requestText(r) }})
 	}
-	about := map[string]string{} // the object of an event
+	about := map[string]string{} // object of each event
 	for _, e := range h.fake.Events() {
 		about[e.ID] = e.ObjectID
 		all = append(all, &moment{e.CreatedAt, e.ID, "event", false, func() momentLine {
-			return momentLine{e.Type, "happened", "events?select=" + e.ID + "#" + e.ID}
+			return momentLine{e.Type, "created", "events?select=" + e.ID + "#" + e.ID}
 		}, func() string { return eventText(e) }})
 	}
 	for _, d := range h.fake.Webhooks.Deliveries() {

@@ -16,8 +16,8 @@ func (h *Handler) settings(url.Values) any {
 	type view struct {
 		control.Settings
 		Scopes  []string
-		Region  string // as the flag --region names it
-		Consent string // the address an application sends its users to
+		Region  string // value of the flag --region
+		Consent string // URL of the authorization page
 	}
 	region, _, _ := strings.Cut(h.fake.Site().Environment.String(), "/")
 	v := view{Settings: h.api.Settings(), Scopes: h.fake.Application().Scopes, Region: strings.ToUpper(region)}
@@ -35,14 +35,14 @@ func (h *Handler) tokens(query url.Values) any {
 	}
 	v := view{Filter: filterOf(query), Users: h.fake.Users(), Now: h.fake.Clock.Now()}
 	v.Credentials = filtered(&v.Filter, h.fake.Tokens.Credentials(), func(k model.Credential) listed {
-		return listed{ID: k.Value, Kind: k.Kind, State: or(k.Rejection, "good"), Failed: k.Rejection != "", Text: func() string {
+		return listed{ID: k.Value, Kind: k.Kind, State: or(k.Rejection, "valid"), Failed: k.Rejection != "", Text: func() string {
 			return strings.Join([]string{k.Value, k.TokenID, k.User.Name, k.User.Email, strings.Join(k.Scopes, " ")}, "\n")
 		}}
 	})
 	return v
 }
 
-// worldView is one of the platform's tables, and what it belongs to.
+// worldView is one table of the platform's data.
 type worldView struct {
 	Filter        filter
 	Lists         []worldList
@@ -55,10 +55,10 @@ type worldView struct {
 	Keys          []string
 	Origin        string
 	Currency      string
-	Names         map[string]string // of the patients that the table names
+	Names         map[string]string // names of the patients in the table
 }
 
-// worldList is one of the tables in the choice of them.
+// worldList is a table in the navigation of the page.
 type worldList struct {
 	Name  string
 	Count int
@@ -120,8 +120,8 @@ func (h *Handler) world(query url.Values) any {
 	return v
 }
 
-// orders are all of them where a text is looked for, else no more than the newest, down to
-// the page that is shown: an order is large, and there are many.
+// orders returns all orders if the filter has a text. Otherwise it returns only the newest
+// orders up to the shown page, because orders are large and numerous.
 func (h *Handler) orders(f filter, total int) []model.Order {
 	if f.Text != "" {
 		return h.fake.Orders.All()
@@ -151,8 +151,9 @@ func (h *Handler) clock(url.Values) any {
 	return v
 }
 
-// soonest returns the first rows that have a time, as many as a page shows, by their times and
-// otherwise in their order. There may be many, of which few come among the first.
+// soonest returns the first perPage rows by time, and by position if times are equal. It skips
+// rows without a time. It inserts each row into a short sorted list, because few rows are
+// among the first.
 func soonest[T any](rows []T, at func(*T) time.Time) (first []T) {
 	for i := range rows {
 		row := &rows[i]
@@ -173,20 +174,20 @@ func soonest[T any](rows []T, at func(*T) time.Time) (first []T) {
 
 func (h *Handler) faults(url.Values) any { return h.fake.Faults() }
 
-// openPoint is a point that the API leaves open, with the variant in force.
+// openPoint is an open point of the API with the variant in use.
 type openPoint struct {
 	behavior.Choice
 	Chosen, Default string
 }
 
-// Changed reports whether the platform does not use the default.
+// Changed reports whether the platform uses a variant other than the default.
 func (p openPoint) Changed() bool { return p.Chosen != p.Default }
 
-// behaviors lists the changed points first.
+// behaviors returns the open points, changed points first.
 func (h *Handler) behaviors(url.Values) any {
 	inForce := h.fake.Behaviors()
 	var changed, rows []openPoint
-	for i, choice := range behavior.Choices() { // both are sorted by name
+	for i, choice := range behavior.Choices() { // both slices are sorted by name
 		p := openPoint{choice, inForce[i].Name(), choice.Variants[0].Name()}
 		if p.Changed() {
 			changed = append(changed, p)
