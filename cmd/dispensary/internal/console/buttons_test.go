@@ -28,7 +28,7 @@ func TestButtonsRunOperations(t *testing.T) {
 	assert.Equal(t, model.EventOrderPlaced, p.Events()[0].Type)
 
 	d.press("world", "Register a patient")
-	d.press("world", "Create a plan")
+	d.press("world", "Add a plan")
 	d.press("world?kind=plans", "Order")
 	orders := p.Orders.All()
 	assert.Equal(t, []string{p.Plans.All()[len(p.Plans.All())-1].ID}, orders[len(orders)-1].PlanIDs)
