@@ -28,9 +28,9 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
-// operations is the page of webhook/admin after a bad night, at a prefix.
+// operations is the operations page of webhook/admin, mounted at a prefix.
 type operations struct {
-	url      string // with a slash at its end
+	url      string // with a final slash
 	page     *admin.Handler
 	activity admin.Activity
 	repaired atomic.Bool
@@ -38,8 +38,8 @@ type operations struct {
 	handled  atomic.Int32
 }
 
-// newOperations makes a page with nothing to show, and a function that gives its inbox an
-// event and waits for the first attempt.
+// newOperations returns an empty page, and a function that accepts an event into its inbox and
+// waits for the first attempt.
 func newOperations(t *testing.T) (*operations, func(webhook.Delivery)) {
 	t.Helper()
 	o := &operations{}
@@ -88,7 +88,7 @@ func newOperations(t *testing.T) (*operations, func(webhook.Delivery)) {
 	}
 }
 
-// users are accounts, of whom some have to authorize again.
+// users lists accounts. Some must authorize again.
 type users struct{}
 
 func (users) List(context.Context, accounts.ListOptions) iter.Seq2[accounts.Account, error] {
@@ -111,10 +111,10 @@ func (users) Paused() (time.Time, bool) { return later().Add(10 * time.Minute), 
 
 var sandbox = api.USSandbox
 
-// later is the time on the page. The dead letters died three hours before.
+// later is the time on the page. The events became dead letters three hours earlier.
 func later() time.Time { return time.Now().Add(3 * time.Hour) }
 
-// day fills the chart of the page. For three hours a third of the attempts have failed.
+// day fills the chart of the page. During the last three hours, a third of the attempts failed.
 func (o *operations) day() {
 	random := rand.New(rand.NewPCG(1, 2))
 	for ago := range 24 * 60 {
@@ -133,7 +133,7 @@ func (o *operations) day() {
 	o.activity.Now = nil
 }
 
-// night gives the page something to show.
+// night fills the page with events, dead letters and reconcile runs.
 func (o *operations) night(accept func(webhook.Delivery)) {
 	o.day()
 	kinds := []events.Type{events.TypePatientUpdated, events.TypeOrderPlaced, events.TypeTreatmentPlanCreated, events.TypeOrderPlaced, events.TypeProductCreated}
@@ -154,9 +154,9 @@ func (o *operations) night(accept func(webhook.Delivery)) {
 	o.page.RunEnd(context.Background(), reconcile.Report{Name: "us/sandbox", Started: later().Add(-time.Minute)}, errors.New("orders: 503"))
 }
 
-// An operator finds out what a bad night has left, looks at one event, and replays what
-// had one cause, with scripts and without.
-func TestTheNightIsRepaired(t *testing.T) {
+// An operator reviews the dead letters of a bad night and replays those with one cause, with
+// scripts and without scripts.
+func TestOperatorReplaysDeadLetters(t *testing.T) {
 	t.Parallel()
 	for name, without := range map[string]bool{"with scripts": false, "without scripts": true} {
 		t.Run(name, func(t *testing.T) {
@@ -190,8 +190,8 @@ func TestTheNightIsRepaired(t *testing.T) {
 	}
 }
 
-// A body is closed until it is opened, and closed again afterwards.
-func TestABodyIsOpened(t *testing.T) {
+// The page shows a body only after the operator has opened it.
+func TestOperatorOpensBody(t *testing.T) {
 	t.Parallel()
 	o, accept := newOperations(t)
 	o.night(accept)
@@ -210,8 +210,8 @@ func TestABodyIsOpened(t *testing.T) {
 	b.sees("1 event was discarded.", "14 events")
 }
 
-// Every page of the operators is in order, and whatever it links to is there.
-func TestAllPagesForOperators(t *testing.T) {
+// Every operations page passes the audit, and all its links work.
+func TestOperationsPagesPassAudit(t *testing.T) {
 	t.Parallel()
 	o, accept := newOperations(t)
 	b := open(t)
@@ -253,6 +253,6 @@ func TestAllPagesForOperators(t *testing.T) {
 		}
 	}
 	b.window(390, 800)
-	assert.Empty(t, b.measured("body > header nav", "box.height > 100"), "the menu takes three lines")
-	assert.Empty(t, b.measured("body > header nav a", "box.left < 0 || box.right > 390 || box.height < 24"), "each link is in the window")
+	assert.Empty(t, b.measured("body > header nav", "box.height > 100"), "the menu has at most three lines")
+	assert.Empty(t, b.measured("body > header nav a", "box.left < 0 || box.right > 390 || box.height < 24"), "each link fits the window")
 }

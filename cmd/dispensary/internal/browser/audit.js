@@ -1,11 +1,11 @@
-// Returns the faults of the layout of a page, as it is drawn now. axe finds other faults.
+// Returns the layout errors of the page as it is drawn now. axe finds other errors.
 (() => {
   const found = [];
   const print = matchMedia("print").matches;
   const pen = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
   const seen = new Map();
 
-  // paint is a colour of any notation as red, green, blue and opacity.
+  // paint returns a color of any notation as red, green, blue and opacity.
   function paint(colour) {
     if (!seen.has(colour)) {
       pen.clearRect(0, 0, 1, 1);
@@ -19,7 +19,7 @@
 
   const over = (top, ground) => top.slice(0, 3).map((c, i) => c * top[3] + ground[i] * (1 - top[3])).concat(1);
 
-  // ground is the colour behind the contents of an element.
+  // ground returns the color behind the contents of an element.
   const grounds = new Map([[null, paint(matchMedia("(prefers-color-scheme: dark)").matches ? "#121212" : "#ffffff")]]);
   function ground(element) {
     if (!grounds.has(element)) {
@@ -58,7 +58,7 @@
     if (reached < 3) found.push(`contrast ${reached.toFixed(2)} of the edge of ${name(control)}`);
   }
 
-  // Contents are visible at each width. Paper has no use for controls, and does not scroll.
+  // Contents are visible at each width. Paper needs no controls and cannot scroll.
   for (const element of document.querySelectorAll("main :is(h1, h2, h3, p:not(.jump), dl, form, table, article)")) {
     if (!element.closest("[hidden]") && !(print && element.closest("form, nav, .tools")) && element.textContent.trim() && !spoken(element) && !shown(element)) found.push(`${name(element)} is hidden`);
   }
@@ -123,7 +123,7 @@
     if (x < 1 || x > innerWidth - 1 || y < 1 || y > innerHeight - 1) scrollBy(x - innerWidth / 2, y - innerHeight / 2);
   }
 
-  // The center of each line shows that line, or the ellipsis that stands for it.
+  // The center of each line shows the line itself or its ellipsis.
   for (const line of lines) {
     bring(line);
     const own = line.box();

@@ -17,30 +17,29 @@ import (
 //go:embed audit.js
 var auditScript string
 
-// Widths of a small telephone, of a usual one and of A4 paper, in CSS pixels.
+// Widths of a small phone, a usual phone and A4 paper, in CSS pixels.
 const (
 	narrow = 320
 	phone  = 390
 	paper  = 794
 )
 
-// look is the colors and the width in which a page is checked. The colors "print" are those
-// of paper.
+// look is the color scheme and width for a check of a page. The scheme "print" is paper.
 type look struct {
 	scheme string
 	width  int64
 }
 
-// looks are those of every page that people work with.
+// looks are the looks for every page.
 var looks = []look{{"light", 1280}, {"dark", 1280}, {"light", phone}, {"dark", phone}, {"light", narrow}, {"print", paper}}
 
-// audit checks the open page in all looks, with everything unfolded.
+// audit checks the open page in all looks, with all details open.
 func (b *tab) audit(page string) {
 	b.t.Helper()
 	b.auditIn(looks, page)
 }
 
-// auditIn does in these looks. The page stays loaded.
+// auditIn checks the open page in the given looks. It does not reload the page.
 func (b *tab) auditIn(looks []look, page string) {
 	b.t.Helper()
 	eval[bool](b, `document.querySelectorAll("details").forEach((d) => d.open = true), true`)
@@ -54,7 +53,7 @@ func (b *tab) auditIn(looks []look, page string) {
 	b.look("light", 1280)
 }
 
-// look sets the colors that a person prefers, and the width of the window.
+// look sets the preferred color scheme and the width of the window.
 func (b *tab) look(scheme string, width int64) {
 	b.t.Helper()
 	media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}
@@ -70,7 +69,7 @@ func (b *tab) window(width, height int64) {
 	run(b, chromedp.EmulateViewport(width, height))
 }
 
-// fill gives every page of the console something to show.
+// fill creates data for every page of the console.
 func (s *fixture) fill() {
 	s.t.Helper()
 	s.status.Store(http.StatusInternalServerError)
@@ -90,8 +89,8 @@ func (s *fixture) fill() {
 	s.fake.Fault(model.Fault{Effect: model.EffectDropAfterCommit, Operation: "patients.create", Times: 1})
 }
 
-// Every page of the console is in order, and whatever it links to is there.
-func TestTheWholeConsole(t *testing.T) {
+// Every page of the console passes the audit, and all its links work.
+func TestConsolePagesPassAudit(t *testing.T) {
 	t.Parallel()
 	s, b, still := newFixture(t), open(t), open(t)
 	still.disableScripts(true)
@@ -133,8 +132,8 @@ func TestTheWholeConsole(t *testing.T) {
 	b.audit("no page")
 }
 
-// Every page of the platform is in order.
-func TestAllPagesOfThePlatform(t *testing.T) {
+// Every page of the fake platform passes the audit.
+func TestPlatformPagesPassAudit(t *testing.T) {
 	t.Parallel()
 	s, b := newFixture(t), open(t)
 	origin := strings.TrimSuffix(s.fake.Site().BaseURL, "/api")

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-func TestAuthorize(t *testing.T) {
+func TestUserAuthorizes(t *testing.T) {
 	t.Parallel()
 	twice(t, func(s *fixture, b *tab) {
 		b.visit(s.authorize())
@@ -30,11 +30,11 @@ func TestAuthorize(t *testing.T) {
 	})
 }
 
-func TestCancel(t *testing.T) {
+func TestUserCancels(t *testing.T) {
 	t.Parallel()
 	twice(t, func(s *fixture, b *tab) {
 		b.visit(s.authorize())
-		b.press("Cancel") // before signing in: nothing has to be entered
+		b.press("Cancel") // works before signing in
 		b.sees("Welcome back")
 		assert.Equal(b.t, "access_denied", s.cameBack().Get("error"))
 		b.signIn(s)
@@ -55,8 +55,8 @@ func (b *tab) signIn(s *fixture) {
 	b.sees("asks to work with your account")
 }
 
-// Reloading the consent page asks nothing and loses nothing.
-func TestTheConsentPageIsReloaded(t *testing.T) {
+// A reload of the consent page keeps the sign-in and asks no question.
+func TestReloadKeepsConsentPage(t *testing.T) {
 	t.Parallel()
 	twice(t, func(s *fixture, b *tab) {
 		b.signIn(s)
@@ -75,18 +75,18 @@ func TestTheConsentPageIsReloaded(t *testing.T) {
 	})
 }
 
-func TestAWrongRedirect(t *testing.T) {
+func TestUnknownRedirectShowsError(t *testing.T) {
 	t.Parallel()
 	twice(t, func(s *fixture, b *tab) {
 		b.opens(strings.Replace(s.authorize(), "callback", "elsewhere", 1), 404)
 		b.sees("No application has this client_id and redirect_uri.")
 		b.refused(404)
-		assert.Empty(b.t, s.back, "the browser is not sent to an address that is not registered")
+		assert.Empty(b.t, s.back, "the browser is not redirected to an unregistered URL")
 	})
 }
 
-// The keyboard is enough: Tab, Enter and Space reach everything, and the focus is
-// always visible.
+// The keyboard is enough: Tab, Enter and Space reach every control, and the focus is always
+// visible.
 func TestConsentByKeyboard(t *testing.T) {
 	t.Parallel()
 	s, b := newFixture(t), open(t)
@@ -96,7 +96,7 @@ func TestConsentByKeyboard(t *testing.T) {
 	b.leads(chromedp.KeyEvent(kb.Enter))
 	assert.NotEmpty(t, s.cameBack().Get("code"))
 
-	b.visit(s.authorize()) // the browser is still signed in
+	b.visit(s.authorize()) // the user is still signed in
 	b.sees("asks to work with your account")
 	b.keys(kb.Tab + kb.Tab)
 	b.focused("Cancel")
@@ -125,10 +125,10 @@ func (b *tab) signInByKeys(s *fixture) {
 	b.sees("asks to work with your account")
 }
 
-// focused demands that something has the focus, and is seen to have it.
+// focused requires that a control has a visible focus.
 func (b *tab) focused(name string) {
 	b.t.Helper()
-	b.wait("focus that is seen on "+name, func() bool {
+	b.wait("visible focus on "+name, func() bool {
 		return name+", solid 3px" == eval[string](b, `(() => {
 			const at = document.activeElement, style = getComputedStyle(at);
 			return (at.labels?.[0] ?? at).innerText.trim() + ", " + style.outlineStyle + " " + style.outlineWidth;
@@ -136,10 +136,10 @@ func (b *tab) focused(name string) {
 	})
 }
 
-// After a wrong password the e-mail address is most likely right.
-func TestTheFocusAfterAWrongPassword(t *testing.T) {
+// After a wrong password, the focus is on the password: the email address is probably correct.
+func TestWrongPasswordMovesFocus(t *testing.T) {
 	t.Parallel()
-	s, b := newFixture(t), open(t) // browsers move the focus only where scripts may run
+	s, b := newFixture(t), open(t) // browsers move the focus only if scripts are enabled
 	b.visit(s.authorize())
 	b.focused("E-mail address")
 	b.fill("email", s.fake.Users()[0].Email)

@@ -14,10 +14,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// axeFile is the variable with the path of axe.min.js.
+// axeFile is the environment variable with the path of axe.min.js.
 const axeFile = "DISPENSARY_TEST_AXE"
 
-// axeScript returns axe-core, "" without the variable.
+// axeScript returns the source of axe-core, or "" without the variable.
 var axeScript = sync.OnceValues(func() (string, error) {
 	if os.Getenv(axeFile) == "" {
 		return "", nil
@@ -26,10 +26,10 @@ var axeScript = sync.OnceValues(func() (string, error) {
 	return string(script), err
 })
 
-// axe returns the violations of axe's rules on the open page, none without the variable or if the tab
-// runs no scripts: axe needs timers, and finds the same on the same page with scripts. The
-// browser's protocol runs it, which the policy of a page cannot stop. Its requests would be
-// stopped, so it loads nothing.
+// axe returns the violations of axe rules on the open page. It returns nil without the variable,
+// or if scripts are disabled: axe needs timers, and the same page with scripts has the same
+// violations. The DevTools protocol runs axe, so the page's policy cannot block it. The policy
+// would block its requests, so axe loads nothing.
 func (b *tab) axe() []string {
 	b.t.Helper()
 	script, err := axeScript()
@@ -46,8 +46,8 @@ func (b *tab) axe() []string {
 		nodes.map(({ target, failureSummary }) => [id, target, failureSummary].join(": "))))`, chromedp.EvalAwaitPromise))
 }
 
-// axe finds faults behind a strict policy.
-func TestAxeFindsFaults(t *testing.T) {
+// axe finds violations on a page with a strict policy.
+func TestAxeFindsViolations(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(axeFile) == "" {
 		t.Skip(axeFile + " is not set")

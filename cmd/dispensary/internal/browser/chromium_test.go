@@ -12,10 +12,10 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-var update = flag.Bool("update", false, "write docs/screenshots anew")
+var update = flag.Bool("update", false, "write docs/screenshots")
 
-// chromium is the one browser of all tests, nil where none is installed. Each test
-// has its own profile in it.
+// chromium is the browser of all tests, or nil if none is installed. Each test has its own
+// profile.
 var chromium context.Context
 
 func TestMain(m *testing.M) {
@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	os.Exit(withChromium(m.Run))
 }
 
-// withChromium runs the tests while a browser runs, if there is one.
+// withChromium starts the browser, if one is installed, and runs the tests.
 func withChromium(run func() int) int {
 	program := installed()
 	if program == "" {
@@ -34,15 +34,15 @@ func withChromium(run func() int) int {
 	first, leave := chromedp.NewContext(started)
 	defer leave()
 	if err := chromedp.Do(first); err != nil {
-		fmt.Fprintln(os.Stderr, program, "does not start:", err)
+		fmt.Fprintln(os.Stderr, program, "did not start:", err)
 		return 1
 	}
 	chromium = first
 	return run()
 }
 
-// installed is the browser's program, "" where there is none: the one without windows, which
-// takes less, where it can be had.
+// installed returns the path of the browser, or "" if none is installed. It prefers the headless
+// shell, which needs fewer resources.
 func installed() string {
 	for _, name := range []string{"chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable"} {
 		if program, err := exec.LookPath(name); err == nil {
@@ -52,8 +52,8 @@ func installed() string {
 	return ""
 }
 
-// options start a browser with a new profile that connects only to the pages of
-// the tests.
+// options returns the options for a browser with a new profile. The browser connects only to the
+// pages of the tests.
 func options(program string) []chromedp.ExecAllocatorOption {
 	return append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]),
 		chromedp.ExecPath(program), chromedp.DisableGPU,

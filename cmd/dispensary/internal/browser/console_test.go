@@ -15,8 +15,8 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// A developer looks for the reason why a receiver gets no event, and repairs it.
-func TestADeliveryFailsAndIsRetried(t *testing.T) {
+// A developer finds the reason for a failing delivery and retries it.
+func TestFailedDeliveryIsRetried(t *testing.T) {
 	t.Parallel()
 	twice(t, func(s *fixture, b *tab) {
 		s.status.Store(http.StatusInternalServerError)
@@ -42,7 +42,7 @@ func TestADeliveryFailsAndIsRetried(t *testing.T) {
 	})
 }
 
-// attempted waits until so many attempts of delivery were made.
+// attempted waits until n delivery attempts were made.
 func (s *fixture) attempted(n int) {
 	s.t.Helper()
 	require.Eventually(s.t, func() bool {
@@ -54,14 +54,14 @@ func (s *fixture) attempted(n int) {
 	}, patience, 10*time.Millisecond)
 }
 
-// slots are the states of the latest delivery's attempts.
+// slots returns the states of the attempts of the open delivery.
 func (b *tab) slots() string {
 	b.t.Helper()
 	return eval[string](b, `[...document.querySelector(".slots").children].map((slot) => slot.classList[1]).join(" ")`)
 }
 
-// An open page follows what happens, and does not disturb its reader.
-func TestPagesFollow(t *testing.T) {
+// An open page shows changes and keeps the reader's focus and open details.
+func TestOpenPageShowsChanges(t *testing.T) {
 	t.Parallel()
 	s, b := newFixture(t), open(t)
 	s.fill()
@@ -93,22 +93,22 @@ func TestPagesFollow(t *testing.T) {
 	b.sees("No faults are set.")
 }
 
-// A page whose connection has ended says so.
-func TestThePlatformGoes(t *testing.T) {
+// A page shows that its connection has ended.
+func TestPageShowsLostConnection(t *testing.T) {
 	t.Parallel()
 	s, b := newFixture(t), open(t)
 	b.visit(s.console + "clock")
 	s.fake.Clock.Advance(time.Minute)
 	b.sees("2026-03-02 09:01:00 UTC")
-	assert.Contains(t, eval[string](b, `document.querySelector("header time").title`), "2026", "the reader's own time")
+	assert.Contains(t, eval[string](b, `document.querySelector("header time").title`), "2026", "the local time")
 	away := `getComputedStyle(document.querySelector(".now"), "::after").content`
 	assert.Equal(t, "none", eval[string](b, away))
 	require.NoError(t, s.fake.Close())
-	b.wait("word of it", func() bool { return eval[string](b, away) == `" not connected"` })
+	b.wait("notice of the lost connection", func() bool { return eval[string](b, away) == `" not connected"` })
 }
 
-// Text that a reader types stays, and so does the cursor.
-func TestFormsAreLeftAlone(t *testing.T) {
+// An update keeps typed text and the cursor.
+func TestUpdateKeepsTypedText(t *testing.T) {
 	t.Parallel()
 	s, b := newFixture(t), open(t)
 	b.visit(s.console + "deliveries")
@@ -118,8 +118,8 @@ func TestFormsAreLeftAlone(t *testing.T) {
 	assert.Equal(t, "54abf1,6", eval[string](b, `[document.activeElement.value, document.activeElement.selectionStart].join()`))
 }
 
-// On a clock that runs, the time on a page does, too.
-func TestTimeRuns(t *testing.T) {
+// If the clock runs, the time on a page advances.
+func TestPageTimeAdvances(t *testing.T) {
 	t.Parallel()
 	s, b := newFixture(t, dispensarytest.WithClock(nil)), open(t)
 	s.fake.Tokens.Issue(model.User{})
@@ -128,7 +128,7 @@ func TestTimeRuns(t *testing.T) {
 	b.wait("later time", func() bool { return eval[string](b, `document.querySelector(".big").innerText`) > shown })
 }
 
-// full is a platform with much to show, and with long names.
+// full fills the platform with many records and long names.
 func (s *fixture) full() {
 	s.t.Helper()
 	p := s.fake
@@ -148,7 +148,7 @@ func (s *fixture) full() {
 	}
 }
 
-// measured is what a page says about its layout, one line for each fault.
+// measured returns up to three elements of the page for which the script expression fault is true.
 func (b *tab) measured(of, fault string) []string {
 	b.t.Helper()
 	return eval[[]string](b, fmt.Sprintf(`(() => {
@@ -158,20 +158,20 @@ func (b *tab) measured(of, fault string) []string {
 	})()`, of, fault))
 }
 
-// Numbers, addresses and what can be pressed have the room they need.
-func TestTheLayoutOfTheConsole(t *testing.T) {
+// Numbers, email addresses and controls have enough space.
+func TestConsoleLayoutFitsContent(t *testing.T) {
 	t.Parallel()
 	s, b := newFixture(t), open(t)
 	s.full()
 	b.visit(s.console + "requests")
 	b.window(1280, 900)
-	assert.Empty(t, b.measured("td:first-child", "box.height - 18 > 2 * 24 && at.clientWidth < 40"), "a number is broken")
+	assert.Empty(t, b.measured("td:first-child", "box.height - 18 > 2 * 24 && at.clientWidth < 40"), "a number wraps")
 	assert.Empty(t, eval[[]string](b, `[...document.querySelectorAll("td:first-child")].filter((at) => {
 		const range = document.createRange();
 		range.selectNodeContents(at);
 		return range.getClientRects().length > 1;
-	}).map((at) => at.innerText)`), "a number is broken")
-	assert.Empty(t, b.measured(".rows tbody tr", "box.height > 40"), "a request takes one line")
+	}).map((at) => at.innerText)`), "a number wraps")
+	assert.Empty(t, b.measured(".rows tbody tr", "box.height > 40"), "a request has one line")
 	b.visit(s.console + "world")
 	b.window(1280, 900)
 	assert.Empty(t, b.measured("td[data-label=E-mail]", "box.width < 200"), "the column of e-mail addresses is narrow")
@@ -180,8 +180,8 @@ func TestTheLayoutOfTheConsole(t *testing.T) {
 	b.sees(" USD")
 	b.visit(s.console + "deliveries")
 	b.window(1280, 900)
-	assert.Empty(t, b.measured(".rows tbody tr", "box.height > 40"), "a delivery takes one line")
+	assert.Empty(t, b.measured(".rows tbody tr", "box.height > 40"), "a delivery has one line")
 	b.window(390, 800)
-	assert.Empty(t, b.measured("body > header nav", "box.height > 100"), "the menu takes three lines")
-	assert.Empty(t, b.measured("body > header nav a", "box.left < 0 || box.right > 390 || box.height < 24"), "each link is in the window")
+	assert.Empty(t, b.measured("body > header nav", "box.height > 100"), "the menu has at most three lines")
+	assert.Empty(t, b.measured("body > header nav a", "box.left < 0 || box.right > 390 || box.height < 24"), "each link fits the window")
 }

@@ -1,20 +1,19 @@
-// Package browser opens every page of the fake platform and of its console in a
-// real browser, headless Chromium. It checks that a person gets through, with scripts
-// and without, that nothing fails behind the page, that every text can be read, and that
-// everything has a name for screen readers. It contains only tests.
+// Package browser tests every page of the fake platform, the console, the operations page and
+// examples/ehr in headless Chromium. The tests check that users can complete their tasks with
+// and without scripts, that the browser reports no error, that all text is readable, and that
+// every control has a name for screen readers. The package contains only tests.
 //
-// The tests need a Chromium or Chrome on the PATH. Without one they are skipped
-// with one line; CI installs one. If DISPENSARY_TEST_AXE is the path of axe.min.js, axe-core
-// checks every page as well.
+// The tests need Chromium or Chrome on the PATH. Without it they are skipped. CI installs it.
+// If DISPENSARY_TEST_AXE is the path of axe.min.js, axe-core also checks every page.
 //
-//	go test .            # all walks
-//	go test . -update    # and new pictures in docs/screenshots
+//	go test .            # all tests
+//	go test . -update    # also write new pictures to docs/screenshots
 //
-// # Which library
+// # Library
 //
-// github.com/chromedp/chromedp speaks the browser's own protocol through a pipe,
-// uses what is installed, depends on nothing but its protocol's types, and is
-// released with every change of that protocol (MIT). github.com/go-rod/rod is as
-// pleasant, but its latest release is two years older than the browsers of today,
-// and it downloads a browser unless that is switched off.
+// The tests use github.com/chromedp/chromedp (MIT). It controls an installed browser with the
+// DevTools protocol through a pipe, depends only on the types of the protocol, and has a
+// release for each change of the protocol. github.com/go-rod/rod is equally convenient, but
+// its latest release is two years older than current browsers, and it downloads a browser by
+// default.
 package browser

@@ -16,13 +16,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// healthRecord is examples/ehr in a process of its own, with its platforms.
+// healthRecord is examples/ehr in its own process, with its fake platforms.
 type healthRecord struct {
-	url      string     // with a slash at its end
-	accounts [][]string // address and password of the accounts of its practitioners
+	url      string     // with a final slash
+	accounts [][]string // email address and password of each practitioner
 }
 
-// startHealthRecord builds and starts it, and ends it with the test.
+// startHealthRecord builds and starts the program. It stops the program after the test.
 func startHealthRecord(t *testing.T) *healthRecord {
 	t.Helper()
 	if chromium == nil {
@@ -38,7 +38,7 @@ func startHealthRecord(t *testing.T) *healthRecord {
 	require.NoError(t, command.Start())
 	t.Cleanup(func() {
 		require.NoError(t, command.Process.Signal(os.Interrupt))
-		assert.NoError(t, command.Wait(), "it ends in order")
+		assert.NoError(t, command.Wait(), "the program stops without an error")
 	})
 	lines := bufio.NewScanner(out)
 	require.True(t, lines.Scan())
@@ -52,7 +52,7 @@ func startHealthRecord(t *testing.T) *healthRecord {
 	return r
 }
 
-// connect signs in to the health record and connects the account of the platform.
+// connect signs in to the health record and connects an account of the platform.
 func (r *healthRecord) connect(b *tab, user string, account []string) {
 	b.t.Helper()
 	b.visit(r.url + "sign-in")
@@ -65,7 +65,7 @@ func (r *healthRecord) connect(b *tab, user string, account []string) {
 	b.sees("Plans and orders")
 }
 
-// plan fills in the form of a plan, and sends it.
+// plan fills in and sends the form of a plan.
 func (r *healthRecord) plan(b *tab) {
 	b.t.Helper()
 	b.fill("units1", "2")
@@ -76,28 +76,28 @@ func (r *healthRecord) plan(b *tab) {
 	b.sees("The plan for Jane Doe was created.", "Plan active")
 }
 
-// choose types the name of a choice into a list.
+// choose selects an option of a list by its name.
 func (b *tab) choose(field, choice string) {
 	b.t.Helper()
 	run(b, chromedp.Focus(chromedp.CSS(fmt.Sprintf(`select[name=%q]`, field)), chromedp.NodeVisible))
 	b.keys(choice)
 }
 
-// auditAndGoOn audits a page, and leaves it in the window of a desk.
+// auditAndGoOn audits a page and restores the desktop window.
 func (b *tab) auditAndGoOn(page string) {
 	b.t.Helper()
 	b.audit(page)
 	b.look("light", 1000)
 }
 
-// A practitioner connects, finds a product while typing, writes a plan and has it paid in the clinic, with scripts and
-// without; every page on the way is in order.
-func TestTheHealthRecord(t *testing.T) {
+// A practitioner connects, searches for a product, creates a plan and starts its payment in the
+// clinic, with scripts and without scripts. Every page passes the audit.
+func TestPractitionerWorksInHealthRecord(t *testing.T) {
 	t.Parallel()
 	for name, without := range map[string]bool{"with scripts": false, "without scripts": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := startHealthRecord(t) // which ends after the tab
+			r := startHealthRecord(t) // stops after the tab has closed
 			b := open(t)
 			b.disableScripts(without)
 			b.visit(r.url)
@@ -165,8 +165,8 @@ func TestTheHealthRecord(t *testing.T) {
 	}
 }
 
-// The README shows the health record with a plan in it.
-func TestScreenshotsOfTheHealthRecord(t *testing.T) {
+// The README shows the health record with a plan.
+func TestHealthRecordScreenshotFitsSizeLimit(t *testing.T) {
 	t.Parallel()
 	r := startHealthRecord(t)
 	b := open(t)

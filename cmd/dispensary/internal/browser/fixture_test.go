@@ -18,17 +18,17 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 )
 
-// fixture is a platform with its console, and an application whose users come back
-// to it and whose webhook endpoint answers with a status that can be set.
+// fixture is a fake platform with its console, and an application with a redirect URI and a
+// webhook endpoint.
 type fixture struct {
 	t       *testing.T
 	fake    *dispensarytest.Server
-	console string // its address, with a slash at the end
+	console string // URL with a final slash
 	back    chan url.Values
-	status  atomic.Int64 // the endpoint's
+	status  atomic.Int64 // response status of the webhook endpoint
 }
 
-// newFixture starts everything at a fixed time, on free ports of this machine.
+// newFixture starts all servers on free ports of this machine, with a frozen clock.
 func newFixture(t *testing.T, options ...dispensarytest.Option) *fixture {
 	t.Helper()
 	s := &fixture{t: t, back: make(chan url.Values, 10)}
@@ -38,7 +38,7 @@ func newFixture(t *testing.T, options ...dispensarytest.Option) *fixture {
 	s.fake = dispensarytest.New(t, append([]dispensarytest.Option{
 		dispensarytest.WithClock(dispensarytest.FrozenClock(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC))),
 		dispensarytest.WithRedirectURI(app.URL + "/callback"), dispensarytest.WithTuning(dispensarytest.Tuning{Bodies: true}), dispensarytest.WithBehavior(behavior.DeliveryConditionsOff, behavior.IntegrationActivationFromTheStart),
-		dispensarytest.WithBehavior(behavior.DeliveryTimeout5s), // a busy machine is no failure
+		dispensarytest.WithBehavior(behavior.DeliveryTimeout5s), // tolerate a busy machine
 	}, options...)...)
 	require.NoError(t, s.fake.Host("https://ehr.example.com", s.app()))
 	require.NoError(t, s.fake.Webhooks.Register("https://ehr.example.com/webhooks"))
@@ -52,7 +52,7 @@ func newFixture(t *testing.T, options ...dispensarytest.Option) *fixture {
 	return s
 }
 
-// app is the application.
+// app returns the handler of the application.
 func (s *fixture) app() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /callback", func(w http.ResponseWriter, r *http.Request) {
@@ -67,10 +67,10 @@ func (s *fixture) app() http.Handler {
 	return mux
 }
 
-// client is the application at work for its first user.
+// client returns the application's client for its first user.
 func (s *fixture) client() *dispensary.Client { return s.fake.Client(s.fake.Users()[0]) }
 
-// kinds are the types of the events there were.
+// kinds returns the types of all events.
 func (s *fixture) kinds() (kinds []string) {
 	for _, e := range s.fake.Events() {
 		kinds = append(kinds, e.Type)
@@ -78,21 +78,21 @@ func (s *fixture) kinds() (kinds []string) {
 	return kinds
 }
 
-// authorize is the address that an application sends its users to.
+// authorize returns the URL of the authorization page.
 func (s *fixture) authorize() string {
 	app := s.fake.Application()
 	query := url.Values{"client_id": {app.ClientID}, "redirect_uri": {app.RedirectURI}, "response_type": {"code"}, "state": {"s-1"}}
 	return s.fake.Site().AuthURL + "/oauth/authorize?" + query.Encode()
 }
 
-// cameBack is the query with which the browser returned to the application.
+// cameBack returns the query of the redirect to the application.
 func (s *fixture) cameBack() url.Values {
 	s.t.Helper()
 	select {
 	case query := <-s.back:
 		return query
 	case <-time.After(patience):
-		require.FailNow(s.t, "the browser did not come back to the application")
+		require.FailNow(s.t, "the browser did not return to the application")
 		return nil
 	}
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
 )
 
-// The causes of dead letters, and the other ends of events.
+// The causes of dead letters, and the other results of events.
 const (
 	noChart        = "no_chart"
 	duplicateOrder = "duplicate_order"
@@ -33,18 +33,18 @@ const (
 	discarded = "discarded"
 )
 
-// nightEvent is an event of the night.
+// nightEvent is an event of the bad night.
 type nightEvent struct {
 	webhook.Delivery
-	end       string        // a cause, or another end
-	requestID string        // of the platform's response, if that is the cause
-	ago       time.Duration // of the attempt, on the chart
-	night     bool          // it is attempted after midnight
+	end       string        // a cause, or another result
+	requestID string        // of the platform's response, if it is the cause
+	ago       time.Duration // time since the attempt, on the chart
+	night     bool          // attempted after midnight
 }
 
-// night is an inbox with 10,000 dead letters of 3 causes and 40 clinics, and its pages.
+// night is an inbox with 10,000 dead letters of 3 causes and 40 clinics, with its pages.
 type night struct {
-	url      string // with a slash at its end
+	url      string // with a final slash
 	inbox    *memoryinbox.Inbox
 	events   []*nightEvent
 	byID     map[string]*nightEvent
@@ -55,11 +55,11 @@ type night struct {
 
 	mu       sync.Mutex
 	activity admin.Activity
-	at       time.Time // of the attempt that is being counted
+	at       time.Time // time of the counted attempt
 	attempts chan webhook.Attempt
 }
 
-// newNight accepts the events, a part of them before midnight, and waits for their attempts.
+// newNight accepts the events, some before midnight, and waits for their attempts.
 func newNight(t *testing.T) *night {
 	t.Helper()
 	n := &night{byID: map[string]*nightEvent{}, random: rand.New(rand.NewPCG(3, 37)), attempts: make(chan webhook.Attempt, 20_000)}
@@ -89,7 +89,7 @@ func newNight(t *testing.T) *night {
 	return n
 }
 
-// zoneOf returns a zone in which a time is midnight.
+// zoneOf returns a time zone in which a time is midnight.
 func zoneOf(midnight time.Time) *time.Location {
 	east := -int(midnight.Unix() % 86_400)
 	if east < -43_200 {
@@ -98,7 +98,7 @@ func zoneOf(midnight time.Time) *time.Location {
 	return time.FixedZone("local", east)
 }
 
-// plan chooses the events.
+// plan creates the events. ends is the number of events per result.
 func (n *night) plan(ends map[string]int) {
 	began := time.Now()
 	types := []events.Type{events.TypeOrderPlaced, events.TypePatientUpdated, events.TypeTreatmentPlanCreated, events.TypeTreatmentPlanUpdated}
@@ -132,7 +132,7 @@ func (n *night) id() string {
 	return fmt.Sprintf("%08x-%04x-4%03x-8%03x-%012x", high>>32, high>>16&0xffff, high&0xfff, low>>48&0xfff, low&0xffff_ffff_ffff)
 }
 
-// accept accepts the events before midnight or after it, and waits for their attempts.
+// accept accepts the events before or after midnight and waits for their attempts.
 func (n *night) accept(t *testing.T, night bool) {
 	t.Helper()
 	accepted := 0
@@ -148,7 +148,7 @@ func (n *night) accept(t *testing.T, night bool) {
 	}
 }
 
-// handle is the application with its bugs.
+// handle is the handler of an application with bugs.
 func (n *night) handle(_ context.Context, e events.Event) error {
 	if n.repaired.Load() {
 		n.handled.Add(1)
@@ -169,7 +169,7 @@ func (n *night) handle(_ context.Context, e events.Event) error {
 	return webhook.Permanent(webhook.WithReason(noChart, errors.New("Jane Doe has no chart")))
 }
 
-// attempted counts an attempt at its time on the chart.
+// attempted records an attempt at its time on the chart.
 func (n *night) attempted(ctx context.Context, a webhook.Attempt) {
 	n.mu.Lock()
 	n.at = time.Now().Add(-n.byID[a.Key.EventID].ago)
@@ -178,7 +178,7 @@ func (n *night) attempted(ctx context.Context, a webhook.Attempt) {
 	n.attempts <- a
 }
 
-// serve serves the pages of the operators in a zone.
+// serve serves the operations pages in a time zone.
 func (n *night) serve(t *testing.T, zone *time.Location) {
 	t.Helper()
 	page, err := admin.New(admin.Config{
@@ -191,7 +191,7 @@ func (n *night) serve(t *testing.T, zone *time.Location) {
 	n.url = server.URL + "/"
 }
 
-// ended returns the events with an end.
+// ended returns the events with a result.
 func (n *night) ended(end string) (all []*nightEvent) {
 	for _, e := range n.events {
 		if e.end == end {
@@ -201,13 +201,13 @@ func (n *night) ended(end string) (all []*nightEvent) {
 	return all
 }
 
-// anyOf returns one event with an end.
+// anyOf returns a random event with a result.
 func (n *night) anyOf(end string) *nightEvent {
 	all := n.ended(end)
 	return all[n.random.IntN(len(all))]
 }
 
-// during counts events with one of the ends whose attempts were ago.
+// during counts the events with one of the results and this time since the attempt.
 func (n *night) during(ago time.Duration, ends ...string) (count int) {
 	for _, end := range ends {
 		for _, e := range n.ended(end) {

@@ -10,7 +10,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/webpage"
 )
 
-// The browser accepts the style sheet in the page, and none of its own requests fails.
+// The browser applies the inline style sheet, and all its own requests succeed.
 func TestNoticeIsStyled(t *testing.T) {
 	t.Parallel()
 	b := open(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/dispensary-go/dispensary/treatmentplans"
 )
 
-func TestAPlanIsFinishedBehindADynamicLink(t *testing.T) {
+func TestDynamicLinkCompletesPlan(t *testing.T) {
 	t.Parallel()
 	twice(t, func(s *fixture, b *tab) {
 		link, err := s.client().TreatmentPlans.DynamicLinks.Create(b.t.Context(), treatmentplans.DynamicLinkCreate{
@@ -44,7 +44,7 @@ func TestAPlanIsFinishedBehindADynamicLink(t *testing.T) {
 	})
 }
 
-func TestAnInOfficeCheckout(t *testing.T) {
+func TestInOfficeCheckoutPlacesOrder(t *testing.T) {
 	t.Parallel()
 	twice(t, func(s *fixture, b *tab) {
 		plan := s.fake.Plans.All()[0]
@@ -64,8 +64,8 @@ func TestAnInOfficeCheckout(t *testing.T) {
 	})
 }
 
-// A product may have a name that is longer than a line; prices say in which money.
-func TestAPlanOfAProductWithALongName(t *testing.T) {
+// A product name may be longer than a line. Prices name their currency.
+func TestLongProductNameFitsPage(t *testing.T) {
 	t.Parallel()
 	s, b := newFixture(t, dispensarytest.WithEnvironment(api.CanadaSandbox)), open(t)
 	p := s.fake

@@ -16,16 +16,15 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// screenshots is where the pictures of the README are.
+// screenshots is the directory of the README's pictures.
 const screenshots = "../../../../docs/screenshots"
 
-// most is how many bytes a picture may have.
+// most is the largest size of a picture, in bytes.
 const most = 150_000
 
-// The README shows these pages as they are. Two machines draw letters differently,
-// so that only -update writes the pictures; the test holds those that are there to
-// their size.
-func TestScreenshots(t *testing.T) {
+// The README shows these pages. Machines draw letters differently, so only -update writes the
+// pictures. Without it, the test checks only the size of the existing pictures.
+func TestScreenshotsFitSizeLimit(t *testing.T) {
 	t.Parallel()
 	s, b := newFixture(t), open(t)
 	attempts := s.deliverForADay()
@@ -53,8 +52,8 @@ func TestScreenshots(t *testing.T) {
 	b.picture("deadletters", 1240, 600)
 }
 
-// deliverForADay delivers events for 20 hours, and returns the number of attempts. The endpoint fails for two
-// hours.
+// deliverForADay delivers events for 20 hours and returns the number of attempts. The endpoint
+// fails for two hours.
 func (s *fixture) deliverForADay() (attempts int) {
 	s.t.Helper()
 	for hour := range 20 {
@@ -77,7 +76,7 @@ func (s *fixture) deliverForADay() (attempts int) {
 	return attempts
 }
 
-// picture writes the page that is open, and checks what is written.
+// picture writes the open page with -update, and checks the size of the file.
 func (b *tab) picture(name string, width, height int64) {
 	b.t.Helper()
 	b.window(width, height)
@@ -88,7 +87,7 @@ func (b *tab) picture(name string, width, height int64) {
 		require.NoError(b.t, os.WriteFile(file, shot.Data, 0o644))
 	}
 	written, err := os.ReadFile(file)
-	require.NoError(b.t, err, "go test -update writes it")
+	require.NoError(b.t, err, "run go test -update to write it")
 	assert.Less(b.t, len(written), most, name)
 	drawn, err := png.DecodeConfig(bytes.NewReader(written))
 	require.NoError(b.t, err)

@@ -23,21 +23,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// patience is how long a tab waits for something that must happen.
+// patience is the longest wait of a tab for a condition.
 const patience = 2 * time.Minute
 
-// tab is a tab of the browser with a new profile. Anything that goes wrong behind a
-// page fails the test.
+// tab is a browser tab with a new profile. Every error that the browser reports fails the test.
 type tab struct {
 	t       *testing.T
 	ctx     context.Context
-	without bool // scripts
+	without bool // scripts are disabled
 
 	mu       sync.Mutex
 	problems []string
 }
 
-// twice runs a walk with scripts and without.
+// twice runs a walk with scripts and without scripts.
 func twice(t *testing.T, walk func(s *fixture, b *tab)) {
 	t.Helper()
 	for name, without := range map[string]bool{"with scripts": false, "without scripts": true} {
@@ -50,7 +49,7 @@ func twice(t *testing.T, walk func(s *fixture, b *tab)) {
 	}
 }
 
-// open skips the test where there is no browser.
+// open returns a new tab. It skips the test if no browser is installed.
 func open(t *testing.T) *tab {
 	t.Helper()
 	if chromium == nil {
@@ -59,29 +58,29 @@ func open(t *testing.T) *tab {
 	b := &tab{t: t}
 	ctx, leave := chromedp.NewContext(chromium, chromedp.WithNewBrowserContext(), chromedp.WithListener(b.hear))
 	t.Cleanup(leave)
-	require.NoError(t, chromedp.Do(ctx)) // without a limit, which would be the tab's
+	require.NoError(t, chromedp.Do(ctx)) // a timeout here would apply to the whole tab
 	b.ctx = ctx
-	// Every tab is the one in front: focus is shown, and pages think themselves seen.
+	// Treat every tab as the active one, so that pages are visible and focus is drawn.
 	call(b, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
 	t.Cleanup(b.clean)
 	return b
 }
 
-// disableScripts disables the scripts of pages, or enables them.
+// disableScripts disables or enables the scripts of pages.
 func (b *tab) disableScripts(without bool) {
 	b.t.Helper()
 	b.without = without
 	call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: without})
 }
 
-// hear records what went wrong.
+// hear records an error that the browser reports.
 func (b *tab) hear(event any) {
 	switch e := event.(type) {
 	case *runtime.EventConsoleAPICalled:
 		b.note("console.%s", e.Type)
 	case *runtime.EventExceptionThrown:
 		b.note("exception: %s", e.ExceptionDetails.Text)
-	case *log.EventEntryAdded: // violated policies among them
+	case *log.EventEntryAdded: // includes violations of the content security policy
 		if e.Entry.Level == log.EntryLevelError || e.Entry.Level == log.EntryLevelWarning {
 			b.note("%s: %s", e.Entry.Level, e.Entry.Text)
 		}
@@ -98,17 +97,17 @@ func (b *tab) note(format string, args ...any) {
 	b.problems = append(b.problems, fmt.Sprintf(format, args...))
 }
 
-// clean demands that nothing went wrong.
+// clean requires that the browser reported no error.
 func (b *tab) clean() {
 	b.t.Helper()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.problems) > 0 {
-		b.t.Errorf("the browser reports:\n%s", strings.Join(b.problems, "\n"))
+		b.t.Errorf("errors in the browser:\n%s", strings.Join(b.problems, "\n"))
 	}
 }
 
-// call sends one command of the browser's protocol.
+// call sends one command of the DevTools protocol.
 func call[P, R any](b *tab, command cdp.Command[P, R], params P) R {
 	b.t.Helper()
 	return run(b, func(ctx context.Context, t *chromedp.Target) (R, error) { return cdp.Call(ctx, t, command, params) })
@@ -123,17 +122,17 @@ func run[T any](b *tab, action chromedp.Action[T]) T {
 	return value
 }
 
-// visit opens an address.
+// visit opens a URL and requires status 200.
 func (b *tab) visit(address string) { b.t.Helper(); b.opens(address, http.StatusOK) }
 
-// opens opens an address and demands a status.
+// opens opens a URL and requires a status.
 func (b *tab) opens(address string, status int64) {
 	b.t.Helper()
 	require.Equal(b.t, status, run(b, chromedp.NavigateResponse(address)).Status, address)
 }
 
-// refused demands that the page came with a status that browsers report, and takes
-// the report out of what went wrong.
+// refused requires that the browser reported a page with this error status, and removes the
+// report.
 func (b *tab) refused(status int) {
 	b.t.Helper()
 	report := fmt.Sprintf("error: Failed to load resource: the server responded with a status of %d (%s)", status, http.StatusText(status))
@@ -148,30 +147,30 @@ func (b *tab) refused(status int) {
 	})
 }
 
-// named finds what a person presses by the beginning of its name.
+// named selects a button, link or summary by the beginning of its name.
 func named(name string) chromedp.Search {
 	return chromedp.Search(fmt.Sprintf(`//*[self::button or self::a or self::summary][starts-with(normalize-space(), %q) or starts-with(@aria-label, %q)]`, name, name))
 }
 
-// press clicks on the first thing of a name and waits for the page it leads to.
+// press clicks on the first match of name and waits for the next page.
 func (b *tab) press(name string) {
 	b.t.Helper()
 	b.leads(chromedp.Click(named(name), chromedp.NodeVisible))
 }
 
-// unfold clicks on something that stays on its page.
+// unfold clicks on a control that stays on its page.
 func (b *tab) unfold(name string) {
 	b.t.Helper()
 	run(b, chromedp.Click(named(name), chromedp.NodeVisible))
 }
 
-// keys presses keys, one after the other.
+// keys presses keys one after another.
 func (b *tab) keys(keys string) {
 	b.t.Helper()
 	run(b, chromedp.KeyEvent(keys))
 }
 
-// leads runs what leads to another page, and waits for that.
+// leads runs an action and waits for the next page.
 func (b *tab) leads(action chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
@@ -180,7 +179,7 @@ func (b *tab) leads(action chromedp.Action[chromedp.Void]) {
 	require.NoError(b.t, err)
 }
 
-// fill types a text into the field of a name, in place of what is in it.
+// fill replaces the text of the field with this name.
 func (b *tab) fill(field, text string) {
 	b.t.Helper()
 	at := chromedp.CSS(fmt.Sprintf(`[name=%q]`, field))
@@ -191,7 +190,7 @@ func (b *tab) fill(field, text string) {
 	call(b, input.InsertText, input.InsertTextParams{Text: text})
 }
 
-// eval is what a script answers that no page sees.
+// eval returns the result of a script outside the scripts of the page.
 func eval[T any](b *tab, script string) T {
 	b.t.Helper()
 	return run(b, chromedp.Evaluate[T](script))
@@ -202,7 +201,7 @@ func (b *tab) text() string {
 	return eval[string](b, `document.body.innerText`)
 }
 
-// sees demands texts on the page, which may appear a little later.
+// sees waits for texts on the page.
 func (b *tab) sees(texts ...string) {
 	b.t.Helper()
 	for _, text := range texts {
@@ -210,7 +209,7 @@ func (b *tab) sees(texts ...string) {
 	}
 }
 
-// wait demands that something comes true.
+// wait waits until come returns true.
 func (b *tab) wait(what string, come func() bool) {
 	b.t.Helper()
 	again, tooLate := time.NewTicker(20*time.Millisecond), time.After(patience)
@@ -219,13 +218,13 @@ func (b *tab) wait(what string, come func() bool) {
 		select {
 		case <-again.C:
 		case <-tooLate:
-			require.FailNow(b.t, "there is no "+what)
+			require.FailNow(b.t, "missing "+what)
 		}
 	}
 }
 
-// Everything that goes wrong behind a page fails the test.
-func TestATabHears(t *testing.T) {
+// Every kind of error behind a page is recorded.
+func TestTabRecordsErrors(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -255,5 +254,5 @@ func TestATabHears(t *testing.T) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.problems = nil // this once they are as they should be
+	b.problems = nil // expected in this test
 }

@@ -15,11 +15,11 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// mostTabs is how often an operator presses Tab for one control.
+// mostTabs is the maximum number of Tab presses to reach a control.
 const mostTabs = 200
 
-// operator is a person with a keyboard in front of a browser without scripts. An action is a control
-// that is activated, or a field that is filled in.
+// operator is a user with a keyboard and a browser without scripts. An action activates a control
+// or fills in a field.
 type operator struct {
 	*tab
 	actions int
@@ -33,25 +33,25 @@ func newOperator(t *testing.T) *operator {
 	return o
 }
 
-// starts opens a page and counts from there.
+// starts opens a page and resets the count of actions.
 func (o *operator) starts(address string) {
 	o.t.Helper()
 	o.visit(address)
 	o.actions = 0
 }
 
-// took demands that a task took at most most actions, and counts from here.
+// took requires that a task needed at most most actions, and resets the count.
 func (o *operator) took(most int, task string) {
 	o.t.Helper()
 	assert.LessOrEqual(o.t, o.actions, most, task)
 	o.actions = 0
 }
 
-// focus is the control that has the focus.
+// focus is the focused control.
 type focus struct {
 	Name string `json:"name"`
-	Ring bool   `json:"ring"` // it is drawn
-	Seen bool   `json:"seen"` // it is in the window and nothing covers it
+	Ring bool   `json:"ring"` // the focus ring is drawn
+	Seen bool   `json:"seen"` // the control is in the window and not covered
 }
 
 const focusScript = `(() => {
@@ -64,14 +64,15 @@ const focusScript = `(() => {
 	};
 })()`
 
-// to presses Tab until a control has the focus whose name begins with name. Every stop must be seen.
+// to presses Tab until the name of the focused control begins with name. The focus must be visible
+// at every stop.
 func (o *operator) to(name string) {
 	o.t.Helper()
 	for range mostTabs {
 		o.keys(kb.Tab)
 		at := eval[focus](o.tab, focusScript)
-		require.True(o.t, at.Ring, "the focus is drawn on %q", at.Name)
-		require.True(o.t, at.Seen, "%q can be seen while it has the focus", at.Name)
+		require.True(o.t, at.Ring, "focus ring on %q", at.Name)
+		require.True(o.t, at.Seen, "%q is visible while it has the focus", at.Name)
 		if strings.HasPrefix(at.Name, name) {
 			return
 		}
@@ -79,7 +80,7 @@ func (o *operator) to(name string) {
 	require.FailNow(o.t, "Tab does not reach "+name)
 }
 
-// activates presses a link or a button, and waits for the page that it leads to.
+// activates presses a link or a button and waits for the next page.
 func (o *operator) activates(name string) {
 	o.t.Helper()
 	o.to(name)
@@ -92,7 +93,7 @@ func (o *operator) enter() {
 	o.leads(chromedp.KeyEvent(kb.Enter))
 }
 
-// fills types a text into a field.
+// fills types text into a field.
 func (o *operator) fills(name, text string) {
 	o.t.Helper()
 	o.to(name)
@@ -100,16 +101,16 @@ func (o *operator) fills(name, text string) {
 	o.keys(text)
 }
 
-// finds looks for an ID with the field that every page has.
+// finds searches for an ID with the field of every page.
 func (o *operator) finds(id string) {
 	o.t.Helper()
 	o.fills("ID of event", id)
 	o.enter()
 }
 
-// An operator sees the trend of a bad night, finds events by ID and replays dead letters, by keyboard
-// alone and without scripts. Each question contains the only IDs that the operator knows.
-func TestKeyboardRepairsNight(t *testing.T) {
+// An operator sees the trend of a bad night, finds events by ID and replays dead letters, with the
+// keyboard and without scripts. The operator knows only the IDs in each question.
+func TestKeyboardUserReplaysDeadLetters(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t)
 	n := newNight(t)
@@ -125,7 +126,7 @@ func TestKeyboardRepairsNight(t *testing.T) {
 	o.replaysSinceMidnight(n)
 }
 
-// seesTrend demands the numbers of the last hour and the hour before, and the chart.
+// seesTrend requires the numbers of the last hour and the hour before, and the chart.
 func (o *operator) seesTrend(n *night) {
 	o.t.Helper()
 	dead := []string{noChart, duplicateOrder, unavailable, discarded}
@@ -139,8 +140,8 @@ func (o *operator) seesTrend(n *night) {
 	assert.Greater(o.t, eval[int](o.tab, `document.querySelectorAll(".charts svg rect, .charts svg path").length`), 40, "bars")
 }
 
-// asksWhyNotHandled asks why an event was not handled. It is a dead letter, waits, was handled, was
-// discarded, or was never received.
+// asksWhyNotHandled searches for the state of an event: dead letter, waiting, handled, discarded or
+// never received.
 func (o *operator) asksWhyNotHandled(n *night) {
 	o.t.Helper()
 	for end, answer := range map[string]string{
@@ -164,7 +165,7 @@ func (o *operator) asksWhyNotHandled(n *night) {
 	o.took(2, "why: never received")
 }
 
-// asksAboutClinic asks for all events of a clinic, and for one delivery.
+// asksAboutClinic searches for all events of a clinic, and for one delivery.
 func (o *operator) asksAboutClinic(n *night) {
 	o.t.Helper()
 	clinic, stored := n.anyOf(waits).ClinicID, 0
@@ -186,7 +187,7 @@ func (o *operator) asksAboutClinic(n *night) {
 	o.took(2, "a delivery")
 }
 
-// onThisPage returns one event of the first page of a list.
+// onThisPage returns a random event of the first page of a list.
 func (o *operator) onThisPage(n *night, of engine.Filter) *nightEvent {
 	o.t.Helper()
 	listed, err := n.inbox.List(o.t.Context(), of, engine.Position{}, 50)
@@ -194,17 +195,17 @@ func (o *operator) onThisPage(n *night, of engine.Filter) *nightEvent {
 	return n.byID[listed[n.random.IntN(len(listed))].Key.EventID]
 }
 
-// rowName returns the name of the link to an event in a list.
+// rowName returns the name of an event's link in a list.
 func rowName(e *nightEvent) string {
 	return fmt.Sprintf("%s …%s", e.Type, e.Key.EventID[len(e.Key.EventID)-8:])
 }
 
-// asksForRequestID asks for the request ID, for the support of the platform.
+// asksForRequestID finds the request ID of a failed request, for the platform's support.
 func (o *operator) asksForRequestID(n *night) {
 	o.t.Helper()
 	o.starts(n.url)
 	o.activates("orders.get")
-	o.actions = 0 // the list is where the question begins
+	o.actions = 0 // the question starts at this list
 	e := o.onThisPage(n, engine.Filter{States: []engine.State{engine.StateDead}, Reason: unavailable})
 	o.activates(rowName(e))
 	o.sees(e.requestID)
