@@ -14,10 +14,10 @@ import (
 	"github.com/dispensary-go/dispensary/internal/joined"
 )
 
-// group makes a command that only has others below it.
+// group adds children to parent, which only shows help when it is called itself.
 func group(parent *cobra.Command, children ...*cobra.Command) {
 	parent.AddCommand(children...)
-	parent.Args = cobra.ArbitraryArgs // so that it is us who refuse them
+	parent.Args = cobra.ArbitraryArgs // RunE rejects them with a suggestion
 	parent.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) > 0 {
 			return unknownCommand(c, args[0])
@@ -27,11 +27,12 @@ func group(parent *cobra.Command, children ...*cobra.Command) {
 	}
 }
 
-// errHelp says that a command was missing, and that help was shown.
-var errHelp = errors.New("a command is missing")
+// errHelp is the error of a missing command, after help was shown.
+var errHelp = errors.New("command is missing")
 
+// unknownCommand returns the error of a command that does not exist, with a suggestion.
 func unknownCommand(parent *cobra.Command, name string) error {
-	err := fmt.Errorf("there is no command %q", name)
+	err := fmt.Errorf("unknown command %q", name)
 	parent.SuggestionsMinimumDistance = 2
 	if near := parent.SuggestionsFor(name); len(near) > 0 {
 		err = fmt.Errorf("%w: did you mean %s?", err, strings.Join(near, " or "))
@@ -39,16 +40,16 @@ func unknownCommand(parent *cobra.Command, name string) error {
 	return err
 }
 
-// noArguments refuses arguments.
+// noArguments rejects arguments.
 func noArguments(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s takes no arguments, but there is %q", c.Name(), args[0])
+	return fmt.Errorf("%s accepts no arguments: remove %q", c.Name(), args[0])
 }
 
-// asFlags returns the error of rejected arguments with the names that the command line has
-// for their fields. It returns any other error as it is.
+// asFlags returns err with field names replaced by flags, as in names. It returns err unchanged
+// if any part of it is not an [*api.ArgumentError].
 func asFlags(err error, names map[string]string) error {
 	var texts []string
 	for _, part := range joined.Errors(err) {
@@ -68,8 +69,8 @@ func asFlags(err error, names map[string]string) error {
 	return errors.New(strings.Join(texts, ", "))
 }
 
-// flagError returns the error of a flag. It explains a long flag with one dash, and suggests the
-// flag that an unknown one stands for.
+// flagError returns the error of a flag. It explains a long flag with one dash, and suggests a
+// similar flag for an unknown one.
 func flagError(c *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) {
@@ -85,7 +86,7 @@ func flagError(c *cobra.Command, err error) error {
 	return err
 }
 
-// nearestFlag returns the flag of a command that a name stands for, or "".
+// nearestFlag returns the visible flag of a command that is most similar to name, or "".
 func nearestFlag(c *cobra.Command, name string) string {
 	var known []string
 	c.Flags().VisitAll(func(f *pflag.Flag) {

@@ -13,14 +13,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// everyCommand is all that can be run, by its words behind "dispensary".
+// everyCommand returns all commands by their words after "dispensary".
 func everyCommand(t *testing.T) map[string]*cobra.Command {
 	t.Helper()
 	all := map[string]*cobra.Command{}
 	var walk func(c *cobra.Command)
 	walk = func(c *cobra.Command) {
 		for _, child := range c.Commands() {
-			if child.Name() == "completion" { // cobra's own
+			if child.Name() == "completion" { // defined by cobra
 				continue
 			}
 			all[strings.TrimPrefix(child.CommandPath(), "dispensary ")] = child
@@ -35,15 +35,14 @@ func everyCommand(t *testing.T) map[string]*cobra.Command {
 	return all
 }
 
-// What each command has to have. It holds for those that are added, too.
-func TestEveryCommandIsDocumentedAndRefusesNonsense(t *testing.T) {
+func TestEveryCommandIsDocumentedAndStrict(t *testing.T) {
 	t.Parallel()
 	for name, c := range everyCommand(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			assert.NotEmpty(t, c.Short)
 			assert.NotEmpty(t, c.Long)
-			assert.GreaterOrEqual(t, strings.Count(c.Example, "dispensary "), 3, "three examples")
+			assert.GreaterOrEqual(t, strings.Count(c.Example, "dispensary "), 3, "at least three examples")
 			code, help, stderr := bare(t).run(append(strings.Fields(name), "--help")...)
 			assert.Equal(t, exitDone, code)
 			assert.Empty(t, stderr)
@@ -89,7 +88,7 @@ func TestHelpDescribesEveryCommandAsJSON(t *testing.T) {
 	for _, flag := range append(root.Flags, described["catalog search"].Flags...) {
 		flags[flag.Name] = flag
 	}
-	assert.Empty(t, flags["--json"].Value, "a switch")
+	assert.Empty(t, flags["--json"].Value, "a Boolean flag has no value")
 	assert.Equal(t, "NAME", flags["--profile"].Value)
 	assert.Equal(t, "10", flags["--limit"].Default)
 
@@ -99,7 +98,7 @@ func TestHelpDescribesEveryCommandAsJSON(t *testing.T) {
 	assert.NotContains(t, out, "dispensary catalog search")
 }
 
-func TestCompletion(t *testing.T) {
+func TestCompletionKnowsCommandsAndFlags(t *testing.T) {
 	t.Parallel()
 	for shell, part := range map[string]string{
 		"bash": "complete -o default", "zsh": "#compdef dispensary", "fish": "complete -c dispensary", "powershell": "Register-ArgumentCompleter",
@@ -116,12 +115,12 @@ func TestCompletion(t *testing.T) {
 	for name, c := range everyCommand(t) {
 		words := strings.Fields(name)
 		begun := append(words[:len(words)-1:len(words)-1], words[len(words)-1][:2])
-		assert.Contains(t, completed(begun...), words[len(words)-1]+"\t"+c.Short, "the name is completed")
-		assert.Contains(t, completed(append(words, "--pro")...), "--profile", "flags are")
+		assert.Contains(t, completed(begun...), words[len(words)-1]+"\t"+c.Short, "completes the name")
+		assert.Contains(t, completed(append(words, "--pro")...), "--profile", "completes flags")
 	}
 }
 
-// schemaOf reads the schema of a command's documents.
+// schemaOf compiles the schema of a command's documents.
 func schemaOf(t *testing.T, name string) *jsonschema.Schema {
 	t.Helper()
 	file := filepath.Join("schemas", strings.ReplaceAll(name, " ", "-")+".json")
@@ -130,21 +129,21 @@ func schemaOf(t *testing.T, name string) *jsonschema.Schema {
 	return schema
 }
 
-// assertDocuments holds each line that a command printed to its schema, and returns how
-// many there are.
+// assertDocuments validates each line of stdout against the schema of the command, and returns the
+// number of lines.
 func assertDocuments(t *testing.T, name, stdout string) int {
 	t.Helper()
 	schema, n := schemaOf(t, name), 0
 	for line := range strings.Lines(stdout) {
 		document, err := jsonschema.UnmarshalJSON(strings.NewReader(line))
-		require.NoError(t, err, "a line is a document: %s", line)
+		require.NoError(t, err, "a line must be a JSON document: %s", line)
 		require.NoError(t, schema.Validate(document))
 		n++
 	}
 	return n
 }
 
-// document runs a command with --json that prints one document of its schema.
+// document runs a command with --json and decodes the one document that it prints.
 func (f *fixture) document(name string, into any, args ...string) {
 	f.t.Helper()
 	code, out, stderr := f.run(append(append(strings.Fields(name), "--json"), args...)...)
@@ -153,7 +152,7 @@ func (f *fixture) document(name string, into any, args ...string) {
 	require.NoError(f.t, json.Unmarshal([]byte(out), into))
 }
 
-func TestTablesAndLines(t *testing.T) {
+func TestPrintWritesTablesAndLines(t *testing.T) {
 	t.Parallel()
 	printed := func(terminal bool, variables map[string]string) string {
 		var out bytes.Buffer
@@ -171,7 +170,7 @@ func TestTablesAndLines(t *testing.T) {
 	}
 }
 
-// The error of an unreachable PostgreSQL has lines and tabs, which are no control sequences.
+// The error of an unreachable PostgreSQL server contains line breaks and tabs.
 func TestDriverErrorIsOneLine(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -15,14 +15,14 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
-// failure marks an error of a command that had begun its work. See [failed].
+// failure marks an error of a command that had begun. See [failed].
 type failure struct{ error }
 
 // Unwrap returns the marked error.
 func (f failure) Unwrap() error { return f.error }
 
-// failed marks an error of a command that changed or printed something without a request, so
-// that the exit code is 1. Errors of requests need no mark.
+// failed marks an error of a command that had changed or printed something without a request, so
+// that the exit code is 1. Errors after a request need no mark.
 func failed(err error) error {
 	if err == nil {
 		return nil
@@ -30,27 +30,27 @@ func failed(err error) error {
 	return failure{err}
 }
 
-// maybeApplied is the error of a write that was sent and got no usable response. It matches
-// [dispensary.ErrMaybeApplied]. Calls of the library mark their own errors.
+// maybeApplied is the error of a sent write without a usable response. It matches
+// [dispensary.ErrMaybeApplied]. The library marks the errors of its own calls.
 type maybeApplied struct{ error }
 
-// Error returns the text of the cause and the outcome.
+// Error returns the text of the cause, and adds that the write may have been applied.
 func (m maybeApplied) Error() string { return m.error.Error() + ": write may have been applied" }
 
 // Unwrap returns the cause.
 func (m maybeApplied) Unwrap() error { return m.error }
 
-// Is matches the outcome.
+// Is reports whether target is [dispensary.ErrMaybeApplied].
 func (maybeApplied) Is(target error) bool { return target == dispensary.ErrMaybeApplied }
 
-// Exit codes. dev has that of its program besides.
+// Exit codes. dev can also exit with the code of its program.
 const (
 	exitDone   = 0 // success
-	exitFailed = 1 // the command failed after it had begun, or found a problem
-	exitRefuse = 2 // the command sent no request and changed nothing
+	exitFailed = 1 // failed after it had begun, or found a problem
+	exitRefuse = 2 // sent no request and changed nothing
 )
 
-// exitCode prints an error in one line, and returns the exit code.
+// exitCode prints err on one line and returns the exit code.
 func (p *program) exitCode(ran *cobra.Command, err error) int {
 	if err == nil {
 		return exitDone
@@ -58,14 +58,14 @@ func (p *program) exitCode(ran *cobra.Command, err error) int {
 	switch {
 	case errors.Is(err, errHelp):
 		return exitRefuse
-	case errors.Is(err, context.Canceled): // by Ctrl-C: nothing else ends the context
+	case errors.Is(err, context.Canceled): // by Ctrl-C or SIGTERM, which alone cancel the context
 		fmt.Fprintf(p.errOut, "dispensary: %s\n", interruption(err))
 		return exitFailed
 	}
 	text := strings.TrimPrefix(oneLine(err.Error()), "dispensary: ")
 	var again *tokens.ReauthorizeError
 	if errors.As(err, &again) {
-		if !p.began(err) { // each call that was not sent says the same
+		if !p.began(err) { // drop the identical prefix of each call that was not sent
 			text = strings.TrimPrefix(oneLine(again.Error()), "tokens: ")
 		}
 		text += oneLine(fmt.Sprintf(`: connect with "dispensary login --user %s --environment %s"`, again.Key.User, again.Key.Environment))
@@ -85,8 +85,8 @@ func (p *program) exitCode(ran *cobra.Command, err error) int {
 	return exitRefuse
 }
 
-// fromSurroundings reports whether a command that did not begin was stopped by the network, a
-// file or a missing connection. The help of the command does not explain these.
+// fromSurroundings reports whether err comes from the network, a file or a user who is not
+// connected. The help of the command does not explain these errors.
 func fromSurroundings(err error) bool {
 	var (
 		network net.Error
@@ -97,15 +97,15 @@ func fromSurroundings(err error) bool {
 	return errors.As(err, &network) || errors.As(err, &file) || errors.As(err, &again) || errors.As(err, &call)
 }
 
-// began reports whether the command had begun before it failed with err. It alone decides
-// between the exit codes 1 and 2.
+// began reports whether the command had begun before it failed with err. Only began decides
+// between exit codes 1 and 2.
 func (p *program) began(err error) bool {
 	var marked failure
 	return p.sent.Load() || errors.As(err, &marked)
 }
 
-// interruption returns the text for a command that Ctrl-C ended. It keeps each write that may
-// have been applied and each error that has another cause.
+// interruption returns the text for a command ended by Ctrl-C. It contains each write that may
+// have been applied, and each error with another cause.
 func interruption(err error) string {
 	texts := []string{"interrupted"}
 	for _, part := range parts(err) {
@@ -116,7 +116,7 @@ func interruption(err error) string {
 	return oneLine(strings.Join(texts, ": "))
 }
 
-// parts returns the errors that were joined to err, without their marks.
+// parts returns the errors joined in err, without [failure] marks.
 func parts(err error) (all []error) {
 	for _, part := range joined.Errors(err) {
 		if marked, ok := part.(failure); ok {
@@ -128,7 +128,7 @@ func parts(err error) (all []error) {
 	return all
 }
 
-// oneLine returns text in one line. Drivers break and indent the lines of their errors.
+// oneLine returns text on one line. Database drivers write errors of several indented lines.
 func oneLine(text string) string {
 	var line strings.Builder
 	for part := range strings.Lines(text) {

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// behind replaces the platform of the fixture, whose token it keeps, by a server of handler.
+// behind replaces the platform of the fixture by a server of handler, and sets an access token.
 func (f *fixture) behind(handler http.HandlerFunc) *httptest.Server {
 	f.t.Helper()
 	server := httptest.NewServer(handler)
@@ -22,7 +22,7 @@ func (f *fixture) behind(handler http.HandlerFunc) *httptest.Server {
 	return server
 }
 
-// loses handles requests by reading them and closing the connection.
+// loses reads a request and closes the connection without a response.
 func loses(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.ReadAll(r.Body)
 	if conn, _, err := http.NewResponseController(w).Hijack(); err == nil {
@@ -30,7 +30,7 @@ func loses(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// A script may repeat a command that ended with code 2, so a write that was sent never does.
+// A script may repeat a command after exit code 2, so a sent write never exits with 2.
 func TestLostResponseOfWriteExitsWithOne(t *testing.T) {
 	t.Parallel()
 	for name, respond := range map[string]http.HandlerFunc{
@@ -75,7 +75,7 @@ func TestInterruptedWriteReportsOutcome(t *testing.T) {
 	}
 }
 
-// Tokens are revoked at the platform before they are deleted from the store.
+// Disconnect revokes tokens at the platform before it deletes them from the store.
 func TestInterruptedDisconnectReportsOutcome(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -94,7 +94,7 @@ func TestInterruptedDisconnectReportsOutcome(t *testing.T) {
 	assert.Regexp(t, `^dispensary: interrupted: .*write may have been applied.*\n$`, stderr)
 }
 
-// A change in the store sends no request, and an unwritable stdout does not undo it.
+// A change in the store sends no request, and remains if stdout is not writable.
 func TestChangeOfStoreExitsWithOne(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -107,7 +107,7 @@ func TestChangeOfStoreExitsWithOne(t *testing.T) {
 	assert.Contains(t, out, "\tconnected\t")
 }
 
-// unwritable is a stdout whose reader is gone.
+// unwritable is a stdout without a reader.
 type unwritable struct{}
 
 // Write implements [io.Writer].

@@ -21,17 +21,17 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// fixture is an integrator with an application on a platform, whose variables are set.
+// fixture is a machine with the environment variables of an application on a fake platform.
 type fixture struct {
 	t         *testing.T
 	platform  *dispensarytest.Server
 	variables map[string]string
-	folder    string // of the configuration
+	folder    string // the user's configuration folder
 	terminal  bool
 	asks      bool
 }
 
-// newFixture starts a platform on a socket. The application's redirect address is free.
+// newFixture starts a fake platform on a socket. The port of the redirect URL is free.
 func newFixture(t *testing.T, options ...dispensarytest.Option) *fixture {
 	t.Helper()
 	redirect := "http://" + freeAddress(t) + "/callback"
@@ -47,13 +47,13 @@ func newFixture(t *testing.T, options ...dispensarytest.Option) *fixture {
 	}}
 }
 
-// bare is a machine without an application: no variables, no input, an empty folder.
+// bare returns a machine without an application: no variables, no input and an empty folder.
 func bare(t *testing.T) *fixture {
 	t.Helper()
 	return &fixture{t: t, folder: t.TempDir()}
 }
 
-// takeAddress listens on an address.
+// takeAddress listens on an address until the end of the test.
 func takeAddress(t *testing.T, address string) string {
 	t.Helper()
 	taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", address)
@@ -62,8 +62,8 @@ func takeAddress(t *testing.T, address string) string {
 	return taken.Addr().String()
 }
 
-// freeAddress tries these ports one after the other, from any of them on. Systems do not give
-// them to those who ask for some port, which may be another test's as soon as it is free.
+// freeAddress tries these ports one after the other, starting with a random one. Operating systems
+// do not assign them to a listener with port 0, so no such listener takes a port that was freed.
 const firstPort, ports = 20_000, 12_000
 
 var (
@@ -71,7 +71,7 @@ var (
 	tried   atomic.Uint32
 )
 
-// freeAddress is one that nothing listens on.
+// freeAddress returns a loopback address without a listener.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	for range ports {
@@ -85,19 +85,19 @@ func freeAddress(t *testing.T) string {
 	return ""
 }
 
-// withToken lets calls be made with a token.
+// withToken sets DISPENSARY_ACCESS_TOKEN to a new token.
 func (f *fixture) withToken(scopes ...string) *fixture {
 	f.variables["DISPENSARY_ACCESS_TOKEN"] = f.platform.Tokens.Issue(model.User{}, scopes...).AccessToken
 	return f
 }
 
-// noKeyring is a machine without one.
+// noKeyring is the keyring of a machine without a keyring.
 type noKeyring struct{}
 
 func (noKeyring) Get(string, string) (string, error) { return "", errors.New("there is no keyring") }
 func (noKeyring) Set(string, string, string) error   { return errors.New("there is no keyring") }
 
-// environment returns variables in the form of os.Environ.
+// environment returns variables as os.Environ does.
 func environment(variables map[string]string) (all []string) {
 	for name, value := range variables {
 		all = append(all, name+"="+value)
@@ -126,7 +126,7 @@ func (f *fixture) runWith(ctx context.Context, stdin string, args ...string) (co
 	return code, out.String(), err.String()
 }
 
-// running is a command that is under way.
+// running is a running command.
 type running struct {
 	t           *testing.T
 	out, errOut *output
@@ -134,7 +134,7 @@ type running struct {
 	code        chan int
 }
 
-// start starts a command, which runs until the end of the test or of the command.
+// start starts a command that ends with the test, if not earlier.
 func (f *fixture) start(stdin io.Reader, args ...string) *running {
 	f.t.Helper()
 	ctx, stop := context.WithCancel(f.t.Context())
@@ -143,14 +143,14 @@ func (f *fixture) start(stdin io.Reader, args ...string) *running {
 	return r
 }
 
-// end ends the command as Ctrl-C does.
+// end ends the command like Ctrl-C, and requires an exit code.
 func (r *running) end(code int) {
 	r.t.Helper()
 	r.stop()
 	require.Equal(r.t, code, <-r.code, "%s", r.errOut)
 }
 
-// ran runs a command that succeeds.
+// ran runs a command that must succeed.
 func (f *fixture) ran(args ...string) (stdout, stderr string) {
 	f.t.Helper()
 	code, stdout, stderr := f.run(args...)
@@ -158,7 +158,7 @@ func (f *fixture) ran(args ...string) (stdout, stderr string) {
 	return stdout, stderr
 }
 
-// fails runs a command that fails after it had begun.
+// fails runs a command that must fail with exit code 1.
 func (f *fixture) fails(want string, args ...string) {
 	f.t.Helper()
 	code, _, stderr := f.run(args...)
@@ -166,18 +166,18 @@ func (f *fixture) fails(want string, args ...string) {
 	require.Contains(f.t, stderr, want)
 }
 
-// refused runs a command that is refused: one line, exit code 2, and nothing on stdout.
+// refused runs a command that must fail with exit code 2, one line on stderr and an empty stdout.
 func (f *fixture) refused(want string, args ...string) (stderr string) {
 	f.t.Helper()
 	code, out, stderr := f.run(args...)
 	require.Equal(f.t, exitRefuse, code, "%s: %s", args, stderr)
 	require.Empty(f.t, out)
 	require.Contains(f.t, stderr, want)
-	require.Equal(f.t, 1, strings.Count(stderr, "\n"), "one line: %s", stderr)
+	require.Equal(f.t, 1, strings.Count(stderr, "\n"), "stderr must be one line: %s", stderr)
 	return stderr
 }
 
-// output is what a command that is under way has written.
+// output collects the output of a running command.
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -204,7 +204,7 @@ func (o *output) String() string {
 	return o.text.String()
 }
 
-// after waits for a text, and returns the rest of its line.
+// after waits for a text and returns the rest of its line.
 func (o *output) after(t *testing.T, text string) string {
 	t.Helper()
 	for {
@@ -215,7 +215,7 @@ func (o *output) after(t *testing.T, text string) string {
 		select {
 		case <-o.news:
 		case <-t.Context().Done():
-			require.Fail(t, "never written: "+text, o.String())
+			require.Fail(t, "the command did not print: "+text, o.String())
 		}
 	}
 }

@@ -11,8 +11,10 @@ func newHelpCommand(p *program) *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND]",
 		Short: "Show the help of a command",
-		Long: `Help shows the description of a command, its flags and examples. With --json it describes the
-command and all commands below it, for scripts and coding agents.`,
+		Long: `Help shows the description of a command, its flags and examples. With --json it also describes
+all commands below the command, for scripts and coding agents.
+
+Exit codes: 0 on success. 2 if the command does not exist.`,
 		Example: `  dispensary help
   dispensary help catalog sync
   dispensary help --json`,
@@ -44,7 +46,8 @@ type manual struct {
 	Commands []manual     `json:"commands,omitempty"`
 }
 
-// flagManual describes a flag. Value is the placeholder of its value, and empty for a switch.
+// flagManual describes a flag. Value is the placeholder of the flag's value, or "" for a Boolean
+// flag.
 type flagManual struct {
 	Name    string `json:"name"`
 	Value   string `json:"value,omitempty"`
@@ -52,7 +55,8 @@ type flagManual struct {
 	Text    string `json:"text"`
 }
 
-// manualOf describes a command and the visible commands below it. The root has the flags of all commands.
+// manualOf returns the manual of a command and of the visible commands below it. Only the manual
+// of the root contains the flags of all commands.
 func manualOf(c *cobra.Command) manual {
 	m := manual{Command: c.CommandPath(), Usage: c.UseLine(), Short: c.Short, Long: c.Long, Example: c.Example, Flags: []flagManual{}}
 	c.LocalFlags().VisitAll(func(f *pflag.Flag) {

@@ -15,7 +15,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/textfile"
 )
 
-// readSecret reads a line of stdin, which a terminal does not show.
+// readSecret reads a line of stdin. A terminal does not show the input.
 func (p *program) readSecret(ctx context.Context) (string, error) {
 	terminal, shown := -1, func() {}
 	if file, is := p.in.(*os.File); is && term.IsTerminal(int(file.Fd())) {
@@ -34,16 +34,16 @@ func (p *program) readSecret(ctx context.Context) (string, error) {
 	}
 	text, err := await(ctx, read)
 	if ctx.Err() != nil {
-		shown() // ReadPassword goes on waiting, and the shell would hide what is typed after us
+		shown() // ReadPassword still waits, and would leave the echo of the shell disabled
 		return "", ctx.Err()
 	}
 	if text = strings.TrimSpace(text); err != nil || text == "" {
-		return "", errors.New("nothing was entered")
+		return "", errors.New("the input is empty")
 	}
 	return text, nil
 }
 
-// readLine reads a line of stdin, whose last line may lack the line break.
+// readLine reads a line of stdin. The last line may lack its line break.
 func (p *program) readLine() (string, error) {
 	text, err := bufio.NewReader(p.in).ReadString('\n')
 	if err == io.EOF && text != "" {
@@ -60,7 +60,7 @@ func (p *program) readFile(ctx context.Context, name string) ([]byte, error) {
 	return os.ReadFile(name)
 }
 
-// await calls read, which may wait for a person, and returns once ctx ends.
+// await calls read, which may wait for the user. It returns early if ctx ends.
 func await[T any](ctx context.Context, read func() (T, error)) (T, error) {
 	type result struct {
 		value T
@@ -79,7 +79,8 @@ func await[T any](ctx context.Context, read func() (T, error)) (T, error) {
 	}
 }
 
-// secretFile reads a secret without the line break and the byte order mark that editors add.
+// secretFile reads a secret from the file of a flag. It removes surrounding blanks, line breaks
+// and a byte order mark.
 func secretFile(flag, name string) (dispensary.Secret, error) {
 	content, err := os.ReadFile(name)
 	if err != nil {

@@ -1,33 +1,43 @@
-// Dispensary is the command beside the library. It runs a test platform of the
-// dispensary as a separate program, for integrations in any language and for people who
-// want to see it work:
+// Dispensary is the command of the library. It runs a fake dispensary platform for
+// integrations in any language, calls the API of the platform, and checks an integration and
+// its webhook endpoint:
 //
 //	go install github.com/dispensary-go/dispensary/cmd/dispensary@latest
 //	dispensary fake
 //	dispensary fake --json --webhook http://127.0.0.1:9000/webhooks
 //	dispensary help fake
 //
-// It prints where the platform, its console and its control API stand once they answer.
-// It ends with Ctrl-C.
+// "dispensary help" lists all commands. The fake prints the URLs of its API, console and control
+// API once they accept requests. It runs until Ctrl-C.
 //
-// # What all commands have in common
+// # Output
 //
-// With --json a command prints one document, or one a line where it prints as things
-// happen; folder schemas describes them. On a terminal it prints tables, anywhere else
-// plain lines with tabs. NO_COLOR and --no-color switch colors off. A terminal and stderr get
-// control characters and invisible characters as \u and their number. A pipe gets exact bytes.
+// With --json, a command prints one document, or one per line if it prints results as they
+// arrive. Folder schemas describes the documents. Without --json, it prints tables on a
+// terminal and tab-separated lines elsewhere. NO_COLOR and --no-color disable colors.
 //
-// The exit code is 0 if all went well. It is 1 if the command failed after it had begun, such
-// as with a call that the platform rejects, or if it found a problem. It is 2 if the command
-// sent no request and changed nothing, because of the command line, a file, an address or
-// the network. A script can safely repeat a command that ended with 2. Errors are one line
-// on stderr. An error of a write ends with "write may have been applied" if the write was
-// sent and its outcome is unknown.
+// On a terminal and on stderr, control characters and invisible characters are printed as \u and
+// their number. A pipe gets exact bytes.
 //
-// The configuration is that of package integration, from the same environment variables,
-// or from a file: --config names one, and --profile one of the "profiles" in it, or in
-// dispensary/config.json of the user's configuration folder. No flag takes a secret; a
-// client secret that is not configured is asked for, where stdin is a terminal.
+// # Exit codes
+//
+//   - 0: success.
+//   - 1: the command failed after it had begun, such as if the platform rejects a call, or it
+//     found a problem.
+//   - 2: the command sent no request and changed nothing, because of the command line, a file,
+//     an address or the network. A script can safely repeat it.
+//
+// An error is one line on stderr. The error of a write ends with "write may have been applied"
+// if the write was sent and its outcome is unknown.
+//
+// # Configuration
+//
+// A command reads the configuration of package integration from the same environment variables,
+// or from a file. --config names a file. --profile names an entry in its "profiles". Without
+// --config, this file is dispensary/config.json in the user's configuration folder.
+//
+// No flag contains a secret. If the client secret is not configured and stdin is a terminal, the
+// command asks for it.
 package main
 
 import (
@@ -47,7 +57,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// A second signal ends the program at once.
+	// A second signal ends the program immediately.
 	context.AfterFunc(ctx, stop)
 	p := &program{
 		in: os.Stdin, out: os.Stdout, errOut: os.Stderr,
@@ -57,9 +67,9 @@ func main() {
 	os.Exit(p.run(ctx, os.Args[1:]))
 }
 
-// run runs the command and returns its exit code.
+// run runs the command in args and returns its exit code.
 func (p *program) run(ctx context.Context, args []string) int {
-	// All requests of all commands carry this context, so no command has to report them.
+	// All requests of all commands use this context, so that no command has to set p.sent.
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { p.sent.Store(true) }})
 	p.guard()
 	root := p.root()
@@ -71,20 +81,20 @@ func (p *program) run(ctx context.Context, args []string) int {
 	return p.exitCode(ran, err)
 }
 
-// root makes the tree of all commands.
+// root creates the tree of all commands.
 func (p *program) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "dispensary",
-		Short: "What an integrator of the dispensary platform needs at hand",
-		Long: `Dispensary is the command beside the library: a test platform, and tools for those who
-run an integration.
+		Short: "Build, test and operate a dispensary integration",
+		Long: `Dispensary runs a fake dispensary platform, calls the API, and checks an integration. It
+changes nothing in a production environment without --production.
 
-Exit codes: 0 if all went well. 1 if the command failed after it had begun, or found a
-problem. 2 if the command sent no request and changed nothing, because of the command line,
-a file, an address or the network.
+It reads its configuration from the library's environment variables, or from a file with
+--config or --profile. Secrets come from there or from a prompt, never from a flag.
 
-The configuration comes from the library's environment variables, or with --config and
---profile from a file. Secrets are read from there or from a prompt, never from flags.`,
+Exit codes: 0 on success. 1 if the command failed after it had begun, or found a problem. 2 if
+it sent no request and changed nothing, because of the command line, a file, an address or the
+network.`,
 		Example: `  dispensary fake
   dispensary help fake`,
 		Version:       dispensary.Version() + ", " + runtime.Version(),
@@ -97,17 +107,17 @@ The configuration comes from the library's environment variables, or with --conf
 	).Replace(root.UsageTemplate()))
 	root.SetFlagErrorFunc(flagError)
 	flags := root.PersistentFlags()
-	flags.BoolVar(&p.json, "json", false, "print JSON: one document, or one a line")
-	flags.BoolVar(&p.noColor, "no-color", false, "print without colors, as NO_COLOR does")
-	flags.StringVar(&p.config, "config", "", "read the configuration from `FILE`, and not from the environment")
-	flags.StringVar(&p.profile, "profile", "", "take the configuration `NAME` of the file's profiles")
-	flags.BoolVar(&p.production, "production", false, "allow what changes something in a production environment")
+	flags.BoolVar(&p.json, "json", false, "print JSON: one document, or one per line")
+	flags.BoolVar(&p.noColor, "no-color", false, "disable colors, as NO_COLOR does")
+	flags.StringVar(&p.config, "config", "", "read the configuration from `FILE` instead of the environment")
+	flags.StringVar(&p.profile, "profile", "", "use the profile `NAME` of the configuration file")
+	flags.BoolVar(&p.production, "production", false, "allow changes in a production environment")
 	root.SetHelpCommand(newHelpCommand(p))
 	group(root, p.commands()...)
 	return root
 }
 
-// commands are all commands below the root.
+// commands returns all commands below the root.
 func (p *program) commands() []*cobra.Command {
 	return []*cobra.Command{
 		newInitCommand(p),

@@ -13,8 +13,8 @@ import (
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/terminal"
 )
 
-// print prints a document with --json, and otherwise its rows: a table with a header on
-// a terminal, and anywhere else plain lines with tabs.
+// print prints document with --json. Otherwise it prints rows: as a table with header on a
+// terminal, and as tab-separated lines elsewhere.
 func (p *program) print(document any, header []string, rows [][]string) error {
 	if p.json {
 		return p.printJSON(document)
@@ -32,21 +32,21 @@ func (p *program) print(document any, header []string, rows [][]string) error {
 	for _, row := range append([][]string{header}, rows...) {
 		fmt.Fprintln(table, strings.Join(cells(row), "\t"))
 	}
-	_ = table.Flush() // a Builder takes everything
+	_ = table.Flush() // a strings.Builder never fails
 	first, rest, _ := strings.Cut(aligned.String(), "\n")
 	err := p.styled(bold, strings.TrimRight(first, " "))
 	_, restErr := fmt.Fprint(p.out, "\n", rest)
 	return cmp.Or(err, restErr)
 }
 
-// printJSON prints a document on a line.
+// printJSON prints a document on one line.
 func (p *program) printJSON(document any) error {
 	encoder := json.NewEncoder(p.out)
 	encoder.SetEscapeHTML(false)
 	return encoder.Encode(document)
 }
 
-// cells returns texts for a line of a table.
+// cells returns printable texts without line breaks, for a line of a table.
 func cells(row []string) []string {
 	made := make([]string, len(row))
 	for i, text := range row {
@@ -55,10 +55,10 @@ func cells(row []string) []string {
 	return made
 }
 
-// breaks replaces the characters that would end a cell of a plain line.
+// breaks replaces characters that would end a cell of a tab-separated line.
 var breaks = strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ", "\t", " ")
 
-// fields returns texts for a plain line with tabs. Everything but tabs and line breaks stays.
+// fields returns texts for a tab-separated line. It replaces only tabs and line breaks.
 func fields(row []string) []string {
 	made := make([]string, len(row))
 	for i, text := range row {
@@ -67,8 +67,8 @@ func fields(row []string) []string {
 	return made
 }
 
-// guard keeps texts from steering a terminal. A stdout that is no terminal gets exact bytes.
-// Stderr is for people, who may read it later from a log, so its texts are always escaped.
+// guard prevents text from controlling a terminal. If stdout is not a terminal, it gets exact
+// bytes. Text on stderr is always escaped, because users may later view a log of it on a terminal.
 func (p *program) guard() {
 	p.errOut = terminal.NewWriter(p.errOut)
 	if p.terminal {
@@ -76,7 +76,7 @@ func (p *program) guard() {
 	}
 }
 
-// style is a way to print on a terminal.
+// style is the parameter of an SGR escape sequence.
 type style string
 
 const (
@@ -87,7 +87,8 @@ const (
 	yellow style = "33"
 )
 
-// styled prints a text in a style, if stdout has styles: see no-color.org.
+// styled prints text in a style. It omits the style if stdout is not a terminal, TERM is dumb, or
+// --no-color or NO_COLOR is set (see no-color.org).
 func (p *program) styled(as style, text string) error {
 	unwanted := p.lookup("NO_COLOR")
 	kind := p.lookup("TERM")
@@ -99,7 +100,7 @@ func (p *program) styled(as style, text string) error {
 	return t.Sequence("\x1b["+string(as)+"m", text, "\x1b[0m")
 }
 
-// timeText is a time for people and scripts; a dash if it is not known.
+// timeText returns t in UTC as RFC 3339, or a dash if t is zero.
 func timeText(t time.Time) string {
 	if t.IsZero() {
 		return "-"
@@ -107,7 +108,7 @@ func timeText(t time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-// age is a duration as a person says it.
+// age returns a duration in one rounded-down unit: s, min, h or d.
 func age(d time.Duration) string {
 	switch {
 	case d < time.Minute:

@@ -7,23 +7,23 @@ import (
 	"sync/atomic"
 )
 
-// program is the command with all that it finds around it, so that tests can run it in
-// their own process.
+// program is the command and its surroundings. Tests replace the surroundings to run it in their
+// own process.
 type program struct {
 	in          io.Reader
 	out, errOut io.Writer
-	environ     []string               // variables, as of os.Environ
+	environ     []string               // as os.Environ returns it
 	configDir   func() (string, error) // of the user
 	cacheDir    func() (string, error) // of the user
-	terminal    bool                   // out is one
-	asks        bool                   // in is one, whose user can be asked
+	terminal    bool                   // out is a terminal
+	asks        bool                   // in is a terminal, so that the user can be asked
 	keyring     keyringStore
 
-	// What the flags of all commands say.
+	// Flags of all commands.
 	json, noColor, production bool
 	config, profile           string
 
-	sent atomic.Bool // an HTTP request of the command got a connection
+	sent atomic.Bool // an HTTP request of the command has had a connection
 }
 
 // lookup returns the value of a variable, or "".

@@ -9,7 +9,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/doctor"
 )
 
-// printReport prints a table or plain lines, or with --json the document.
+// printReport prints the document with --json, and the rows of report otherwise.
 func (p *program) printReport(document any, report doctor.Report) error {
 	if p.terminal && !p.json {
 		return p.printReportTable(report)
@@ -21,7 +21,7 @@ func (p *program) printReport(document any, report doctor.Report) error {
 	return p.print(document, nil, rows)
 }
 
-// checksFailed returns an error if a check of a report failed.
+// checksFailed returns an error if any check of a report failed.
 func checksFailed(report doctor.Report) error {
 	switch n := report.Count(doctor.StatusFail); n {
 	case 0:
@@ -33,10 +33,10 @@ func checksFailed(report doctor.Report) error {
 	}
 }
 
-// statusStyles are those of the words that begin the lines of a table.
+// statusStyles are the styles of the status at the beginning of a line.
 var statusStyles = map[doctor.Status]style{doctor.StatusPass: green, doctor.StatusWarn: yellow, doctor.StatusFail: red, doctor.StatusSkip: faint}
 
-// printReportTable prints a report on a terminal.
+// printReportTable prints a report on a terminal, with styles.
 func (p *program) printReportTable(report doctor.Report) error {
 	var table strings.Builder
 	if err := report.Write(&table); err != nil {

@@ -14,23 +14,22 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// steering has characters that control a terminal, or reorder or hide what it shows.
+// steering contains characters that control a terminal, or reorder or hide its text.
 const steering = "A\u009b2J\u009d0;owned\u009c\u007f\u202e\u2066\u200e\u061c\ufeff\u2028\U000e0041"
 
-// assertSteersNothing fails for each character that a terminal obeys or hides, except for line
-// breaks, tabs and joiners of letters.
-// The command's own styles do not count.
+// assertSteersNothing fails for each control character and each invisible character. It ignores line
+// breaks, tabs, joiners of letters and the styles of the command.
 func assertSteersNothing(t *testing.T, sent string, context ...any) {
 	t.Helper()
 	sent = strings.NewReplacer("\x1b[1m", "", "\x1b[0m", "", "\x1b[31m", "", "\x1b[32m", "").Replace(sent)
 	for _, r := range sent {
 		if !strings.ContainsRune("\n\t\u200c\u200d", r) && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) {
-			assert.Fail(t, "steers a terminal", "%U in %q: %v", r, sent, context)
+			assert.Fail(t, "controls a terminal", "%U in %q: %v", r, sent, context)
 		}
 	}
 }
 
-// platformOf configures a platform that responds to all requests with a body.
+// platformOf returns a fixture whose platform responds to all requests with body.
 func platformOf(t *testing.T, body string) *fixture {
 	t.Helper()
 	f := newFixture(t).withToken()
@@ -56,7 +55,7 @@ func TestTerminalGetsNoControlCharacters(t *testing.T) {
 	_, out, _ := f.run("api", "GET", "/clinic", "--jq", ".clinic")
 	var clinic struct{ Name string }
 	require.NoError(t, json.Unmarshal([]byte(out), &clinic))
-	assert.Equal(t, steering, clinic.Name, "JSON stays the same JSON")
+	assert.Equal(t, steering, clinic.Name, "escaping must not change the decoded JSON")
 }
 
 func TestPipeGetsExactBytes(t *testing.T) {

@@ -14,8 +14,8 @@ var callers = [][]string{
 	{"api", "GET", "/clinic"}, {"listen", "--forward-to", "http://127.0.0.1:9/x"},
 }
 
-// Without a network or a file no command begins. Its help does not explain them.
-func TestNoNetwork(t *testing.T) {
+// The help of a command explains neither a network error nor a missing file.
+func TestUnreachablePlatformIsRejected(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).withToken()
 	f.variables["DISPENSARY_US_SANDBOX_BASE_URL"] = "http://" + freeAddress(t) + "/api"
@@ -29,8 +29,8 @@ func TestNoNetwork(t *testing.T) {
 	assert.Empty(t, f.platform.Journal.Requests())
 }
 
-// Where the stored tokens cannot be read, no command begins, and they stay as they are.
-func TestUnreadableStore(t *testing.T) {
+// The store file stays unchanged.
+func TestUnreadableStoreIsRejected(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	store := filepath.Join(t.TempDir(), "tokens.db")

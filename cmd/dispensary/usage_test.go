@@ -14,12 +14,12 @@ import (
 	"github.com/dispensary-go/dispensary/internal/operation"
 )
 
-func TestHelp(t *testing.T) {
+func TestHelpDescribesCommands(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"help"}, {"-h"}, {"--help"}} {
 		code, out, _ := bare(t).run(args...)
 		assert.Equal(t, exitDone, code)
-		assert.Contains(t, out, "Run a test platform until Ctrl-C")
+		assert.Contains(t, out, "Run a fake dispensary platform until Ctrl-C")
 		assert.Contains(t, out, "Exit codes: 0 ")
 	}
 	for _, args := range [][]string{{}, {"--json"}} {
@@ -45,18 +45,18 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-func TestVersion(t *testing.T) {
+func TestVersionNamesGoVersion(t *testing.T) {
 	t.Parallel()
 	code, out, _ := bare(t).run("--version")
 	assert.Equal(t, exitDone, code)
 	assert.Equal(t, "dispensary "+dispensary.Version()+", "+runtime.Version()+"\n", out)
 }
 
-func TestMistakesOnTheCommandLine(t *testing.T) {
+func TestInvalidArgumentsAreRejected(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
-		"fakes":                             `there is no command "fakes"`,
-		"fake now":                          `fake takes no arguments, but there is "now"`,
+		"fakes":                             `unknown command "fakes": did you mean fake?`,
+		"fake now":                          `fake accepts no arguments: remove "now"`,
 		"fake -seed 1":                      "-seed: long flags have two dashes, --seed",
 		"fake --seed one":                   "must be a whole number",
 		"fake --seed 7x":                    "must be a whole number",
@@ -67,7 +67,7 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		"fake --freeze yesterday":           "must be a time such as",
 		"fake --clinic-tokens=perhaps":      "true or false",
 		"fake --cert x.pem":                 "--cert: add --tls",
-		"help fakes":                        `there is no command "fakes"`,
+		"help fakes":                        `unknown command "fakes"`,
 		"fake --adr x":                      "unknown flag: --adr: did you mean --addr?",
 		"fake --websook=x":                  "unknown flag: --websook: did you mean --webhook?",
 		"fake --prodcution":                 "unknown flag: --prodcution: did you mean --production?",
@@ -100,7 +100,7 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 	}
 }
 
-func TestFailures(t *testing.T) {
+func TestFailedStartIsRejected(t *testing.T) {
 	t.Parallel()
 	at := takeAddress(t, "127.0.0.1:0")
 	for args, want := range map[string]string{
@@ -116,7 +116,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-func TestOutputThatCannotBeWrittenEndsTheCommand(t *testing.T) {
+func TestUnwritableOutputEndsFake(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"fake"}, {"fake", "--json"}} {
 		var stderr bytes.Buffer
