@@ -13,11 +13,11 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/connect"
 )
 
-// accountKeys are the settings of an integration that its accounts need.
+// accountKeys are the settings of an integration that accounts need.
 var accountKeys = []string{"base_url", "auth_url", "client_id", "client_secret", "redirect_url"}
 
-// loadApplication reads the configuration, and finds the application that a command works
-// with. Its client secret is asked for where it is missing and there is a person to ask.
+// loadApplication reads the configuration and returns the application of a command. If the
+// client secret is missing and stdin is a terminal, it asks for the secret.
 func (p *program) loadApplication(ctx context.Context, t target) (c integration.Config, a integration.Application, err error) {
 	keys := accountKeys
 	if p.asks {
@@ -32,12 +32,12 @@ func (p *program) loadApplication(ctx context.Context, t target) (c integration.
 	_, _ = fmt.Fprintf(p.errOut, "Client secret of %s: ", a.Site.Environment)
 	text, err := p.readSecret(ctx)
 	a.ClientSecret = dispensary.NewSecret(text)
-	c.Applications = []integration.Application{a} // the one that is worked with
+	c.Applications = []integration.Application{a} // c had a copy of a without the secret
 	return c, a, err
 }
 
-// openAccounts opens the accounts of one application, and their browser flow if there is one.
-// Without a configured store it uses the store of login.
+// openAccounts opens the accounts of one application, with the browser flow if flow is not nil.
+// If no store is configured, it uses the store of login.
 func (p *program) openAccounts(ctx context.Context, t target, flow *connect.Config) (_ *integration.Integration, a integration.Application, err error) {
 	c, a, err := p.loadApplication(ctx, t)
 	if err != nil {
@@ -53,7 +53,7 @@ func (p *program) openAccounts(ctx context.Context, t target, flow *connect.Conf
 	setup := integration.Setup{}
 	if flow != nil {
 		setup.Connect = *flow
-		if len(c.StateKeys) == 0 { // the flow ends in the process in which it begins
+		if len(c.StateKeys) == 0 { // the flow begins and ends in this process
 			c.StateKeys = []dispensary.Secret{dispensary.NewSecret(rand.Text() + rand.Text())}
 		}
 	}
@@ -61,14 +61,14 @@ func (p *program) openAccounts(ctx context.Context, t target, flow *connect.Conf
 	return app, a, err
 }
 
-// loginStore returns the path of the store that login keeps for an application in the
-// configuration folder. A stored token does not know the address that issued it, so each site
-// and client has its own store.
+// loginStore returns the path of the store of login for an application, in the configuration
+// folder. A stored token does not contain the URL that issued it, so each site and client has
+// its own store.
 func loginStore(folder string, a integration.Application) string {
 	return filepath.Join(folder, siteFile("tokens", ".db", a.Site, a.Site.AuthURL, a.ClientID))
 }
 
-// useLoginStore completes c with the store of login and its encryption keys.
+// useLoginStore sets the store of login in c, and its encryption keys if c has none.
 func (p *program) useLoginStore(ctx context.Context, c *integration.Config, a integration.Application) error {
 	folder, err := p.configFolder()
 	if err != nil {

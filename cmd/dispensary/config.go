@@ -17,20 +17,20 @@ import (
 	"github.com/dispensary-go/dispensary/internal/joined"
 )
 
-// configFolder is where the command keeps files of the user.
+// configFolder returns the folder for files of the user.
 func (p *program) configFolder() (string, error) {
 	folder, err := p.configDir()
 	return filepath.Join(folder, "dispensary"), err
 }
 
-// siteFile returns the name of a file about a site, such as listen-us-sandbox-0123456789ab.json.
-// Two sites of one environment have different names, as have two values of more.
+// siteFile returns the name of a file for a site, such as listen-us-sandbox-0123456789ab.json.
+// The name differs between sites of one environment, and between values of more.
 func siteFile(kind, extension string, s dispensary.Site, more ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(append([]string{strings.TrimSuffix(s.BaseURL, "/")}, more...), "\n")))
 	return fmt.Sprintf("%s-%s-%x%s", kind, strings.ReplaceAll(string(s.Environment), "/", "-"), sum[:6], extension)
 }
 
-// readConfig reads the configuration that the flags choose, with all of its problems.
+// readConfig reads the configuration selected by the flags. Its error joins all problems.
 func (p *program) readConfig() (integration.Config, error) {
 	switch {
 	case p.config != "" && p.profile == "":
@@ -50,8 +50,8 @@ func (p *program) readConfig() (integration.Config, error) {
 // configName is the name of the configuration file in the user's configuration folder.
 const configName = "config.json"
 
-// defaultConfig reads the configuration that is used if no flag chooses another one: the
-// variables, or if they configure nothing the default profile of the user's file.
+// defaultConfig reads the configuration that is used without a flag: the environment variables,
+// or if they configure nothing, the profile "default" of the user's file.
 func (p *program) defaultConfig() (integration.Config, error) {
 	c, err := integration.Load(p.environ)
 	if len(c.Applications) > 0 || !c.Store.IsZero() || !c.Inbox.IsZero() || slices.ContainsFunc(joined.Errors(err), isWrong) {
@@ -65,9 +65,9 @@ func (p *program) defaultConfig() (integration.Config, error) {
 	return integration.LoadProfile(path, "default")
 }
 
-// loadConfig reads the configuration for a command that uses the settings of these keys. What
-// is missing of the others is no problem; what is given and cannot be read is one. If there is
-// no application, [program.application] reports it.
+// loadConfig reads the configuration for a command that uses the settings with these keys. It
+// ignores other missing settings, but reports every invalid one. It does not report a missing
+// application: [program.application] does.
 func (p *program) loadConfig(uses ...string) (integration.Config, error) {
 	c, err := p.readConfig()
 	var problems []error
@@ -80,13 +80,14 @@ func (p *program) loadConfig(uses ...string) (integration.Config, error) {
 	return c, errors.Join(problems...)
 }
 
-// isWrong reports whether a problem is another one than a missing setting.
+// isWrong reports whether a problem is anything but a missing setting.
 func isWrong(problem error) bool {
 	var argument *api.ArgumentError
 	return !errors.As(problem, &argument) || !strings.HasPrefix(argument.Reason, "is empty")
 }
 
-// named reports of a key whether it is that of a field, as a variable, in a file or in Go.
+// named returns a function that reports whether a key names field. The field can be an
+// environment variable, a path in a file or a Go field.
 func named(field string) func(key string) bool {
 	field, _, _ = strings.Cut(strings.ToLower(field), "[")
 	return func(key string) bool {
@@ -94,25 +95,25 @@ func named(field string) func(key string) bool {
 	}
 }
 
-// target is the application that a command works with, and the user of it.
+// target contains the flags for the application and the user of a command.
 type target struct {
 	environment, user string
-	flags             *flag.FlagSet // of the command
+	flags             *flag.FlagSet
 }
 
 func (t *target) define(flags *flag.FlagSet) {
 	t.flags = flags
-	flags.StringVar(&t.environment, "environment", "", "work with the application of the environment `NAME`, such as us/sandbox; DISPENSARY_ENVIRONMENT unless set")
+	flags.StringVar(&t.environment, "environment", "", "use the application of the environment `NAME`, such as us/sandbox (default: DISPENSARY_ENVIRONMENT, or the only one configured)")
 }
 
 func (t *target) defineUser(flags *flag.FlagSet) {
-	flags.StringVar(&t.user, "user", "me", "call as the connected user `ID`, and not with DISPENSARY_ACCESS_TOKEN")
+	flags.StringVar(&t.user, "user", "me", "`ID` of the user in your program; if set, DISPENSARY_ACCESS_TOKEN is ignored")
 }
 
-// given reports whether the command line has a flag.
+// given reports whether the command line contains the flag.
 func (t *target) given(name string) bool { return t.flags != nil && t.flags.Changed(name) }
 
-// application returns the application of c that a command works with.
+// application returns the application of c that t or DISPENSARY_ENVIRONMENT selects, or the only one.
 func (p *program) application(c integration.Config, t target) (integration.Application, error) {
 	source, name := "--environment", t.environment
 	if name == "" {
@@ -131,27 +132,27 @@ func (p *program) application(c integration.Config, t target) (integration.Appli
 	case len(names) == 0:
 		return integration.Application{}, p.notConfigured()
 	case name != "":
-		return integration.Application{}, fmt.Errorf("%s %s: configured is %s", source, name, strings.Join(names, ", "))
+		return integration.Application{}, fmt.Errorf("%s %s is not configured: use %s", source, name, strings.Join(names, " or "))
 	case len(names) > 1:
-		return integration.Application{}, fmt.Errorf("--environment is needed: configured are %s", strings.Join(names, ", "))
+		return integration.Application{}, fmt.Errorf("--environment is required: use %s", strings.Join(names, " or "))
 	}
 	return c.Applications[0], nil
 }
 
-// notConfigured returns the error of a command that needs an environment and finds none.
+// notConfigured returns the error of a configuration without an environment.
 func (p *program) notConfigured() error {
 	if p.config != "" || p.profile != "" {
-		return errors.New(`no environment is configured: add one to "environments" of the file`)
+		return errors.New(`no environment is configured: add one to "environments" in the file`)
 	}
-	return errors.New(`no environment is configured: run "dispensary dev -- COMMAND", which starts a test platform, ` +
+	return errors.New(`no environment is configured: run "dispensary dev -- COMMAND" with a fake platform, ` +
 		"or set the variables of a sandbox application, such as DISPENSARY_US_SANDBOX_BASE_URL and …_AUTH_URL, " +
-		"with the values of the developer dashboard, or name a file with --config")
+		"to the values in the developer dashboard, or use a file with --config")
 }
 
-// allowWriting refuses what changes something in production, unless --production allows it.
+// allowWriting rejects changes in production without --production.
 func (p *program) allowWriting(environment dispensary.Environment) error {
 	if !environment.IsSandbox() && !p.production {
-		return fmt.Errorf("%s has live data: add --production to change something there", environment)
+		return fmt.Errorf("%s contains live data: add --production to allow changes", environment)
 	}
 	return nil
 }

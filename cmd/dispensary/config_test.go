@@ -24,8 +24,8 @@ func TestMissingConfigurationHasOneWording(t *testing.T) {
 			if variable != "" {
 				f.variables = map[string]string{variable: "token"}
 			}
-			f.refused(`dispensary: no environment is configured: run "dispensary dev -- COMMAND", which starts a test platform, or set the variables`, args...)
-			f.refused(`dispensary: no environment is configured: add one to "environments" of the file`, append(args, "--config", empty)...)
+			f.refused(`dispensary: no environment is configured: run "dispensary dev -- COMMAND" with a fake platform, or set the variables`, args...)
+			f.refused(`dispensary: no environment is configured: add one to "environments" in the file`, append(args, "--config", empty)...)
 		}
 	}
 }

@@ -12,23 +12,22 @@ import (
 	"github.com/dispensary-go/dispensary/oauth"
 )
 
-// hasCredential reports whether a command calls with the access token of the variables. An
-// explicit --user is called with the user's own token.
+// hasCredential reports whether a command calls with DISPENSARY_ACCESS_TOKEN. An explicit --user
+// overrides it with the token of the user.
 func (p *program) hasCredential(t target) bool {
 	token := p.lookup(tokenVariable)
 	return token != "" && !t.given("user")
 }
 
-// credential returns the access token of the variables, and the key of its clinic, for calls
-// to an application. It rejects an application of another site than [program.isHome]. No other
-// function reads these variables.
+// credential returns the access token of DISPENSARY_ACCESS_TOKEN and the key of its clinic. It
+// rejects an application whose site fails [program.isHome]. No other function uses these values.
 func (p *program) credential(a integration.Application) (token oauth.Token, clinicKey dispensary.Secret, err error) {
 	home, err := p.isHome(a.Site)
 	if err == nil && !home {
-		err = fmt.Errorf("%s belongs to another site than this %s", tokenVariable, a.Site.Environment)
+		err = fmt.Errorf("%s does not belong to this %s site", tokenVariable, a.Site.Environment)
 	}
 	if err != nil {
-		return token, dispensary.Secret{}, fmt.Errorf("%w: unset the token, or call as a connected user with --user", err)
+		return token, dispensary.Secret{}, fmt.Errorf("%w: unset the token, or add --user to call as a connected user", err)
 	}
 	text := p.lookup(tokenVariable)
 	key := p.lookup(clinicKeyVariable)
@@ -38,15 +37,15 @@ func (p *program) credential(a integration.Application) (token oauth.Token, clin
 	return oauth.Token{AccessToken: dispensary.NewSecret(text), Environment: a.Site.Environment}, dispensary.NewSecret(key), nil
 }
 
-// isHome reports whether the token of the variables belongs to a site. The variables contain
-// no address for it, so its site is the one that the command works with if no flag chooses
-// another. If only flags configure sites, DISPENSARY_ENVIRONMENT has to name the environment.
+// isHome reports whether DISPENSARY_ACCESS_TOKEN belongs to a site. No variable contains the URL
+// of the token, so it belongs to the site that a command uses without flags. If only flags
+// configure sites, DISPENSARY_ENVIRONMENT must name the environment.
 func (p *program) isHome(site dispensary.Site) (bool, error) {
-	c, _ := p.defaultConfig() // its problems do not matter: only sites are compared
+	c, _ := p.defaultConfig() // only its sites matter
 	name := p.lookup(environmentVariable)
 	environment, err := api.ParseEnvironment(name)
 	if err != nil && (name != "" || len(c.Applications) != 1) {
-		return false, fmt.Errorf("%s does not name the environment of %s", environmentVariable, tokenVariable)
+		return false, fmt.Errorf("%s must name the environment of %s", environmentVariable, tokenVariable)
 	}
 	if len(c.Applications) == 0 {
 		return environment == site.Environment, nil
@@ -55,13 +54,14 @@ func (p *program) isHome(site dispensary.Site) (bool, error) {
 	return err == nil && sameSite(home.Site, site), nil
 }
 
-// sameSite reports whether two sites are one environment at one address.
+// sameSite reports whether two sites have the same environment and base URL.
 func sameSite(a, b dispensary.Site) bool {
 	return a.Environment == b.Environment && strings.TrimSuffix(a.BaseURL, "/") == strings.TrimSuffix(b.BaseURL, "/")
 }
 
-// client returns a client that calls with the credential of the variables, or else as the
-// connected user. It has to be closed, which waits until a refreshed token is stored.
+// client returns a client that calls with DISPENSARY_ACCESS_TOKEN if [program.hasCredential], and
+// as the connected user otherwise. Call closed after the last call: it waits until a refreshed
+// token is stored.
 func (p *program) client(ctx context.Context, t target) (_ *dispensary.Client, closed func() error, err error) {
 	if !p.hasCredential(t) {
 		app, _, err := p.openAccounts(ctx, t, nil)

@@ -13,15 +13,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// withCredential sets an access token and a clinic key that no platform knows.
+// withCredential sets an access token and a clinic key that are unknown to every platform.
 func (f *fixture) withCredential() *fixture {
 	f.variables[tokenVariable], f.variables[clinicKeyVariable] = "canary-token", "canary-key"
 	return f
 }
 
-// withOtherSite configures a second site in the variables, as environment, and in the files
-// that configFlags and profileFlags name, as environment inFile. It returns the function that
-// asserts that the site got no credential.
+// withOtherSite configures a second site: as environment in the variables, and as environment inFile
+// in the file other.json and in the profile "other". It returns a function that asserts that the
+// site got no credential.
 func (f *fixture) withOtherSite(environment, inFile string) (check func(message ...any)) {
 	f.t.Helper()
 	var mu sync.Mutex
@@ -67,7 +67,7 @@ func (f *fixture) writeJSON(name string, document any) string {
 	return path
 }
 
-// credentialed are the commands that call with the credential of the variables.
+// credentialed returns the commands that call with DISPENSARY_ACCESS_TOKEN.
 func credentialed(t *testing.T) [][]string {
 	return append([][]string{
 		{"catalog", "sync"},
@@ -85,7 +85,7 @@ func TestCredentialStaysAtItsSite(t *testing.T) {
 			{"--environment", "ca/sandbox"}, {"--config", filepath.Join(f.folder, "other.json")}, {"--profile", "other"},
 		} {
 			for _, args := range credentialed(t) {
-				f.refused("DISPENSARY_ACCESS_TOKEN belongs to another site than this ", append(args, flags...)...)
+				f.refused("DISPENSARY_ACCESS_TOKEN does not belong to this ", append(args, flags...)...)
 			}
 			f.run(append([]string{"doctor"}, flags...)...)
 			check(flags)
@@ -94,7 +94,7 @@ func TestCredentialStaysAtItsSite(t *testing.T) {
 	}
 }
 
-// Without DISPENSARY_ENVIRONMENT the token of two environments belongs to neither.
+// With two environments and no DISPENSARY_ENVIRONMENT, the token belongs to neither.
 func TestCredentialOfUnknownEnvironmentIsRejected(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).withCredential()
@@ -103,14 +103,14 @@ func TestCredentialOfUnknownEnvironmentIsRejected(t *testing.T) {
 		{"--environment", "ca/sandbox"}, {"--environment", "us/sandbox"}, {"--profile", "other"},
 	} {
 		for _, args := range callers {
-			f.refused("DISPENSARY_ENVIRONMENT does not name the environment of DISPENSARY_ACCESS_TOKEN: unset the token, or call as a connected user with --user", append(args, flags...)...)
+			f.refused("DISPENSARY_ENVIRONMENT must name the environment of DISPENSARY_ACCESS_TOKEN: unset the token, or add --user to call as a connected user", append(args, flags...)...)
 		}
 	}
 	check()
 	assert.Empty(t, f.platform.Journal.Requests())
 }
 
-// A file alone does not say whose token it is: the variable of the environment has to.
+// A file does not determine the site of the token, so DISPENSARY_ENVIRONMENT is required.
 func TestCredentialBesideFileNeedsEnvironment(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).withToken()
@@ -118,15 +118,14 @@ func TestCredentialBesideFileNeedsEnvironment(t *testing.T) {
 		"base_url": f.platform.Site().BaseURL, "auth_url": f.platform.Site().AuthURL,
 	}}})
 	f.variables = map[string]string{tokenVariable: f.variables[tokenVariable]}
-	f.refused("DISPENSARY_ENVIRONMENT does not name the environment", "api", "GET", "/clinic", "--config", file)
+	f.refused("DISPENSARY_ENVIRONMENT must name the environment", "api", "GET", "/clinic", "--config", file)
 	f.variables[environmentVariable] = "ca/sandbox"
-	f.refused("belongs to another site than this us/sandbox", "api", "GET", "/clinic", "--config", file, "--environment", "us/sandbox")
+	f.refused("DISPENSARY_ACCESS_TOKEN does not belong to this us/sandbox site", "api", "GET", "/clinic", "--config", file, "--environment", "us/sandbox")
 	f.variables[environmentVariable] = "us/sandbox"
 	f.ran("api", "GET", "/clinic", "--config", file)
 }
 
-// --user calls as that user, whatever the variables contain.
-func TestUserFlagBeatsCredential(t *testing.T) {
+func TestUserFlagOverridesCredential(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.connected("dr-house")
@@ -146,7 +145,7 @@ func TestUserFlagBeatsCredential(t *testing.T) {
 	assert.Equal(t, exitFailed, code, "without --user it calls with the unknown token")
 }
 
-// The tokens of login stay at the site that issued them, whatever a file calls its environment.
+// A file can use the same environment for another site, which must not get the tokens of login.
 func TestStoredTokenStaysAtItsSite(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -163,7 +162,7 @@ func TestStoredTokenStaysAtItsSite(t *testing.T) {
 	check()
 }
 
-func TestEnvironmentIsReadInAnyCase(t *testing.T) {
+func TestEnvironmentIgnoresCase(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).withToken()
 	f.ran("api", "GET", "/clinic", "--environment", "US/Sandbox")
@@ -171,6 +170,6 @@ func TestEnvironmentIsReadInAnyCase(t *testing.T) {
 	f.ran("api", "GET", "/clinic")
 	for _, wrong := range []string{"ca/sandbox", "us-sandbox"} {
 		f.variables[environmentVariable] = wrong
-		f.refused("dispensary: DISPENSARY_ENVIRONMENT "+wrong+": configured is us/sandbox", "api", "GET", "/clinic", "--user", "me")
+		f.refused("dispensary: DISPENSARY_ENVIRONMENT "+wrong+" is not configured: use us/sandbox", "api", "GET", "/clinic", "--user", "me")
 	}
 }

@@ -16,17 +16,18 @@ import (
 	"github.com/dispensary-go/dispensary/seal"
 )
 
-// keyringTime is how long the system's keyring may take, which asks its user to unlock it.
+// keyringTime is the longest wait for the system keyring, which may ask the user to unlock it.
 const keyringTime = 3 * time.Second
 
-// sealKeyName is the name of the file with the keys, if there is no keyring.
+// sealKeyName is the name of the file with the encryption keys, used without a keyring.
 const sealKeyName = "seal.key"
 
-// keyringName is what the key is called in the keyring.
+// keyringName is the service name of the key in the keyring.
 const keyringName = "dispensary"
 
-// sealKeys returns the encryption keys of this user's token stores. It creates them on first
-// use in the system's keyring, or without a keyring in a file that only the user can read.
+// sealKeys returns the encryption keys of this user's token stores in folder. On first use it
+// creates a key in the system keyring. If the keyring fails, it creates a file that only the user
+// can read. It never creates a key if folder already has a token store.
 func sealKeys(ctx context.Context, ring keyringStore, folder string) (dispensary.Secret, error) {
 	name := filepath.Join(folder, sealKeyName)
 	if kept, err := readKeys(name); !kept.IsZero() || err != nil {
@@ -37,7 +38,7 @@ func sealKeys(ctx context.Context, ring keyringStore, folder string) (dispensary
 		return keys, nil
 	}
 	if stores, _ := filepath.Glob(filepath.Join(folder, "tokens-*.db")); len(stores) > 0 {
-		return dispensary.Secret{}, fmt.Errorf("the encryption key of %s is in the system's keyring, which does not return it: %w", stores[0], err)
+		return dispensary.Secret{}, fmt.Errorf("the encryption key of %s is in the system keyring: unlock the keyring and retry: %w", stores[0], err)
 	}
 	key, err := seal.GenerateKey(time.Now().UTC().Format("2006-01-02"))
 	if err != nil {
@@ -50,7 +51,7 @@ func sealKeys(ctx context.Context, ring keyringStore, folder string) (dispensary
 	return key.Text(), writeKey(name, key)
 }
 
-// readKeys returns the encryption keys in a file, or "" if there is no file.
+// readKeys returns the encryption keys in a file, or an empty secret if the file does not exist.
 func readKeys(name string) (dispensary.Secret, error) {
 	content, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -61,7 +62,7 @@ func readKeys(name string) (dispensary.Secret, error) {
 	}
 	keys := dispensary.NewSecret(strings.TrimSpace(string(content)))
 	if _, err := seal.ParseKeyRing(keys); err != nil {
-		return dispensary.Secret{}, fmt.Errorf("%s contains no encryption key: restore the file, or remove it with the data that it encrypts", name)
+		return dispensary.Secret{}, fmt.Errorf("%s contains no encryption key: restore the file, or delete it and the data that it encrypts", name)
 	}
 	return keys, nil
 }
@@ -76,13 +77,13 @@ func writeKey(name string, key seal.Key) error {
 	return errors.Join(err, file.Sync(), file.Close())
 }
 
-// keyringStore is a keyring: that of the system, through go-keyring.
+// keyringStore is a keyring. Tests replace the system keyring.
 type keyringStore interface {
 	Get(service, user string) (string, error)
 	Set(service, user, password string) error
 }
 
-// systemKeyring is that of macOS, Windows, or the Secret Service of a desktop.
+// systemKeyring is the keyring of macOS, of Windows or of the Secret Service of a Linux desktop.
 type systemKeyring struct{}
 
 // Get implements keyringStore.
@@ -93,7 +94,7 @@ func (systemKeyring) Set(service, user, password string) error {
 	return keyring.Set(service, user, password)
 }
 
-// fromKeyring asks the keyring, for as long as it may take.
+// fromKeyring calls ask and waits up to keyringTime.
 func fromKeyring(ctx context.Context, ask func() (string, error)) (dispensary.Secret, error) {
 	ctx, cancel := context.WithTimeout(ctx, keyringTime)
 	defer cancel()
@@ -110,6 +111,6 @@ func fromKeyring(ctx context.Context, ask func() (string, error)) (dispensary.Se
 	case a := <-answered:
 		return dispensary.NewSecret(a.text), a.err
 	case <-ctx.Done():
-		return dispensary.Secret{}, fmt.Errorf("the keyring did not answer within %s", keyringTime)
+		return dispensary.Secret{}, fmt.Errorf("the keyring did not respond within %s", keyringTime)
 	}
 }

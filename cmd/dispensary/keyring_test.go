@@ -29,13 +29,13 @@ func (k mapKeyring) Set(service, user, password string) error {
 	return nil
 }
 
-// lockedKeyring waits for its user until the end of the test.
+// lockedKeyring blocks until the end of the test.
 type lockedKeyring struct{ over chan struct{} }
 
 func (k lockedKeyring) Get(string, string) (string, error) { <-k.over; return "", errors.New("locked") }
 func (k lockedKeyring) Set(string, string, string) error   { <-k.over; return errors.New("locked") }
 
-func TestTheKeyIsKeptInTheKeyring(t *testing.T) {
+func TestKeyringStoresKey(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	ring := mapKeyring{}
@@ -53,13 +53,13 @@ func TestTheKeyIsKeptInTheKeyring(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, files)
 
-	// What it sealed is not opened with a new key when the keyring is gone.
+	// Without the keyring, a new key could not decrypt the existing store.
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "tokens-us-sandbox-1.db"), nil, 0o600))
 	_, err = sealKeys(t.Context(), noKeyring{}, folder)
-	require.ErrorContains(t, err, "does not return it: there is no keyring")
+	require.ErrorContains(t, err, "unlock the keyring and retry: there is no keyring")
 }
 
-func TestAKeyringThatDoesNotAnswerIsReplacedByAFile(t *testing.T) {
+func TestFileReplacesUnresponsiveKeyring(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestAKeyringThatDoesNotAnswerIsReplacedByAFile(t *testing.T) {
 		begin := time.Now()
 		made, err := sealKeys(t.Context(), locked, folder)
 		require.NoError(t, err)
-		assert.Equal(t, 2*keyringTime, time.Since(begin), "it is asked for the key, and to take a new one")
+		assert.Equal(t, 2*keyringTime, time.Since(begin), "waits for reading and for storing the key")
 		info, err := os.Stat(filepath.Join(folder, "seal.key"))
 		require.NoError(t, err)
 		assert.Equal(t, os.FileMode(0o600), info.Mode().Perm())
@@ -76,6 +76,6 @@ func TestAKeyringThatDoesNotAnswerIsReplacedByAFile(t *testing.T) {
 		again, err := sealKeys(t.Context(), locked, folder)
 		require.NoError(t, err)
 		assert.Equal(t, made.Reveal(), again.Reveal())
-		assert.Zero(t, time.Since(begin), "the file comes first")
+		assert.Zero(t, time.Since(begin), "reads the file before the keyring")
 	})
 }

@@ -15,14 +15,14 @@ import (
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/listen"
 )
 
-// receiverSecrets are what a receiver has to be configured with.
+// receiverSecrets are the webhook secret and the challenge token of a receiver.
 type receiverSecrets struct {
 	Secret    string `json:"secret"`
 	Challenge string `json:"challenge"`
 }
 
-// localReceiver returns the secrets of this machine. They protect nothing but a program that
-// is being written, and stay the same so that it is configured once.
+// localReceiver returns the secrets of this machine, and creates them on first use. They only
+// protect a program in development, and stay the same so that it is configured once.
 func (p *program) localReceiver() (r receiverSecrets, err error) {
 	folder, err := p.configFolder()
 	if err != nil {
@@ -34,7 +34,7 @@ func (p *program) localReceiver() (r receiverSecrets, err error) {
 	case err == nil && json.Unmarshal(kept, &r) == nil && r.Secret != "" && r.Challenge != "":
 		return r, nil
 	case err == nil:
-		return r, fmt.Errorf("%s is damaged: remove it, and new secrets are made", name)
+		return r, fmt.Errorf("%s is damaged: delete it to create new secrets", name)
 	case !errors.Is(err, fs.ErrNotExist):
 		return r, err
 	}
@@ -49,15 +49,15 @@ func (p *program) localReceiver() (r receiverSecrets, err error) {
 	return r, os.WriteFile(name, append(content, '\n'), 0o600)
 }
 
-// answers prints the responses of a receiver as they arrive: JSON, rows of a table on a
-// terminal, or plain lines.
+// answers prints the responses of a receiver as they arrive: as JSON, as rows of a table on a
+// terminal, or as tab-separated lines.
 type answers struct {
 	p     *program
 	begun bool
-	err   error // of writing
+	err   error // joined write errors
 }
 
-// answerDocument is an answer with --json.
+// answerDocument is a response as JSON.
 type answerDocument struct {
 	EventID       string    `json:"event_id"`
 	Type          string    `json:"type"`
@@ -74,12 +74,12 @@ type answerDocument struct {
 	Error         string    `json:"error,omitempty"`
 }
 
-// answerColumns are the widths of a row's cells but the last, whose widths differ most.
+// answerColumns are the widths of all cells of a row except the last.
 var answerColumns = []int{8, 7, 6, 9, 8, 36}
 
 var answerHeader = []string{"TIME", "ATTEMPT", "STATUS", "CHALLENGE", "DURATION", "EVENT", "TYPE"}
 
-// add prints an answer.
+// add prints the response to one attempt.
 func (a *answers) add(answer listen.Answer) {
 	problem := ""
 	if answer.Err != nil {
@@ -112,7 +112,7 @@ func (a *answers) add(answer listen.Answer) {
 	}
 }
 
-// answerRow are the cells of an answer.
+// answerRow returns the cells of a response.
 func answerRow(answer listen.Answer) []string {
 	status, challenge := "-", "no"
 	if answer.Status != 0 {
@@ -127,7 +127,7 @@ func answerRow(answer listen.Answer) []string {
 	}
 }
 
-// aligned puts cells into columns.
+// aligned returns cells as one line with columns.
 func aligned(row []string) string {
 	var text strings.Builder
 	for i, width := range answerColumns {
@@ -136,7 +136,7 @@ func aligned(row []string) string {
 	return strings.TrimRight(text.String()+row[len(row)-1], " ")
 }
 
-// line writes a line of a terminal.
+// line writes a styled line.
 func (a *answers) line(as style, text string) {
 	a.err = errors.Join(a.err, a.p.styled(as, text))
 	a.write("\n")

@@ -10,7 +10,7 @@ import (
 	"github.com/dispensary-go/dispensary/integration"
 )
 
-// Two sites can be one environment, such as a platform and a test platform.
+// Two sites can have the same environment, such as a sandbox and a fake platform.
 func TestSitesOfOneEnvironmentShareNoFiles(t *testing.T) {
 	t.Parallel()
 	p := bare(t).program(nil, nil, nil)
@@ -32,10 +32,10 @@ func TestSitesOfOneEnvironmentShareNoFiles(t *testing.T) {
 	}
 }
 
-func TestSQLitePathIsNoHost(t *testing.T) {
+func TestSQLitePathHasNoHost(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).withToken()
-	f.refused("--store: sqlite:// begins with a host", "catalog", "status", "--store", "sqlite://var/lib/catalog.db")
+	f.refused("--store: a host follows sqlite://", "catalog", "status", "--store", "sqlite://var/lib/catalog.db")
 	f.variables["DISPENSARY_STORE"] = "sqlite://var/lib/tokens.db"
 	f.refused("DISPENSARY_STORE must not begin with sqlite:// and a host", "accounts", "list")
 }

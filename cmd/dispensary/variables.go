@@ -23,14 +23,14 @@ import (
 	"github.com/dispensary-go/dispensary/seal"
 )
 
-// variables returns the variables of a program beside a platform, by name. state is the
-// platform's state file, or "". It leaves out storage and keys that the environment sets.
+// variables returns the environment variables, by name, of a program that uses a fake platform.
+// state is the platform's state file, or "". It omits storage and keys that the environment sets.
 func (p *program) variables(platform *dispensarytest.Server, settings control.Settings, state string) (map[string]string, error) {
 	environment := platform.Site().Environment
 	baseURL, _ := environ.Variables(environment)
 	values := map[string]string{
-		// The application of a platform with several clinics has no key. Empty, it replaces
-		// the key of an application that the environment has.
+		// With several clinics the application has no clinic key. The empty value replaces a key
+		// in the environment.
 		strings.TrimSuffix(baseURL, "BASE_URL") + "CLINIC_KEY": "",
 
 		environmentVariable: environment.String(), clinicKeyVariable: settings.ClinicKey,
@@ -57,20 +57,21 @@ func (p *program) variables(platform *dispensarytest.Server, settings control.Se
 	return values, nil
 }
 
-// Variables of storage and its encryption.
+// Variables of storage and its encryption keys.
 const (
 	storeVariable    = "DISPENSARY_STORE"
 	inboxVariable    = "DISPENSARY_INBOX"
 	sealKeysVariable = "DISPENSARY_SEAL_KEYS"
 )
 
-// isSet reports whether a variable has a value, or names a file that contains it.
+// isSet reports whether a variable has a value, or the name of a file with its value.
 func (p *program) isSet(name string) bool {
 	return p.lookup(name)+p.lookup(name+"_FILE") != ""
 }
 
-// keys returns the encryption keys for the program's storage: those beside the state file,
-// or without one a key for this run. It rejects storage that outlives the key.
+// keys returns the encryption keys for the program's storage. With a state file it reads or creates
+// them in a file beside it. Otherwise it returns a key for this run, and rejects storage that
+// outlives this run.
 func (p *program) keys(state string) (dispensary.Secret, error) {
 	name := state + ".seal.key"
 	if state != "" {
@@ -80,7 +81,7 @@ func (p *program) keys(state string) (dispensary.Secret, error) {
 	}
 	for _, storage := range []string{storeVariable, inboxVariable} {
 		if at := p.lookup(storage); state == "" && p.isSet(storage) && at != "memory:" {
-			return dispensary.Secret{}, fmt.Errorf("%s outlives the encryption key of this run: add --state, or set %s", storage, sealKeysVariable)
+			return dispensary.Secret{}, fmt.Errorf("%s outlives this run, but its encryption key does not: add --state, or set %s", storage, sealKeysVariable)
 		}
 	}
 	key, err := seal.GenerateKey("dev")
@@ -90,17 +91,17 @@ func (p *program) keys(state string) (dispensary.Secret, error) {
 	return key.Text(), err
 }
 
-// envFile is the path of the file for the variables of a platform, or "" for no file.
+// envFile is the path of a file for environment variables, or "" for no file.
 type envFile string
 
 func (f *envFile) define(flags *flag.FlagSet) {
-	flags.StringVar((*string)(f), "env", "", "write the environment variables of a program that uses the platform to `FILE`, such as .env.fake")
+	flags.StringVar((*string)(f), "env", "", "write the environment variables for your program to `FILE`, such as .env.fake")
 }
 
-// envHeader is the first line of each file of variables.
+// envHeader is the first line of each file of [envFile].
 const envHeader = "# Written by dispensary, which replaces this file.\n"
 
-// check rejects a file without that line.
+// check rejects an existing file without envHeader.
 func (f envFile) check() error {
 	if f == "" {
 		return nil
@@ -119,12 +120,12 @@ func (f envFile) check() error {
 	case err != nil:
 		return fmt.Errorf("--env: %w", err)
 	case !bytes.HasPrefix(content, []byte(envHeader)):
-		return fmt.Errorf("--env %s: exists, and dispensary did not write it: name another file", f)
+		return fmt.Errorf("--env %s exists and was not written by dispensary: use another file", f)
 	}
 	return nil
 }
 
-// write writes variables to the file. Only the user can read it.
+// write replaces the file with the variables. Only the user can read it.
 func (f envFile) write(variables map[string]string) error {
 	if f == "" {
 		return nil
@@ -154,10 +155,10 @@ func (f envFile) write(variables map[string]string) error {
 	return nil
 }
 
-// plain matches a value without a special character for any reader of such files.
+// plain matches a value without special characters for shells and .env parsers.
 var plain = regexp.MustCompile(`^[\w.,:/@%+=?&-]*$`)
 
-// quotedValue returns a value without line breaks for a file of variables.
+// quotedValue returns a value without line breaks in the syntax of the file.
 func quotedValue(value string) string {
 	switch {
 	case plain.MatchString(value):

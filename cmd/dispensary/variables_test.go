@@ -54,17 +54,17 @@ func TestDevWritesVariables(t *testing.T) {
 	f.ran("dev", "--env", path, "--", "grep", "-q", "DISPENSARY_ACCESS_TOKEN=.", path)
 }
 
-func TestVariablesReplaceNoForeignFile(t *testing.T) {
+func TestEnvRejectsForeignFile(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	path := filepath.Join(f.folder, ".env")
 	require.NoError(t, os.WriteFile(path, []byte("OWN=1\n"), 0o600))
 	for _, command := range [][]string{{"fake", "--env", path}, {"dev", "--env", path, "--", "true"}} {
-		f.refused("--env "+path+": exists, and dispensary did not write it: name another file", command...)
+		f.refused("--env "+path+" exists and was not written by dispensary: use another file", command...)
 	}
 	require.NoError(t, os.Symlink(path, path+".link"))
-	f.refused("did not write it", "fake", "--env", path+".link")
-	f.refused("did not write it", "fake", "--env", f.folder)
+	f.refused("was not written by dispensary", "fake", "--env", path+".link")
+	f.refused("was not written by dispensary", "fake", "--env", f.folder)
 	f.refused("no such file", "fake", "--env", filepath.Join(f.folder, "none", ".env"))
 	content, err := os.ReadFile(path)
 	require.NoError(t, err)
