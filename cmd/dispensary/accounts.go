@@ -12,7 +12,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/accounts"
 )
 
-// accountsCommand is a command below accounts with its flags.
+// accountsCommand is a subcommand of accounts with its flags.
 type accountsCommand struct {
 	*program
 	target
@@ -21,8 +21,9 @@ type accountsCommand struct {
 func newAccountsCommand(p *program) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "accounts",
-		Short: "See, restore and end the connections of users",
-		Long:  "Accounts shows the users whose tokens are in the store, disconnects them, and undoes wrong marks.",
+		Short: "List, disconnect and restore connected users",
+		Long: `Accounts lists the users whose tokens are in the store, disconnects users, and restores users
+marked by mistake.`,
 		Example: `  dispensary accounts list
   dispensary accounts list --json --profile staging
   dispensary accounts disconnect --user dr-house`,
@@ -30,10 +31,14 @@ func newAccountsCommand(p *program) *cobra.Command {
 	listed := accountsCommand{program: p}
 	list := &cobra.Command{
 		Use:   "list",
-		Short: "List the users who were connected, and how they stand",
-		Long: `List shows the users whose tokens are in the store: whether calls work, or why not, and
-when they were connected and seen, and the type and ID of the platform account that owns the
-tokens. It asks the store, and not the platform.`,
+		Short: "List connected users and their status",
+		Long: `List prints the users whose tokens are in the store: the status, the reason if calls as the user
+fail, the type and ID of the platform account that owns the tokens, and the times of the
+connection and of the last use. List reads only the store. It sends no request and changes
+nothing.
+
+Exit codes: 0 on success, also if the store contains no user. 1 if reading the users fails. 2 if
+the store cannot be opened.`,
 		Example: `  dispensary accounts list
   dispensary accounts list --environment ca/sandbox
   dispensary accounts list --json | jq -r 'select(.status == "must_reauthorize") | .user'`,
@@ -42,18 +47,27 @@ tokens. It asks the store, and not the platform.`,
 	}
 	listed.define(list.Flags())
 	group(command, list,
-		newAccountChangeCommand(p, "disconnect", "Revoke the tokens of a user, and delete them",
-			`Disconnect revokes the tokens of a user at the platform and deletes them from the store. A
-user who is not connected is no error.`, (*accounts.Accounts).Disconnect),
-		newAccountChangeCommand(p, "restore", "Use the tokens of a user again who was marked wrongly",
-			`Restore removes the mark of a user who has to authorize again: the tokens are still in the
-store, and calls use them again. It is for marks that were a mistake, such as those of an outage
-of the platform. The platform is not asked; a call that it refuses sets the mark again.`, (*accounts.Accounts).Restore))
+		newAccountChangeCommand(p, "disconnect", "Revoke and delete the tokens of a user",
+			`Disconnect revokes the tokens of a user at the platform, deletes them from the store and prints
+the new status. It succeeds if the user is not connected. If the platform is unreachable, calls
+stop using the tokens, and you can repeat the command. In a production environment it needs
+--production.
+
+Exit codes: 0 if the user is disconnected. 1 if disconnecting fails. 2 if it sent no request and
+changed nothing.`, (*accounts.Accounts).Disconnect),
+		newAccountChangeCommand(p, "restore", "Restore a user marked must_reauthorize by mistake",
+			`Restore removes the mark must_reauthorize from a user, so that calls use the stored tokens again.
+Use it for a mark set by mistake, such as during an outage of the platform. Restore sends no
+request: if the platform still rejects the tokens, the next call sets the mark again. In a
+production environment it needs --production.
+
+Exit codes: 0 if the mark is removed. 1 if the user has no stored tokens or the store fails. 2 if
+the store cannot be opened.`, (*accounts.Accounts).Restore))
 	return command
 }
 
-// accountChangeCommand makes a command that does something with the account of a user, and
-// shows how it stands then.
+// newAccountChangeCommand returns a command that calls do for the account of a user and prints the
+// new status.
 func newAccountChangeCommand(p *program, name, short, long string, do func(*accounts.Accounts, context.Context, string) error) *cobra.Command {
 	c := accountsCommand{program: p}
 	command := &cobra.Command{
@@ -99,14 +113,14 @@ func (c *accountsCommand) change(ctx context.Context, do func(*accounts.Accounts
 	if err := do(app.Accounts, ctx, c.user); err != nil {
 		return failed(err)
 	}
-	account, err := app.Accounts.Status(context.WithoutCancel(ctx), c.user) // the change is done
+	account, err := app.Accounts.Status(context.WithoutCancel(ctx), c.user) // the change must be reported even after Ctrl-C
 	if err != nil {
 		return failed(err)
 	}
 	return failed(c.printAccounts(account))
 }
 
-// accountView is an account as it is printed.
+// accountView is the JSON document of an account.
 type accountView struct {
 	User        string    `json:"user"`
 	Environment string    `json:"environment"`
@@ -120,7 +134,7 @@ type accountView struct {
 	ExpiresAt   time.Time `json:"expires_at,omitzero"`
 }
 
-// printAccounts prints accounts, with --json a line for each.
+// printAccounts prints accounts. With --json it prints one document per line.
 func (p *program) printAccounts(all ...accounts.Account) error {
 	var rows [][]string
 	for _, a := range all {

@@ -31,30 +31,36 @@ type apiCommand struct {
 	input    string
 	paginate bool
 	jq       string
-	query    *gojq.Code // of jq, nil if there is none
+	query    *gojq.Code // compiled from jq, or nil
 }
 
 func newAPICommand(p *program) *cobra.Command {
 	c := apiCommand{program: p}
 	command := &cobra.Command{
 		Use:   "api METHOD PATH",
-		Short: "Call the platform's API, with token, retries and limiter",
-		Long: `Api calls an endpoint and prints the body of the response, also of a rejection. A body may
-contain data of patients. PATH is encoded as in a URL: write %2F for a slash in an ID.
-Without --user it calls with DISPENSARY_ACCESS_TOKEN, and DISPENSARY_CLINIC_KEY beside it, if
-that is set. Otherwise it calls as a user who was connected with "dispensary login".
-Reads are repeated where that is safe, and the limits of the platform are kept.
+		Short: "Call the API with token, retries and rate limiting",
+		Long: `Api sends a request to an endpoint and prints the body of the response, even if the platform
+rejects the call. The body may contain patient data. Encode PATH as in a URL: write %2F for a
+slash in an ID. Api retries reads if this is safe, and stays within the platform's rate limits.
 
-A field is "name=text", or "name:=JSON" for what is no text. Fields are the query of a GET, and
-anything else's body. Other users of this machine can read the fields of a running command, so
-send data of patients with --input - or a file.`,
+If DISPENSARY_ACCESS_TOKEN is set and --user is not, api calls with this token, and with the
+clinic key in DISPENSARY_CLINIC_KEY or the configuration, if there is one. Otherwise it calls as a
+user connected with "dispensary login". In a production environment, any method except GET needs
+--production.
+
+A field is NAME=TEXT, or NAME:=JSON for any other type. Fields are the query of a GET, and the
+body of any other method. Other users of this machine can see the fields of a running command:
+send patient data in a file with --input, or on stdin with --input -.
+
+Exit codes: 0 on success. 1 if the platform rejects the call, or the response cannot be printed.
+2 if it sent no request.`,
 		Example: `  dispensary api GET /clinic
   dispensary api GET /clinic/patients -f page[size]=50 --paginate --jq '.patients[].id'
   dispensary api POST /clinic/patients --input patient.json
   jq .patient export.json | dispensary api PATCH /clinic/patients/123 --input -`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 {
-				return errors.New("api wants a method and a path, such as GET /clinic")
+				return errors.New("api needs a method and a path, such as GET /clinic")
 			}
 			return nil
 		},
@@ -71,16 +77,16 @@ send data of patients with --input - or a file.`,
 	flags := command.Flags()
 	c.define(flags)
 	c.defineUser(flags)
-	flags.StringArrayVarP(&c.fields, "field", "f", nil, "send the field `NAME=TEXT`, or NAME:=JSON; may be repeated")
-	flags.StringVar(&c.input, "input", "", "send what is in `FILE` as the body; - is stdin")
-	flags.BoolVar(&c.paginate, "paginate", false, "read all pages of a list, and print one after the other")
-	flags.StringVar(&c.jq, "jq", "", "print what the jq `EXPRESSION` makes of the answer")
+	flags.StringArrayVarP(&c.fields, "field", "f", nil, "send the field `NAME=TEXT`, or NAME:=JSON; repeatable")
+	flags.StringVar(&c.input, "input", "", "send the contents of `FILE` as the body; - is stdin")
+	flags.BoolVar(&c.paginate, "paginate", false, "read all pages of a list, and print one body per page")
+	flags.StringVar(&c.jq, "jq", "", "print the results of the jq `EXPRESSION` for the response body")
 	return command
 }
 
 var methods = []string{http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodPut, http.MethodDelete}
 
-// run makes the call.
+// run calls the endpoint and prints the response.
 func (c *apiCommand) run(ctx context.Context, method, path string) error {
 	request, err := c.request(ctx, strings.ToUpper(method), path)
 	if err != nil {
@@ -100,7 +106,7 @@ func (c *apiCommand) run(ctx context.Context, method, path string) error {
 		err = c.pages(ctx, client, request, func(body []byte) error {
 			err := c.printBody(ctx, body)
 			if errors.Is(err, errNotJSON) && request.Method != http.MethodGet {
-				err = maybeApplied{err} // a proxy may have responded
+				err = maybeApplied{err} // a proxy may have responded after a timeout
 			}
 			return err
 		})
@@ -108,7 +114,7 @@ func (c *apiCommand) run(ctx context.Context, method, path string) error {
 	return errors.Join(err, failed(c.printRejection(err)), failed(closed()))
 }
 
-// compile compiles the expression of --jq, or returns nil if there is no expression.
+// compile compiles the expression of --jq. It returns nil if the expression is empty.
 func compile(expression string) (*gojq.Code, error) {
 	if expression == "" {
 		return nil, nil
@@ -124,7 +130,7 @@ func compile(expression string) (*gojq.Code, error) {
 	return query, nil
 }
 
-// printRejection prints the body of the response that the error of a call contains.
+// printRejection prints the response body in the error of a call, if there is one.
 func (c *apiCommand) printRejection(err error) error {
 	var call *dispensary.Error
 	if !errors.As(err, &call) || len(call.Body()) == 0 {
@@ -136,20 +142,20 @@ func (c *apiCommand) printRejection(err error) error {
 	return c.printRaw(call.Body())
 }
 
-// request makes a request of the arguments.
+// request returns the request for the arguments and flags.
 func (c *apiCommand) request(ctx context.Context, method, path string) (dispensary.RawRequest, error) {
 	r := dispensary.RawRequest{Method: method, Query: url.Values{}}
 	if !slices.Contains(methods, method) {
-		return r, fmt.Errorf("there is no method %q, only %s", method, strings.Join(methods, ", "))
+		return r, fmt.Errorf("unknown method %q: use one of %s", method, strings.Join(methods, ", "))
 	}
 	if c.paginate && method != http.MethodGet {
-		return r, errors.New("--paginate: only a GET has pages")
+		return r, errors.New("--paginate works only with GET")
 	}
 	var query string
 	var err error
 	r.Path, query, _ = strings.Cut(path, "?")
 	if r.Query, err = url.ParseQuery(query); err != nil || !strings.HasPrefix(r.Path, "/") {
-		return r, fmt.Errorf("%q is no path, such as /clinic/patients", path)
+		return r, fmt.Errorf("%q is not a path such as /clinic/patients", path)
 	}
 	body := map[string]any{}
 	for _, field := range c.fields {
@@ -166,7 +172,7 @@ func (c *apiCommand) request(ctx context.Context, method, path string) (dispensa
 	}
 	switch {
 	case c.input != "" && (len(c.fields) > 0 || method == http.MethodGet):
-		return r, errors.New("--input: it is the whole body, of anything but a GET; leave the fields out")
+		return r, errors.New("--input replaces the whole body: omit --field, and use a method other than GET")
 	case c.input != "":
 		content, err := c.readFile(ctx, c.input)
 		if err != nil {
@@ -176,7 +182,7 @@ func (c *apiCommand) request(ctx context.Context, method, path string) (dispensa
 			return r, fmt.Errorf("--input %s: the file %w", c.input, err)
 		}
 		if !json.Valid(content) {
-			return r, fmt.Errorf("--input %s: not JSON", c.input)
+			return r, fmt.Errorf("--input %s is not JSON", c.input)
 		}
 		r.Body = json.RawMessage(content)
 	case method != http.MethodGet && len(body) > 0:
@@ -192,16 +198,16 @@ func parseField(field string) (name string, value any, err error) {
 	name = strings.TrimSuffix(name, ":")
 	switch {
 	case !found || name == "":
-		return "", nil, errors.New("--field: not of the form NAME=TEXT or NAME:=JSON")
+		return "", nil, errors.New("--field must be NAME=TEXT or NAME:=JSON")
 	case raw && !json.Valid([]byte(text)):
-		return "", nil, fmt.Errorf("--field %s: what follows := is not JSON", name)
+		return "", nil, fmt.Errorf("--field %s: the value after := is not JSON", name)
 	case raw:
 		return name, json.RawMessage(text), nil
 	}
 	return name, text, nil
 }
 
-// pages calls, once or for all pages of a list.
+// pages sends the request and prints the body. With --paginate it repeats this for all pages.
 func (c *apiCommand) pages(ctx context.Context, client *dispensary.Client, r dispensary.RawRequest, print func([]byte) error) error {
 	for {
 		body, err := client.Do(ctx, r)
@@ -218,17 +224,17 @@ func (c *apiCommand) pages(ctx context.Context, client *dispensary.Client, r dis
 			return nil
 		}
 		if list.Meta.NextPage <= list.Meta.CurrentPage {
-			return failed(errors.New("--paginate: the platform names a next page that is none"))
+			return failed(errors.New("--paginate: invalid next page in the response"))
 		}
 		r.Query.Set("page[number]", strconv.Itoa(list.Meta.NextPage))
 	}
 }
 
-// errNotJSON is the error of a response that api prints as it is.
+// errNotJSON is the error of a response that is printed unchanged.
 var errNotJSON = errors.New("the response is not JSON")
 
-// printText prints a body that is not JSON. If the reader of stdout expects JSON or the results
-// of a query, it goes to stderr.
+// printText prints a body that is not JSON. With --json or --jq it prints to stderr, because
+// readers of stdout expect JSON.
 func (c *apiCommand) printText(body []byte) error {
 	to, text := c.out, string(body)
 	if c.json || c.query != nil {
@@ -241,7 +247,7 @@ func (c *apiCommand) printText(body []byte) error {
 	return err
 }
 
-// printBody prints the body of an answer: indented for people, on a line with --json.
+// printBody prints the body of a response, or the results of --jq.
 func (c *apiCommand) printBody(ctx context.Context, body []byte) error {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return nil
@@ -253,7 +259,7 @@ func (c *apiCommand) printBody(ctx context.Context, body []byte) error {
 		return c.printRaw(body)
 	}
 	decoder := json.NewDecoder(bytes.NewReader(body))
-	decoder.UseNumber() // a float64 has no integers above 2^53
+	decoder.UseNumber() // a float64 cannot represent all integers above 2^53
 	var document any
 	if err := decoder.Decode(&document); err != nil {
 		return errNotJSON
@@ -283,7 +289,7 @@ func (c *apiCommand) printBody(ctx context.Context, body []byte) error {
 	}
 }
 
-// printRaw prints JSON that is there already.
+// printRaw prints encoded JSON: indented on a terminal without --json, and on one line otherwise.
 func (c *apiCommand) printRaw(document []byte) error {
 	var made bytes.Buffer
 	var err error

@@ -23,7 +23,7 @@ func TestAPIReads(t *testing.T) {
 	assert.Contains(t, out, `{"clinic":{`)
 
 	out, _ = f.ran("api", "get", "/clinic", "--jq", ".clinic.name, (.clinic | type)")
-	require.Len(t, strings.Split(out, "\n"), 3, "a text a line, without quotes: %s", out)
+	require.Len(t, strings.Split(out, "\n"), 3, "one text per line, without quotes: %s", out)
 	assert.True(t, strings.HasSuffix(out, "\nobject\n"))
 
 	f.terminal = true
@@ -68,24 +68,24 @@ func TestAPIWrites(t *testing.T) {
 	assert.Len(t, f.platform.Patients.All(), before+1)
 }
 
-// What is wrong is one line, and nothing has been sent.
-func TestAPIRefuses(t *testing.T) {
+// Invalid arguments send no request.
+func TestAPIRejectsArguments(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).withToken()
 	for args, want := range map[string]string{
 		"api GET":                                  "a method and a path",
 		"api GET /clinic --bogus":                  "--bogus",
-		"api FETCH /clinic":                        `no method "FETCH"`,
-		"api GET clinic":                           "is no path",
-		"api GET /clinic?a=%zz":                    "is no path",
-		"api GET /clinic -f name":                  "not of the form NAME=TEXT",
-		"api POST /clinic -f a:={":                 "what follows := is not JSON",
+		"api FETCH /clinic":                        `unknown method "FETCH": use one of GET, POST`,
+		"api GET clinic":                           "is not a path",
+		"api GET /clinic?a=%zz":                    "is not a path",
+		"api GET /clinic -f name":                  "--field must be NAME=TEXT",
+		"api POST /clinic -f a:={":                 "the value after := is not JSON",
 		"api GET /clinic --jq .[":                  "--jq: ",
 		"api GET /clinic --jq foo":                 "--jq: function not defined: foo/0",
-		"api POST /clinic --paginate":              "only a GET has pages",
+		"api POST /clinic --paginate":              "--paginate works only with GET",
 		"api PATCH /clinic --input none.json":      "--input: open none.json: no such file",
-		"api PATCH /clinic --input api_test.go":    "not JSON",
-		"api GET /clinic --environment us/sandbux": "--environment us/sandbux: configured is us/sandbox",
+		"api PATCH /clinic --input api_test.go":    "--input api_test.go is not JSON",
+		"api GET /clinic --environment us/sandbux": "--environment us/sandbux is not configured: use us/sandbox",
 		"api GET /clinic --config none.json":       "none.json: no such file",
 		"api GET /clinic --profile live":           "config.json: no such file",
 	} {
@@ -94,13 +94,13 @@ func TestAPIRefuses(t *testing.T) {
 	assert.Empty(t, f.platform.Journal.Requests())
 
 	code, out, stderr := f.run("api", "GET", "/clinic/patients/999999")
-	assert.Equal(t, exitFailed, code, "the platform refuses, which is another matter")
+	assert.Equal(t, exitFailed, code, "the platform rejects a sent call")
 	assert.Contains(t, stderr, "404")
 	assert.NotEmpty(t, out)
 	code, out, stderr = f.run("api", "POST", "/clinic/patients", "-f", "first_name=Ada")
 	assert.Equal(t, exitFailed, code)
 	assert.Contains(t, out, "Email can't be blank")
-	assert.NotContains(t, stderr, "Email", "what may hold data of patients is in the answer alone")
+	assert.NotContains(t, stderr, "Email", "only the response may contain patient data")
 	f.fails("--jq: ", "api", "GET", "/clinic", "--jq", ".clinic | keys[0] + 1")
 
 	delete(f.variables, "DISPENSARY_US_SANDBOX_BASE_URL")
@@ -109,7 +109,7 @@ func TestAPIRefuses(t *testing.T) {
 	f.refused("no environment is configured", "api", "GET", "/clinic")
 }
 
-// serves responds to all requests with a status and a body.
+// serves returns a handler that responds to all requests with a status and a body.
 func serves(status int, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(status)
@@ -117,8 +117,8 @@ func serves(status int, body string) http.HandlerFunc {
 	}
 }
 
-// A page of a proxy explains more than the error, so it is shown, and cannot steer a terminal.
-func TestAPIShowsResponsesThatAreNotJSON(t *testing.T) {
+// A page of a proxy explains more than the error, so it is printed, but cannot control a terminal.
+func TestAPIPrintsResponsesWithoutJSON(t *testing.T) {
 	t.Parallel()
 	const page = "<html>\r\n<p>\tBlocked\u009b2J\x1b]0;owned\a\n"
 	for _, status := range []int{http.StatusOK, http.StatusForbidden, http.StatusNotFound} {
@@ -126,14 +126,14 @@ func TestAPIShowsResponsesThatAreNotJSON(t *testing.T) {
 		f.behind(serves(status, page))
 		code, out, stderr := f.run("api", "GET", "/clinic")
 		assert.Equal(t, exitFailed, code, stderr)
-		assert.Equal(t, page, out, "a pipe gets the bytes as they are")
+		assert.Equal(t, page, out, "a pipe gets exact bytes")
 		f.terminal = true
 		_, out, _ = f.run("api", "GET", "/clinic")
 		assert.Equal(t, "<html>\n<p>\tBlocked\\u009b2J\\u001b]0;owned\\u0007\n", out)
 		for _, flags := range [][]string{{"--json"}, {"--jq", ".clinic"}} {
 			code, out, stderr = f.run(append([]string{"api", "GET", "/clinic"}, flags...)...)
 			assert.Equal(t, exitFailed, code)
-			assert.Empty(t, out, "stdout is for JSON and results of the query")
+			assert.Empty(t, out, "stdout gets only JSON and results of the query")
 			assert.Contains(t, stderr, `	Blocked\u009b2J`)
 		}
 		code, out, stderr = f.run("api", "POST", "/clinic/patients", "-f", "email=a@example.com")
@@ -143,8 +143,8 @@ func TestAPIShowsResponsesThatAreNotJSON(t *testing.T) {
 	}
 }
 
-// A success that is cut off has the request ID of the platform.
-func TestAPIReportsOutcomeOfUnreadableSuccess(t *testing.T) {
+// A truncated successful response has the request ID of the platform.
+func TestAPIReportsOutcomeOfTruncatedResponse(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.behind(func(w http.ResponseWriter, _ *http.Request) {
@@ -157,8 +157,8 @@ func TestAPIReportsOutcomeOfUnreadableSuccess(t *testing.T) {
 	assert.Equal(t, "dispensary: the response is not JSON: write may have been applied\n", stderr)
 }
 
-// An input that Notepad saved begins with a byte order mark, which is not JSON.
-func TestAPIInputWithByteOrderMark(t *testing.T) {
+// Notepad saves a file with a byte order mark, which is not valid in JSON.
+func TestAPIAcceptsByteOrderMark(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).withToken()
 	path := filepath.Join(f.folder, "patient.json")
@@ -184,7 +184,7 @@ func TestAPISendsEscapedPath(t *testing.T) {
 	f.refused("Path", "api", "GET", "/clinic/100%")
 }
 
-func TestProductionIsOnlyReadUnlessAllowed(t *testing.T) {
+func TestProductionWritesNeedFlag(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.variables = map[string]string{
@@ -192,14 +192,13 @@ func TestProductionIsOnlyReadUnlessAllowed(t *testing.T) {
 		"DISPENSARY_ACCESS_TOKEN": f.platform.Tokens.Issue(model.User{}).AccessToken, "DISPENSARY_CLINIC_KEY": f.platform.ClinicKey(),
 	}
 	f.ran("api", "GET", "/clinic")
-	f.refused("us/production has live data: add --production", "api", "POST", "/clinic/patients", "-f", "first_name=Ada")
+	f.refused("us/production contains live data: add --production", "api", "POST", "/clinic/patients", "-f", "first_name=Ada")
 	assert.Len(t, f.platform.Journal.Requests(), 1)
 	f.ran("api", "POST", "/clinic/patients", "--production", "-f", "first_name=Ada", "-f", "last_name=L", "-f", "email=ada@example.com")
 }
 
-// The same settings come from a file, from a profile of it, and from the one in the
-// user's folder.
-func TestConfigurationsAndProfiles(t *testing.T) {
+// A file, a profile and the default profile in the user's folder contain the same settings.
+func TestConfigurationComesFromFileOrProfile(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).withToken()
 	file, err := json.Marshal(map[string]any{"environments": map[string]any{"us/sandbox": map[string]string{

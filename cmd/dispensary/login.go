@@ -37,17 +37,21 @@ func newLoginCommand(p *program) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "login",
 		Short: "Connect a user in the browser",
-		Long: `Login sends you through the platform's authorization page and stores the tokens, sealed, in
-the configured store, where the library finds them. Without a configured store they are in
-a file of your own, whose key is in the system's keyring, or in a file that only you can read.
-It prints whose account it stored: compare the owner with the account that you signed in with.
+		Long: `Login prints the URL of an authorization flow for your browser. It stores the tokens, encrypted,
+in the configured store, where the library finds them. Without a configured store, it stores them
+in a file of the configuration folder. The encryption key of this file is in the system keyring, or
+in a file that only you can read. At the end, login prints the account: compare the owner with the
+account that you signed in with. In a production environment it needs --production.
 
 Only the browser that opens the printed URL can complete the login. The URL works once. Login
-ignores all other visits, and waits until that browser returns, or until Ctrl-C.
+ignores all other visits, and waits until this browser returns, or until Ctrl-C.
 
-The platform sends the browser back to the registered redirect address, to the letter: login
-serves it if it is a loopback address, such as http://127.0.0.1:8765/callback. Otherwise take
---paste, and paste the address at which the browser ends up, or the code in it.`,
+The platform redirects the browser exactly to the registered redirect URL. Login serves this URL
+if its host is a loopback address, as in http://127.0.0.1:8765/callback. Otherwise use --paste, and
+paste the URL at which the browser ends up, or the code in it.
+
+Exit codes: 0 if the user is connected. 1 if the authorization was declined, interrupted or has
+failed. 2 if it sent no request and stored nothing.`,
 		Example: `  dispensary login
   dispensary login --user dr-house --environment ca/sandbox
   dispensary login --paste --profile staging`,
@@ -57,11 +61,11 @@ serves it if it is a loopback address, such as http://127.0.0.1:8765/callback. O
 	flags := command.Flags()
 	c.define(flags)
 	c.defineUser(flags)
-	flags.BoolVar(&c.paste, "paste", false, "paste the address that the browser ends up at, instead of serving it")
+	flags.BoolVar(&c.paste, "paste", false, "read the redirect URL of the browser from stdin instead of serving it")
 	return command
 }
 
-// run connects a user, and prints the account.
+// run connects a user and prints the account.
 func (c *loginCommand) run(ctx context.Context) (err error) {
 	ended := make(chan *connect.Result, 1)
 	app, a, err := c.openAccounts(ctx, c.target, &connect.Config{
@@ -95,16 +99,16 @@ func (c *loginCommand) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	account, err := app.Accounts.Status(context.WithoutCancel(ctx), c.user) // the tokens are stored
+	account, err := app.Accounts.Status(context.WithoutCancel(ctx), c.user) // the tokens are stored, so print the account even after Ctrl-C
 	if err != nil {
 		return failed(err)
 	}
 	return c.printAccounts(account)
 }
 
-// endsLogin reports whether a visit to the redirect address ends the command. Only a visit
-// with the state of a flow that the command began does. Any web page, or a scanner that opens
-// links, can send the others.
+// endsLogin reports whether a visit to the redirect URL ends the command: only a visit with the
+// state of this command's flow does. Any web page, or a scanner that opens links, can send other
+// visits.
 func endsLogin(result *connect.Result) bool {
 	return !errors.Is(result.Err, oauth.ErrState) && result.Key.User != "" // empty for a visit without a state
 }
@@ -115,9 +119,9 @@ func loginPage(w http.ResponseWriter, result *connect.Result) {
 	switch {
 	case result.Outcome == connect.OutcomeConnected:
 	case endsLogin(result):
-		page, status = newLoginPage("You are not connected", "The login ended: "+outcomeText(result)+". Run dispensary login again."), http.StatusBadRequest
+		page, status = newLoginPage("You are not connected", "Login failed: "+outcomeText(result)+". Run dispensary login again."), http.StatusBadRequest
 	default:
-		page, status = newLoginPage("This is not the page of your login", "Open the URL that dispensary login printed."), http.StatusBadRequest
+		page, status = newLoginPage("This page is not part of your login", "Open the URL printed by dispensary login."), http.StatusBadRequest
 	}
 	page.Write(w, status)
 }
@@ -130,15 +134,15 @@ func outcomeText(result *connect.Result) string {
 	return strings.ReplaceAll(string(result.Outcome), "_", " ")
 }
 
-// startOnce lets one request with the secret through to the start of the flow. Another user of
-// the machine could otherwise begin a flow and complete it with an account of their own.
+// startOnce passes the first request with the secret to next, and rejects all others. Without the
+// secret, another user of the machine could begin a flow and complete it with their own account.
 func startOnce(next http.Handler, secret string) http.Handler {
 	var used atomic.Bool
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		given := r.URL.Query().Get(startParameter)
-		prefetch := r.Header.Get("Sec-Purpose") != "" // must not use the secret up
+		prefetch := r.Header.Get("Sec-Purpose") != "" // must not use up the secret
 		if r.Method != http.MethodGet || prefetch || subtle.ConstantTimeCompare([]byte(given), []byte(secret)) != 1 || !used.CompareAndSwap(false, true) {
-			newLoginPage("This URL does not work", "It is incomplete or was used already. Run dispensary login again.").Write(w, http.StatusForbidden)
+			newLoginPage("This URL is not valid", "It is incomplete or was already used. Run dispensary login again.").Write(w, http.StatusForbidden)
 			return
 		}
 		r = r.Clone(r.Context())
@@ -150,15 +154,15 @@ func startOnce(next http.Handler, secret string) http.Handler {
 // startParameter is the query parameter with the one-time secret of the printed URL.
 const startParameter = "once"
 
-// serveFlow serves the redirect address until the browser has come back to it.
+// serveFlow serves the redirect URL until the browser returns to it.
 func (c *loginCommand) serveFlow(ctx context.Context, app *integration.Integration, a integration.Application, ended <-chan *connect.Result) error {
 	redirect, err := url.Parse(a.RedirectURL)
 	if err != nil || redirect.Scheme != "http" || redirect.Port() == "" || !httpserve.Loopback(redirect.Hostname()) {
-		return errors.New("the redirect address is not one of this machine, such as http://127.0.0.1:8765/callback: take --paste")
+		return errors.New("the redirect URL is not a loopback URL, such as http://127.0.0.1:8765/callback: use --paste")
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", redirect.Host)
 	if err != nil {
-		return fmt.Errorf("%w: end the program that uses it, or take --paste", httpserve.ListenError("the redirect address", redirect.Host, err))
+		return fmt.Errorf("%w: stop the program that uses it, or use --paste", httpserve.ListenError("the redirect address", redirect.Host, err))
 	}
 	secret := rand.Text()
 	start := url.URL{Scheme: "http", Host: redirect.Host, Path: path.Join(path.Dir(redirect.Path), "connect"), RawQuery: startParameter + "=" + secret}
@@ -180,7 +184,7 @@ func (c *loginCommand) serveFlow(ctx context.Context, app *integration.Integrati
 		return errors.Join(notConnected(result), <-served)
 	case err := <-served:
 		select {
-		case result := <-ended: // the last visit, which Ctrl-C did not interrupt
+		case result := <-ended: // the browser returned before Ctrl-C
 			return errors.Join(notConnected(result), err)
 		default:
 			return errors.Join(err, ctx.Err())
@@ -188,7 +192,7 @@ func (c *loginCommand) serveFlow(ctx context.Context, app *integration.Integrati
 	}
 }
 
-// notConnected returns the error of a flow that did not connect its user.
+// notConnected returns an error if the flow did not connect the user.
 func notConnected(result *connect.Result) error {
 	if result.Outcome == connect.OutcomeConnected {
 		return nil
@@ -196,7 +200,7 @@ func notConnected(result *connect.Result) error {
 	return failed(fmt.Errorf("not connected: %s", outcomeText(result)))
 }
 
-// pasteCode has the user bring the code from the browser.
+// pasteCode connects the user with the URL or code that the user pastes.
 func (c *loginCommand) pasteCode(ctx context.Context, app *integration.Integration, a integration.Application) error {
 	conns, err := app.Accounts.Connections(a.Site.Environment)
 	if err != nil {
@@ -207,7 +211,7 @@ func (c *loginCommand) pasteCode(ctx context.Context, app *integration.Integrati
 	if err != nil {
 		return err
 	}
-	_, _ = fmt.Fprintf(c.errOut, "Open this URL in a browser: %s\nPaste the URL that it ends up at, or the code in it: ", address)
+	_, _ = fmt.Fprintf(c.errOut, "Open this URL in a browser: %s\nPaste the URL at which the browser ends up, or the code in it: ", address)
 	text, err := c.readSecret(ctx)
 	if err != nil {
 		return err

@@ -15,12 +15,12 @@ import (
 	"golang.org/x/term"
 )
 
-// openTerminal opens a terminal of its own.
+// openTerminal opens a new pseudo terminal.
 func openTerminal(t *testing.T) *os.File {
 	t.Helper()
 	control, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
-		t.Skip("there are no pseudo terminals: ", err)
+		t.Skip("no pseudo terminal is available: ", err)
 	}
 	t.Cleanup(func() { _ = control.Close() })
 	var number, unlocked int32
@@ -34,8 +34,8 @@ func openTerminal(t *testing.T) *os.File {
 	return terminal
 }
 
-// Ctrl-C at the question for a secret leaves the terminal as it was, with what is typed shown.
-func TestInterruptedQuestionLeavesTheTerminalAsItWas(t *testing.T) {
+// Without a restore, the shell would not show typed text.
+func TestInterruptedPromptRestoresTerminal(t *testing.T) {
 	t.Parallel()
 	terminal := openTerminal(t)
 	state := func() *term.State {
@@ -50,7 +50,7 @@ func TestInterruptedQuestionLeavesTheTerminalAsItWas(t *testing.T) {
 		_, err := (&program{in: terminal, errOut: &bytes.Buffer{}}).readSecret(ctx)
 		ended <- err
 	}()
-	require.Eventually(t, func() bool { return !assert.ObjectsAreEqual(before, state()) }, time.Minute, time.Millisecond, "what is typed is hidden")
+	require.Eventually(t, func() bool { return !assert.ObjectsAreEqual(before, state()) }, time.Minute, time.Millisecond, "the terminal must hide the input")
 	interrupt()
 	require.ErrorIs(t, <-ended, context.Canceled)
 	assert.Equal(t, before, state())

@@ -20,7 +20,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// login starts the command, and returns where it is served and how it ended.
+// login starts the command. It returns the printed URL and a function that waits for the end.
 func (f *fixture) login(args ...string) (start string, ended func() (code int, stdout, stderr string)) {
 	f.t.Helper()
 	r := f.start(nil, append([]string{"login"}, args...)...)
@@ -28,7 +28,7 @@ func (f *fixture) login(args ...string) (start string, ended func() (code int, s
 	return start, func() (int, string, string) { return <-r.code, r.out.String(), r.errOut.String() }
 }
 
-// browse goes through the flow as a browser does, up to the platform and back.
+// browse follows the flow like a browser to the platform and back, and returns the last page.
 func (f *fixture) browse(start string, decide func(authorizeURL string, user model.User) (*url.URL, error)) string {
 	f.t.Helper()
 	jar, err := cookiejar.New(nil)
@@ -49,7 +49,7 @@ func (f *fixture) browse(start string, decide func(authorizeURL string, user mod
 	return text
 }
 
-func TestLoginInTheBrowser(t *testing.T) {
+func TestLoginConnectsInBrowser(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	start, ended := f.login("--json")
@@ -60,7 +60,7 @@ func TestLoginInTheBrowser(t *testing.T) {
 	assert.Contains(t, out, `"user":"me"`)
 	assert.Contains(t, out, `"status":"connected"`)
 
-	// The tokens are found by the next command, and are not readable beside it.
+	// The next command finds the tokens. The files do not contain them in plain text.
 	f.ran("api", "GET", "/clinic")
 	folder := filepath.Join(f.folder, "dispensary")
 	files, err := os.ReadDir(folder)
@@ -74,7 +74,7 @@ func TestLoginInTheBrowser(t *testing.T) {
 		info, err := file.Info()
 		require.NoError(t, err)
 		if runtime.GOOS != "windows" {
-			assert.Zero(t, info.Mode().Perm()&0o077, "%s is for its owner only", file.Name())
+			assert.Zero(t, info.Mode().Perm()&0o077, "only the owner can read %s", file.Name())
 		}
 	}
 
@@ -93,8 +93,7 @@ func TestLoginInTheBrowser(t *testing.T) {
 	assert.Empty(t, out)
 }
 
-// visit sends a GET request with headers, which alternate names and values, and returns the
-// status.
+// visit sends a GET request and returns the status. headers alternate names and values.
 func visit(t *testing.T, address string, headers ...string) int {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
@@ -112,8 +111,7 @@ func visit(t *testing.T, address string, headers ...string) int {
 	return response.StatusCode
 }
 
-// Requests that any page, program or user of the machine can send neither end nor complete the
-// login.
+// A page, a program or another user of the machine can send these requests.
 func TestLoginIgnoresStrangers(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -139,7 +137,7 @@ func TestLoginIgnoresStrangers(t *testing.T) {
 	page := f.browse(start, func(address string, user model.User) (*url.URL, error) {
 		assert.Equal(t, http.StatusForbidden, visit(t, start), "the URL works once")
 		back, err := f.platform.Approve(address, user)
-		if err == nil { // a scanner of links has no cookie
+		if err == nil { // a link scanner has no cookie
 			assert.Equal(t, http.StatusBadRequest, visit(t, back.String()))
 		}
 		return back, err
@@ -147,16 +145,16 @@ func TestLoginIgnoresStrangers(t *testing.T) {
 	assert.Contains(t, page, "You are connected")
 	code, out, stderr := ended()
 	require.Equal(t, exitDone, code, stderr)
-	assert.Contains(t, out, "\tPractitioner "+f.platform.Users()[0].ID+"\t", "it names the account that it stored")
+	assert.Contains(t, out, "\tPractitioner "+f.platform.Users()[0].ID+"\t", "login must print the stored account")
 }
 
-// A user that no store accepts is rejected before a browser is needed.
+// An ID that no store accepts fails before the browser flow.
 func TestLoginChecksUserFirst(t *testing.T) {
 	t.Parallel()
 	newFixture(t).refused("--user: ", "login", "--user", " me")
 }
 
-// rejected stores that the user's refresh token was rejected an hour ago.
+// rejected stores a rejection of the user's refresh token an hour ago.
 func (f *fixture) rejected(user string) {
 	f.t.Helper()
 	p := f.program(nil, io.Discard, io.Discard)
@@ -174,8 +172,8 @@ func (f *fixture) rejected(user string) {
 	require.NoError(f.t, seen.Close(f.t.Context()))
 }
 
-// A mark that was a mistake is removed; one that was none comes back with the next call.
-func TestAccountsRestore(t *testing.T) {
+// A correct mark returns with the next call.
+func TestRestoreRemovesMark(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.connected("dr-house")
@@ -201,7 +199,7 @@ func TestAccountsRestore(t *testing.T) {
 	assert.Contains(t, stderr, "dr-wilson")
 }
 
-func TestLoginThatIsDeclined(t *testing.T) {
+func TestDeclinedLoginFails(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	start, ended := f.login()
@@ -210,7 +208,7 @@ func TestLoginThatIsDeclined(t *testing.T) {
 	text, err := io.ReadAll(page.Body)
 	require.NoError(t, err)
 	require.NoError(t, page.Body.Close())
-	assert.Contains(t, string(text), "<h1>You are not connected</h1>\n<p>The login ended: canceled. Run dispensary login again.</p>")
+	assert.Contains(t, string(text), "<h1>You are not connected</h1>\n<p>Login failed: canceled. Run dispensary login again.</p>")
 	assert.Contains(t, page.Header.Get("Content-Security-Policy"), "style-src 'sha256-")
 	code, out, stderr := ended()
 	assert.Equal(t, exitFailed, code)
@@ -218,8 +216,7 @@ func TestLoginThatIsDeclined(t *testing.T) {
 	assert.Contains(t, stderr, "dispensary: not connected: canceled\n")
 }
 
-// Ctrl-C ends the wait for a browser, or for what is pasted, and nothing is stored.
-func TestLoginThatIsInterrupted(t *testing.T) {
+func TestInterruptedLoginStoresNothing(t *testing.T) {
 	t.Parallel()
 	for _, flags := range [][]string{{"login"}, {"login", "--paste"}} {
 		f := newFixture(t)
@@ -234,7 +231,7 @@ func TestLoginThatIsInterrupted(t *testing.T) {
 	}
 }
 
-func TestLoginByPasting(t *testing.T) {
+func TestLoginAcceptsPastedCode(t *testing.T) {
 	t.Parallel()
 	for name, pasted := range map[string]func(back *url.URL) string{
 		"address": (*url.URL).String,
@@ -263,8 +260,8 @@ func TestLoginByPasting(t *testing.T) {
 	assert.Equal(t, exitRefuse, code)
 }
 
-// A client secret that is not configured is asked for, and is neither shown nor kept.
-func TestTheClientSecretIsAskedFor(t *testing.T) {
+// The commands neither print nor store the secret.
+func TestCommandsAskForClientSecret(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.connected("me")
@@ -281,7 +278,7 @@ func TestTheClientSecretIsAskedFor(t *testing.T) {
 		code, out, stderr = f.runWith(t.Context(), "\n", args...)
 		assert.Equal(t, exitRefuse, code, stderr)
 		assert.Empty(t, out)
-		assert.Contains(t, stderr, "nothing was entered")
+		assert.Contains(t, stderr, "the input is empty")
 	}
 	code, out, _ := f.runWith(t.Context(), "wrong-canary\n", "doctor")
 	assert.Equal(t, exitFailed, code)
@@ -289,8 +286,7 @@ func TestTheClientSecretIsAskedFor(t *testing.T) {
 	assert.NotContains(t, out, "canary")
 }
 
-// What needs a user who is not connected names the command that connects one.
-func TestCommandsNameLogin(t *testing.T) {
+func TestCommandsSuggestLogin(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	for _, args := range [][]string{{"api", "GET", "/clinic"}, {"catalog", "sync"}} {
@@ -299,15 +295,15 @@ func TestCommandsNameLogin(t *testing.T) {
 	}
 }
 
-func TestLoginRefuses(t *testing.T) {
+func TestLoginRejectsConfiguration(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	redirect, err := url.Parse(f.variables["DISPENSARY_US_SANDBOX_REDIRECT_URL"])
 	require.NoError(t, err)
 	taken := takeAddress(t, redirect.Host)
-	f.refused("the redirect address "+taken+": address already in use: end the program that uses it, or take --paste", "login")
+	f.refused("the redirect address "+taken+": address already in use: stop the program that uses it, or use --paste", "login")
 	f.variables["DISPENSARY_US_SANDBOX_REDIRECT_URL"] = "https://ehr.example.com/callback"
-	f.refused("take --paste", "login")
+	f.refused("the redirect URL is not a loopback URL", "login")
 	f.variables["DISPENSARY_STORE"] = "sqlite:" + t.TempDir()
 	f.refused("DISPENSARY_SEAL_KEYS is empty", "login")
 	delete(f.variables, "DISPENSARY_STORE")
@@ -318,7 +314,7 @@ func TestLoginRefuses(t *testing.T) {
 
 	f = newFixture(t)
 	require.NoError(t, os.MkdirAll(filepath.Join(f.folder, "dispensary", "tokens-us-sandbox-1.db"), 0o700))
-	f.refused("keyring", "accounts", "list") // there is something that a key has sealed, and no key
+	f.refused("unlock the keyring", "accounts", "list") // a store exists, but no key
 	for _, name := range []string{"BASE_URL", "AUTH_URL", "CLIENT_ID", "CLIENT_SECRET", "REDIRECT_URL"} {
 		f.variables["DISPENSARY_US_PRODUCTION_"+name] = f.variables["DISPENSARY_US_SANDBOX_"+name]
 		delete(f.variables, "DISPENSARY_US_SANDBOX_"+name)
