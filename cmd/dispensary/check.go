@@ -26,13 +26,13 @@ type checkCommand struct {
 	secret, challenge         secretSource
 	cases, junit              string
 	hooks, log, withoutSecret string
-	checked                   receivercheck.Target
+	checked                   receivercheck.Target // with the fields set by flags
 }
 
-// secretSource is a secret in an environment variable or a file.
+// secretSource contains the flags of a secret in an environment variable or a file.
 type secretSource struct{ flag, variable, file string }
 
-// checkArguments are the arguments that set fields of [receivercheck.Target].
+// checkArguments maps fields of [receivercheck.Target] to arguments.
 var checkArguments = map[string]string{
 	"receivercheck.Target.Cases":           "--run",
 	"receivercheck.Target.Hooks.EventType": "--event-type",
@@ -45,31 +45,33 @@ func newCheckCommand(p *program) *cobra.Command {
 	c := checkCommand{program: p, secret: secretSource{flag: "secret"}, challenge: secretSource{flag: "challenge"}}
 	command := &cobra.Command{
 		Use:   "check URL",
-		Short: "Run the acceptance test of a webhook endpoint, in any language",
-		Long: `Check plays the platform against a running endpoint, and a caller who is not the platform:
-wrong, stale and rotated signatures, large, slow and malformed bodies, duplicates, disorder,
-unknown types and probes. Each failure shows what was seen, its consequence in production, and
-the fix. The exit code is 1 if a case fails. The test needs no platform and no configuration.
+		Short: "Test a webhook endpoint in any language",
+		Long: `Check sends requests of the platform and of an attacker to a running endpoint: wrong, stale and
+rotated signatures, large, slow and malformed bodies, duplicates, events out of order, unknown
+types and probes. Each failure shows the finding, its consequence in production and a fix. Check
+needs no platform and no configuration.
 
-It sends signed events of an invented clinic, which the endpoint stores: use a test database.
-The webhook secret and the challenge token come from a variable, a file or the configuration.
-A second secret behind the first, separated by a space, is the old one during a rotation.
+The endpoint stores the signed events of an invented clinic: use a test database. The webhook
+secret and the challenge token come from a variable, a file or the configuration. During a
+rotation, append the old secret to the new one, separated by a space.
 
-Some cases need hooks of the endpoint's test build, below the URL of --hooks. A hook that
-responds with 404 skips its cases. The others respond with 200 or 204:
+Some cases need hooks of the endpoint's test build, below the URL of --hooks. If a hook responds
+with 404, its cases are skipped. All other hooks must respond with 200 or 204:
 
-  GET  /handled?event_id=ID    respond with the number of times that the event was handled
-  POST /block_handler?on=BOOL  let the code that handles events wait until on=false
+  GET  /handled?event_id=ID    respond with the number of handlings of the event
+  POST /block_handler?on=BOOL  block the code that handles events until on=false
   POST /break_storage?on=BOOL  let the code that stores events fail until on=false
 
-At the start, check calls each hook once, with on=false and an unknown event.`,
+At the start, check calls each hook once, with on=false or an unknown event.
+
+Exit codes: 0 if no case fails. 1 if a case or a hook fails. 2 if it sent no request.`,
 		Example: `  dispensary check http://localhost:3000/webhooks --secret-env SECRET --challenge-env CHALLENGE
   dispensary check http://localhost:3000/webhooks --secret-file secret --challenge-file token --run Bodies
   dispensary check http://localhost:3000/webhooks --profile test --json --junit report.xml
   dispensary check http://localhost:3000/webhooks --hooks http://localhost:3000/hooks --log server.log`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return errors.New("check wants the URL of one endpoint, such as http://localhost:3000/webhooks")
+				return errors.New("check needs the URL of one endpoint, such as http://localhost:3000/webhooks")
 			}
 			return nil
 		},
@@ -82,26 +84,26 @@ At the start, check calls each hook once, with on=false and an unknown event.`,
 func (c *checkCommand) defineFlags(command *cobra.Command) {
 	flags := command.Flags()
 	c.define(flags)
-	flags.StringVar(&c.secret.variable, "secret-env", "", "take the webhook secret from the variable `NAME`, and not from the configuration")
-	flags.StringVar(&c.secret.file, "secret-file", "", "take the webhook secret from `FILE`")
-	flags.StringVar(&c.challenge.variable, "challenge-env", "", "take the challenge token from the variable `NAME`, and not from the configuration")
-	flags.StringVar(&c.challenge.file, "challenge-file", "", "take the challenge token from `FILE`")
-	flags.StringVar(&c.cases, "run", "", "run the cases whose names match the regular expression `PATTERN`, and Signature/Valid")
+	flags.StringVar(&c.secret.variable, "secret-env", "", "read the webhook secret from the environment variable `NAME` instead of the configuration")
+	flags.StringVar(&c.secret.file, "secret-file", "", "read the webhook secret from `FILE` instead of the configuration")
+	flags.StringVar(&c.challenge.variable, "challenge-env", "", "read the challenge token from the environment variable `NAME` instead of the configuration")
+	flags.StringVar(&c.challenge.file, "challenge-file", "", "read the challenge token from `FILE` instead of the configuration")
+	flags.StringVar(&c.cases, "run", "", "run Signature/Valid, and only other cases with names matching the regular expression `PATTERN`")
 	flags.StringVar(&c.junit, "junit", "", "also write a JUnit report to `FILE`")
 	flags.StringVar(&c.hooks, "hooks", "", "call the hooks below `URL`")
-	flags.StringVar(&c.log, "log", "", "search `FILE`, the log of the endpoint, for secrets and patients")
-	flags.StringVar(&c.withoutSecret, "without-secret", "", "the `URL` of the endpoint in a process without a secret, which must reject every event")
+	flags.StringVar(&c.log, "log", "", "search `FILE`, the log of the endpoint, for secrets and patient data")
+	flags.StringVar(&c.withoutSecret, "without-secret", "", "`URL` of the endpoint in a process without a secret, which must reject all events")
 	t := &c.checked
-	flags.StringVar(&t.Hooks.EventType, "event-type", "order.placed", "the hook handled counts events of `TYPE`")
-	flags.BoolVar(&t.Features.UnsignedProbe, "unsigned-probe", false, "the endpoint responds to an empty body without a signature with the challenge")
-	flags.BoolVar(&t.Features.OtherEnvelopes, "other-envelopes", false, "the endpoint also accepts an event in event_payload, or without a wrapper")
-	flags.DurationVar(&t.Timing.Tolerance, "tolerance", 5*time.Minute, "the endpoint accepts signatures up to `TIME` from its clock")
-	flags.DurationVar(&t.Timing.Timeout, "timeout", 2*time.Second, "the platform waits `TIME` for a response")
-	flags.DurationVar(&t.Timing.Patience, "patience", 10*time.Second, "the endpoint handles an event within `TIME`")
-	flags.DurationVar(&t.Timing.BodyTimeout, "body-timeout", 0, "the server waits up to `TIME` for a body, and so does one case")
+	flags.StringVar(&t.Hooks.EventType, "event-type", "order.placed", "`TYPE` of the events that the hook handled counts")
+	flags.BoolVar(&t.Features.UnsignedProbe, "unsigned-probe", false, "expect the challenge token in response to an empty body without a signature")
+	flags.BoolVar(&t.Features.OtherEnvelopes, "other-envelopes", false, "expect the endpoint to accept an event in event_payload or without a wrapper")
+	flags.DurationVar(&t.Timing.Tolerance, "tolerance", 5*time.Minute, "longest `TIME` between an accepted signature and the clock of the endpoint")
+	flags.DurationVar(&t.Timing.Timeout, "timeout", 2*time.Second, "`TIME` that the platform waits for a response")
+	flags.DurationVar(&t.Timing.Patience, "patience", 10*time.Second, "longest `TIME` until the endpoint handles an event")
+	flags.DurationVar(&t.Timing.BodyTimeout, "body-timeout", 0, "`TIME` that the server waits for a body; one case waits as long (default: skip this case)")
 }
 
-// run prints the verdicts.
+// run checks the endpoint and prints the verdicts.
 func (c *checkCommand) run(ctx context.Context, url string) error {
 	t := c.checked
 	t.URL, t.Client = url, http.DefaultClient
@@ -141,7 +143,7 @@ func (c *checkCommand) run(ctx context.Context, url string) error {
 	return checksFailed(report)
 }
 
-// complete sets the fields of t that need a file, a variable or a request.
+// complete sets the fields of t from files, variables and requests.
 func (c *checkCommand) complete(ctx context.Context, t *receivercheck.Target) (*hookClient, error) {
 	var err error
 	if c.cases != "" {
@@ -202,8 +204,8 @@ func (c *checkCommand) setSecrets(t *receivercheck.Target) error {
 	return nil
 }
 
-// configuredWebhook returns the application of the configuration, which must have a webhook
-// secret and a challenge token.
+// configuredWebhook returns the configured application. It fails if the application has no webhook
+// secret or no challenge token.
 func (c *checkCommand) configuredWebhook() (integration.Application, error) {
 	settings, err := c.loadConfig("webhook_secrets", "webhook_challenge")
 	if err != nil {
@@ -214,10 +216,10 @@ func (c *checkCommand) configuredWebhook() (integration.Application, error) {
 		err = c.allowWriting(a.Site.Environment)
 	}
 	if err == nil && (len(a.WebhookSecrets) == 0 || a.WebhookChallenge.IsZero()) {
-		err = fmt.Errorf("no webhook secret and challenge token of %s are configured", a.Site.Environment)
+		err = fmt.Errorf("no webhook secret and challenge token are configured for %s", a.Site.Environment)
 	}
 	if err != nil {
-		err = fmt.Errorf("%w; or name both with --secret-env or --secret-file, and --challenge-env or --challenge-file", err)
+		err = fmt.Errorf("%w; or set both with --secret-env or --secret-file, and --challenge-env or --challenge-file", err)
 	}
 	return a, err
 }
@@ -226,7 +228,7 @@ func (c *checkCommand) configuredWebhook() (integration.Application, error) {
 func (s secretSource) read(p *program) (string, error) {
 	switch {
 	case s.variable != "" && s.file != "":
-		return "", fmt.Errorf("--%s-env and --%s-file: use one of them", s.flag, s.flag)
+		return "", fmt.Errorf("--%s-env and --%s-file: use only one", s.flag, s.flag)
 	case s.file != "":
 		secret, err := secretFile("--"+s.flag+"-file", s.file)
 		return secret.Reveal(), err

@@ -15,16 +15,16 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/receivercheck"
 )
 
-// hookClient calls the hooks of an endpoint.
+// hookClient calls the hooks of an endpoint below url.
 type hookClient struct {
-	ctx context.Context // never canceled: what a hook blocks must be released
+	ctx context.Context // never canceled, so that blocked handlers are always released
 	url string
-	err error // the first; the verdicts are worthless then
+	err error // the first error, which makes the verdicts worthless
 }
 
-var errNoHook = errors.New("there is no such hook")
+var errNoHook = errors.New("hook does not exist")
 
-// offer sets the hooks that the endpoint has.
+// offer calls each hook, and sets those in hooks that the endpoint has.
 func (h *hookClient) offer(hooks *receivercheck.Hooks) error {
 	if _, err := h.handled("unknown"); err == nil {
 		hooks.Handled = func(eventID string) int {
@@ -55,7 +55,7 @@ func (h *hookClient) keep(err error) {
 	}
 }
 
-// handled returns how often an event was handled.
+// handled returns the number of times that an event was handled.
 func (h *hookClient) handled(eventID string) (int, error) {
 	text, err := h.call(http.MethodGet, "/handled?event_id="+url.QueryEscape(eventID))
 	if err != nil {
@@ -63,19 +63,19 @@ func (h *hookClient) handled(eventID string) (int, error) {
 	}
 	n, err := strconv.Atoi(strings.TrimSpace(text))
 	if err != nil {
-		return 0, errors.New("--hooks: /handled: the response is not a number")
+		return 0, errors.New("--hooks: /handled must respond with a number")
 	}
 	return n, nil
 }
 
-// call calls a hook, and returns its response.
+// call calls a hook and returns the response body. It fails with errNoHook after status 404.
 func (h *hookClient) call(method, path string) (string, error) {
 	name, _, _ := strings.Cut(path, "?")
 	ctx, cancel := context.WithTimeout(h.ctx, 10*time.Second)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, method, h.url+path, nil)
 	if err != nil {
-		return "", errors.New("--hooks: not a URL such as http://localhost:3000/hooks")
+		return "", errors.New("--hooks must be a URL such as http://localhost:3000/hooks")
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
@@ -89,17 +89,17 @@ func (h *hookClient) call(method, path string) (string, error) {
 	case response.StatusCode == http.StatusNotFound:
 		return "", errNoHook
 	case response.StatusCode != http.StatusOK && response.StatusCode != http.StatusNoContent:
-		return "", fmt.Errorf("--hooks: %s responds with %s", name, response.Status)
+		return "", fmt.Errorf("--hooks: %s must respond with 200 or 204, not %s", name, response.Status)
 	}
 	return string(text), nil
 }
 
-// forwardTo returns a handler of a running endpoint. An endpoint that does not run accepts
-// nothing, and its handler responds with 502.
+// forwardTo returns a function that returns a proxy for a running endpoint. If the endpoint is
+// unreachable, the proxy responds with 502.
 func forwardTo(endpoint string) (func() (http.Handler, error), error) {
 	to, err := url.Parse(endpoint)
 	if err != nil || to.Host == "" || to.Scheme != "http" && to.Scheme != "https" {
-		return nil, errors.New("not a URL such as http://localhost:3001/webhooks")
+		return nil, errors.New("must be a URL such as http://localhost:3001/webhooks")
 	}
 	proxy := &httputil.ReverseProxy{
 		Rewrite:      func(r *httputil.ProxyRequest) { r.Out.URL, r.Out.Host = to, "" },

@@ -15,11 +15,11 @@ import (
 	"github.com/dispensary-go/dispensary/internal/testkit/mistakes"
 )
 
-// language is one of the examples of receivers in other languages.
+// language is an example of a receiver in another language.
 type language struct {
 	interpreter, source string
 
-	// An edit of the source makes the mistake that a case finds.
+	// Replacing right by wrong in the source makes the case fails fail.
 	right, wrong string
 	fails        string
 }
@@ -35,7 +35,7 @@ var languages = map[string]language{
 	},
 }
 
-// starts runs the source of a receiver until the end of the test, and returns its URL.
+// starts runs the source of a receiver until the end of the test and returns its URL.
 func (l language) starts(t *testing.T, source string) string {
 	t.Helper()
 	interpreter, err := exec.LookPath(l.interpreter)
@@ -52,7 +52,7 @@ func (l language) starts(t *testing.T, source string) string {
 	require.NoError(t, command.Start())
 	t.Cleanup(func() {
 		assert.NoError(t, command.Process.Kill())
-		_ = command.Wait() // it was killed
+		_ = command.Wait() // the error of the kill
 	})
 	url, err := bufio.NewReader(stdout).ReadString('\n')
 	require.NoError(t, err)
@@ -85,7 +85,7 @@ func TestCheckFindsMistakesOfOtherLanguages(t *testing.T) {
 			require.NotEqual(t, string(right), source)
 			url := l.starts(t, source)
 			var failed []string
-			for range 5 { // a slow receiver may read at once what was sent in parts
+			for range 5 { // a slow receiver may read a body sent in parts at once
 				f := checkFixture(t)
 				_, out, _ := f.run(checks(url, "--json", "--timeout", mistakes.Patience.String())...)
 				for _, row := range rowsFor(t, out) {

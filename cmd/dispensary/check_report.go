@@ -9,7 +9,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/doctor"
 )
 
-// asCheckFlags replaces fields of [receivercheck.Target] in verdicts by the flags that set them.
+// asCheckFlags replaces fields of [receivercheck.Target] in verdicts by their flags.
 var asCheckFlags = strings.NewReplacer(
 	"Target.Hooks.BlockHandler", "the hook block_handler of --hooks",
 	"Target.Hooks.BreakStorage", "the hook break_storage of --hooks",
@@ -24,7 +24,7 @@ var asCheckFlags = strings.NewReplacer(
 	"Target.Secret", "the given webhook secret",
 )
 
-// checkRows returns the rows of a report for verdicts. Each row has up to most findings.
+// checkRows returns the rows of a report on verdicts. Each row contains up to most findings.
 func checkRows(verdicts []receivercheck.Verdict, most int) []doctor.Row {
 	rows := make([]doctor.Row, len(verdicts))
 	for i, v := range verdicts {
@@ -75,7 +75,7 @@ type junitReason struct {
 	Text    string `xml:",chardata"`
 }
 
-// junitReport returns a report as a JUnit document.
+// junitReport returns a report as a JUnit XML document.
 func junitReport(report doctor.Report) []byte {
 	suite := junitSuite{
 		Name: "dispensary check " + report.Environment, Tests: len(report.Rows),
@@ -92,6 +92,6 @@ func junitReport(report doctor.Report) []byte {
 		}
 		suite.Cases = append(suite.Cases, made)
 	}
-	document, _ := xml.MarshalIndent(junitSuites{Suite: suite}, "", "  ") // texts and numbers always encode
+	document, _ := xml.MarshalIndent(junitSuites{Suite: suite}, "", "  ") // never fails for texts and numbers
 	return []byte(xml.Header + string(document) + "\n")
 }

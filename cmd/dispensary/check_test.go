@@ -25,7 +25,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// checkFixture is a machine with the secrets of an endpoint in variables.
+// checkFixture returns a machine with the secrets of an endpoint in variables.
 func checkFixture(t *testing.T) *fixture {
 	t.Helper()
 	f := bare(t)
@@ -33,12 +33,12 @@ func checkFixture(t *testing.T) *fixture {
 	return f
 }
 
-// checks are the arguments for an endpoint with the secrets of the fixture.
+// checks returns the arguments for an endpoint with the secrets of the fixture.
 func checks(url string, more ...string) []string {
 	return append([]string{"check", "--secret-env", "WEBHOOK_SECRET", "--challenge-env", "WEBHOOK_CHALLENGE", url}, more...)
 }
 
-// serve serves a handler, whose panics are not logged.
+// serve serves a handler, without logging its panics.
 func serve(t *testing.T, handler http.Handler) string {
 	t.Helper()
 	server := httptest.NewUnstartedServer(handler)
@@ -48,7 +48,7 @@ func serve(t *testing.T, handler http.Handler) string {
 	return server.URL
 }
 
-// hooksOf serves hooks. Repeated calls of a hook with one value change nothing.
+// hooksOf serves hooks. It ignores repeated calls of a hook with the same value.
 func hooksOf(t *testing.T, hooks receivercheck.Hooks) string {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -68,7 +68,7 @@ func hooksOf(t *testing.T, hooks receivercheck.Hooks) string {
 	return serve(t, mux)
 }
 
-// checked serves an endpoint with every hook, and returns the arguments that check it.
+// checked serves an endpoint with every hook and returns the arguments that check it.
 func (f *fixture) checked(breaks mistakes.Mutation) []string {
 	t := f.t
 	logs, err := os.Create(filepath.Join(f.folder, "server.log"))
@@ -90,7 +90,7 @@ func (f *fixture) checked(breaks mistakes.Mutation) []string {
 	if target.Features.UnsignedProbe {
 		args = append(args, "--unsigned-probe")
 	}
-	unconfigured := "http://" + freeAddress(t) // where nothing listens
+	unconfigured := "http://" + freeAddress(t) // unreachable
 	if handler, err := target.Hooks.WithoutSecret(); err == nil {
 		unconfigured = serve(t, handler)
 	}
@@ -105,8 +105,8 @@ func rowsFor(t *testing.T, out string) (rows []doctor.Row) {
 	return rows
 }
 
-// otherwise are the mistakes that show in another way through a URL, which has no access to
-// the process: panics are dropped connections, and a handler that goes on is not seen.
+// otherwise contains the mistakes with a different finding for a URL, without access to the process:
+// a panic is a closed connection, and a handler that never ends is invisible.
 var otherwise = map[string]mistakes.Mistake{
 	"panics":             {Case: "Always/NoCrash", Says: "sends no response: EOF"},
 	"handler never ends": {Case: "Challenge/Answer", Says: "has no body"},
@@ -122,7 +122,7 @@ func TestCheckFindsEveryMistake(t *testing.T) {
 				m.Case, m.Says = other.Case, other.Says
 			}
 			var rows []doctor.Row
-			for range 5 { // a slow receiver may read at once what was sent in parts
+			for range 5 { // a slow receiver may read a body sent in parts at once
 				f := checkFixture(t)
 				code, out, stderr := f.run(append(f.checked(m.Breaks), "--json", "--run", "^"+m.Case+"$")...)
 				rows = rowsFor(t, out)
@@ -144,7 +144,7 @@ func TestCheckFindsEveryMistake(t *testing.T) {
 	}
 }
 
-// With the flags of every hook, only the case that waits for a body timeout is skipped.
+// With the flags of all hooks, only the case with a body timeout is skipped.
 func TestCheckPassesCorrectEndpoint(t *testing.T) {
 	t.Parallel()
 	f := checkFixture(t)
@@ -161,7 +161,7 @@ func TestCheckPassesCorrectEndpoint(t *testing.T) {
 	}
 }
 
-// Without hooks, skipped cases name the flags that they need.
+// Without hooks, skipped cases name the missing flags.
 func TestCheckPrintsTable(t *testing.T) {
 	t.Parallel()
 	f := checkFixture(t)
@@ -198,7 +198,7 @@ func TestCheckPrintsTable(t *testing.T) {
 	}
 }
 
-// The secrets of the configuration are those of the endpoint, two while one is rotated.
+// During a rotation, the configuration contains two webhook secrets of the endpoint.
 func TestCheckReadsConfiguration(t *testing.T) {
 	t.Parallel()
 	f := bare(t)
@@ -213,16 +213,16 @@ func TestCheckReadsConfiguration(t *testing.T) {
 
 	delete(f.variables, prefix+"WEBHOOK_SECRETS")
 	delete(f.variables, prefix+"WEBHOOK_CHALLENGE")
-	f.refused("no webhook secret and challenge token of us/sandbox are configured; or name both with", "check", url)
+	f.refused("no webhook secret and challenge token are configured for us/sandbox; or set both with", "check", url)
 	production := map[string]string{}
 	for name, value := range f.variables {
 		production[strings.Replace(name, "SANDBOX", "PRODUCTION", 1)] = value
 	}
 	f.variables = production
-	f.refused("us/production has live data: add --production", "check", url)
+	f.refused("us/production contains live data: add --production", "check", url)
 }
 
-func TestCheckRefuses(t *testing.T) {
+func TestCheckRejectsArguments(t *testing.T) {
 	t.Parallel()
 	f := checkFixture(t)
 	closed := "http://" + freeAddress(t)
@@ -231,7 +231,7 @@ func TestCheckRefuses(t *testing.T) {
 	for want, args := range map[string][]string{
 		"the URL of one endpoint":                                                 {"check"},
 		"--secret-env: NONE is not set":                                           {"check", closed, "--secret-env", "NONE"},
-		"--secret-env and --secret-file: use one of":                              checks(closed, "--secret-file", secret),
+		"--secret-env and --secret-file: use only one":                            checks(closed, "--secret-file", secret),
 		"--challenge-file: open none: no such file":                               {"check", closed, "--secret-file", secret, "--challenge-file", "none"},
 		"no environment is configured":                                            {"check", closed, "--secret-file", secret},
 		"the webhook secret equals Challenge":                                     {"check", closed, "--secret-file", secret, "--challenge-file", secret},
@@ -241,7 +241,7 @@ func TestCheckRefuses(t *testing.T) {
 		"--event-type is not one of clinic_key":                                   checks(closed, "--event-type", "order"),
 		"--body-timeout contains a negative duration":                             checks(closed, "--timeout", "-1s"),
 		"--log: open none: no such file":                                          checks(closed, "--log", "none"),
-		"--without-secret: not a URL":                                             checks(closed, "--without-secret", "localhost"),
+		"--without-secret: must be a URL":                                         checks(closed, "--without-secret", "localhost"),
 		"--hooks: ":                                                               checks(closed, "--hooks", closed),
 		"does not accept an event with a valid signature but sends no response: ": checks(closed),
 	} {
@@ -249,13 +249,13 @@ func TestCheckRefuses(t *testing.T) {
 	}
 }
 
-// A verdict that depends on a failing hook is worthless.
+// Verdicts after a failed hook are worthless.
 func TestCheckReportsFailingHooks(t *testing.T) {
 	t.Parallel()
 	f := checkFixture(t)
 	url := serve(t, mistakes.New(t))
 	calls := 0
-	f.fails("--hooks: /handled responds with 500", checks(url, "--hooks", serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	f.fails("--hooks: /handled must respond with 200 or 204, not 500", checks(url, "--hooks", serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.Method == http.MethodPost:
 			w.WriteHeader(http.StatusNotFound)
@@ -266,7 +266,7 @@ func TestCheckReportsFailingHooks(t *testing.T) {
 			_, _ = io.WriteString(w, "0")
 		}
 	})), "--patience", "10ms", "--run", "Replayed")...)
-	f.fails("--hooks: /handled: the response is not a number", checks(url, "--hooks", serve(t, serves(http.StatusOK, "many")))...)
+	f.fails("--hooks: /handled must respond with a number", checks(url, "--hooks", serve(t, serves(http.StatusOK, "many")))...)
 	f.fails("--junit: open ", checks(url, "--run", "Valid", "--junit", f.folder)...)
 }
 

@@ -24,7 +24,7 @@ type doctorCommand struct {
 	commands   bool
 }
 
-// doctorFlags are the flags and variables that set fields of [doctor.Config].
+// doctorFlags maps fields of [doctor.Config] to flags and variables.
 var doctorFlags = map[string]string{
 	"doctor.Config.Operations":        "--operation",
 	"doctor.Config.Webhook.Secrets":   "--webhook: DISPENSARY_…_WEBHOOK_SECRETS",
@@ -35,15 +35,18 @@ func newDoctorCommand(p *program) *cobra.Command {
 	c := doctorCommand{program: p}
 	command := &cobra.Command{
 		Use:   "doctor",
-		Short: "Look at a whole integration, and say what is wrong and how to fix it",
-		Long: `Doctor looks at everything between you and the platform: addresses, TLS, clocks, credentials,
-a stored token and whether it is still refreshed, your endpoint for webhooks as it is seen from
-here, the platform's delivery log, the inbox and the token store. Each row says what was seen,
-what that does in production, and how to fix it. What is not configured is skipped.
+		Short: "Check an integration and suggest fixes",
+		Long: `Doctor checks everything between your program and the platform: addresses, TLS, clocks,
+credentials, a stored token and its refresh, your webhook endpoint as seen from this machine, the
+platform's delivery log, the inbox and the token store. Each row shows the result, its
+consequence in production and a fix. Checks of unconfigured parts are skipped.
 
-It changes nothing but the stored token, which is refreshed as a call would do it; in a
-production environment only with --production. With --fix it prints the commands that help,
-and runs none of them. The exit code is 1 if a check fails.`,
+Doctor changes only the stored token: it refreshes the token as a call would, in a production
+environment only with --production. With --fix it prints the commands that help, and runs none
+of them.
+
+Exit codes: 0 if no check fails. 1 if a check fails. 2 if the configuration is missing or
+invalid.`,
 		Example: `  dispensary doctor
   dispensary doctor --webhook https://ehr.example/webhooks/us-sandbox --operation patients.create
   dispensary doctor --profile staging --json
@@ -53,11 +56,11 @@ and runs none of them. The exit code is 1 if a check fails.`,
 	}
 	flags := command.Flags()
 	c.define(flags)
-	flags.StringVar(&c.user, "user", "", "whose token is looked at, by the `ID` of the user; the first unless set")
-	flags.StringVar(&c.webhook, "webhook", "", "the registered `URL` of your endpoint for webhooks")
-	flags.StringArrayVar(&c.operations, "operation", nil, "`NAME` of an operation that you call, such as patients.create; repeat it")
-	flags.BoolVar(&c.anyOrder, "any-order", false, "your handlers allow for events that come out of order")
-	flags.BoolVar(&c.commands, "fix", false, "print the commands that help, and run none")
+	flags.StringVar(&c.user, "user", "", "check the token of the user with this `ID` (default: the first user)")
+	flags.StringVar(&c.webhook, "webhook", "", "check the registered webhook endpoint at `URL`")
+	flags.StringArrayVar(&c.operations, "operation", nil, "check the scopes for the operation `NAME`, such as patients.create; repeatable")
+	flags.BoolVar(&c.anyOrder, "any-order", false, "accept deliveries out of order, because your handlers do")
+	flags.BoolVar(&c.commands, "fix", false, "print the commands that help instead of the report, and run none of them")
 	return command
 }
 
@@ -76,7 +79,7 @@ func (c *doctorCommand) run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, failed(seen.Close(context.WithoutCancel(ctx)))) }()
 	config := c.config(a, seen)
 	if c.user != "" && config.Store == nil && config.StoreErr == nil {
-		return errors.New("--user: there is no store of tokens: set DISPENSARY_STORE, or connect with dispensary login")
+		return errors.New("--user needs a token store: set DISPENSARY_STORE, or connect the user with dispensary login")
 	}
 	report, err := doctor.Run(ctx, config)
 	if err != nil {
@@ -93,7 +96,7 @@ func (c *doctorCommand) run(ctx context.Context) (err error) {
 	return checksFailed(report)
 }
 
-// config returns what the doctor examines.
+// config returns the configuration of the checks.
 func (c *doctorCommand) config(a integration.Application, seen *integration.Inspection) doctor.Config {
 	config := doctor.Config{
 		OAuth: seen.OAuth, ClinicKey: a.ClinicKey, Store: seen.Store, StoreErr: seen.StoreErr, User: c.user,
@@ -108,8 +111,8 @@ func (c *doctorCommand) config(a integration.Application, seen *integration.Insp
 	return config
 }
 
-// storeOfLogin completes a configuration that has no store with the store of login, if login
-// has created it.
+// storeOfLogin sets the store of login in settings, if settings has no store and login has created
+// its store.
 func (c *doctorCommand) storeOfLogin(ctx context.Context, settings *integration.Config, a integration.Application) error {
 	folder, err := c.configFolder()
 	if err != nil || !settings.Store.IsZero() {
@@ -121,7 +124,7 @@ func (c *doctorCommand) storeOfLogin(ctx context.Context, settings *integration.
 	return c.useLoginStore(ctx, settings, a)
 }
 
-// keyFiles returns the path of the encryption keys of login, if they are in a file.
+// keyFiles returns the path of the file with the encryption keys of login, if it exists.
 func (c *doctorCommand) keyFiles() []string {
 	folder, err := c.configFolder()
 	name := filepath.Join(folder, sealKeyName)
@@ -131,10 +134,10 @@ func (c *doctorCommand) keyFiles() []string {
 	return []string{name}
 }
 
-// printCommands prints the commands that help.
+// printCommands prints the commands of all rows.
 func (c *doctorCommand) printCommands(report doctor.Report) error {
 	if !slices.ContainsFunc(report.Rows, func(row doctor.Row) bool { return len(row.Commands) > 0 }) {
-		_, _ = fmt.Fprintln(c.errOut, "There is no command that helps: without --fix each row says what does.")
+		_, _ = fmt.Fprintln(c.errOut, "No command helps here. Run doctor without --fix to see all results and fixes.")
 	}
 	return report.WriteCommands(c.out)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// storedIn creates store and inbox in a file, and connects dr-house.
+// storedIn creates store and inbox in a file and connects the user dr-house.
 func (f *fixture) storedIn(file string) {
 	f.t.Helper()
 	f.variables["DISPENSARY_STORE"], f.variables["DISPENSARY_INBOX"] = "sqlite:"+file, "sqlite:"+file
@@ -38,8 +38,8 @@ func rowsOf(report doctor.Report) map[string]doctor.Status {
 	return rows
 }
 
-// A healthy integration passes, and what is printed holds no secret.
-func TestDoctor(t *testing.T) {
+// The output for a healthy integration contains no secret.
+func TestDoctorPassesHealthyIntegration(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.storedIn(filepath.Join(f.folder, "ehr.db"))
@@ -60,7 +60,7 @@ func TestDoctor(t *testing.T) {
 	f.platform.CheckNoLeak(t, out)
 }
 
-// What fails is exit code 1, and --fix prints commands, and runs none.
+// --fix prints commands and runs none of them.
 func TestDoctorFindsFaults(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -73,7 +73,7 @@ func TestDoctorFindsFaults(t *testing.T) {
 	code, out, stderr := f.run("doctor", "--webhook", closed)
 	assert.Equal(t, exitFailed, code)
 	assert.Equal(t, "dispensary: 3 checks failed\n", stderr)
-	assert.Contains(t, out, "fail\treconcile\t", "no program has run")
+	assert.Contains(t, out, "fail\treconcile\t", "no reconciler has run")
 	assert.Contains(t, out, "fail\tclient credentials\t")
 	assert.Contains(t, out, "fail\twebhook address\t")
 	assert.NotContains(t, out, "canary")
@@ -85,7 +85,7 @@ func TestDoctorFindsFaults(t *testing.T) {
 		assert.Regexp(t, "^(# |curl |openssl |timedatectl )", line)
 	}
 
-	// What is not there is not made.
+	// Doctor does not create a missing database.
 	f.variables["DISPENSARY_STORE"], f.variables["DISPENSARY_INBOX"] = "sqlite:"+file+".absent", "sqlite:"+file+".absent"
 	code, out, _ = f.run("doctor")
 	assert.Equal(t, exitFailed, code)
@@ -94,8 +94,8 @@ func TestDoctorFindsFaults(t *testing.T) {
 	assert.NoFileExists(t, file+".absent")
 }
 
-// In production the token is left as it is, unless --production is given.
-func TestDoctorInProduction(t *testing.T) {
+// In production, doctor needs --production to refresh the token.
+func TestDoctorChecksProduction(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	sandbox := f.variables
@@ -107,11 +107,11 @@ func TestDoctorInProduction(t *testing.T) {
 	assert.Contains(t, out, "pass\tclient credentials\t")
 }
 
-func TestDoctorRefuses(t *testing.T) {
+func TestDoctorRejectsArguments(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.refused("--operation[0] is not an operation", "doctor", "--operation", "patients.crate")
-	f.refused("--user: there is no store of tokens: set DISPENSARY_STORE", "doctor", "--user", "me")
+	f.refused("--user needs a token store: set DISPENSARY_STORE", "doctor", "--user", "me")
 	f.refused("--webhook: DISPENSARY_…_WEBHOOK_SECRETS is empty", "doctor", "--webhook", "https://ehr.example/webhooks")
 	f.variables["DISPENSARY_STORE"] = "oracle:canary"
 	f.refused("DISPENSARY_STORE", "doctor")
@@ -119,8 +119,8 @@ func TestDoctorRefuses(t *testing.T) {
 	f.refused("DISPENSARY_SEAL_KEYS", "doctor")
 }
 
-// Without a configured store, that of login is looked at.
-func TestDoctorFindsTheStoreOfLogin(t *testing.T) {
+// Without a configured store, doctor checks the store of login.
+func TestDoctorFindsStoreOfLogin(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.connected("dr-house")
