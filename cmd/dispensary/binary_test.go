@@ -16,7 +16,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/testkit/testsize"
 )
 
-// folder is where the command is built.
+// folder is the folder of the built command.
 var folder string
 
 func TestMain(m *testing.M) {
@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// binary builds the command once, with the race detector if the tests have it.
+// binary builds the command once, with the race detector if the tests use it.
 var binary = sync.OnceValues(func() (string, error) {
 	name := filepath.Join(folder, "dispensary")
 	command := exec.Command("go", "build", "-race="+strconv.FormatBool(testsize.Race), "-o", name, ".")
@@ -40,17 +40,17 @@ var binary = sync.OnceValues(func() (string, error) {
 	return name, command.Run()
 })
 
-func TestTheBinaryEndsInOrder(t *testing.T) {
+func TestSignalEndsBinary(t *testing.T) {
 	t.Parallel()
 	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
 		command, _, lines := start(t)
 		require.NoError(t, command.Process.Signal(signal))
-		assert.False(t, lines.Scan(), "nothing more is said")
+		assert.False(t, lines.Scan(), "it prints nothing more")
 		assert.NoError(t, command.Wait(), "exit code 0 after %s", signal)
 	}
 }
 
-func TestTheBinaryRefusesNonsense(t *testing.T) {
+func TestBinaryRejectsUnknownFlag(t *testing.T) {
 	t.Parallel()
 	name, err := binary()
 	require.NoError(t, err)

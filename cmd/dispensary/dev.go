@@ -17,13 +17,13 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest"
 )
 
-// controlVariable names the control API of the platform that a program runs with.
+// controlVariable is the environment variable with the URL of the control API.
 const controlVariable = "DISPENSARY_CONTROL_URL"
 
-// childGrace is how long the program may take to end when it is asked to.
+// childGrace is the time from the interrupt of the program until it is killed.
 const childGrace = 10 * time.Second
 
-// devCommand is the command with the flags of fake.
+// devCommand is the command with its flags, which include those of fake.
 type devCommand struct {
 	*program
 	fake platform.Config
@@ -35,31 +35,33 @@ func newDevCommand(p *program) *cobra.Command {
 	c := devCommand{program: p}
 	command := &cobra.Command{
 		Use:   "dev -- COMMAND [ARGUMENT...]",
-		Short: "Run a test platform and your program together",
-		Long: `Dev runs a test platform, and your program with the library's environment variables set to
-it: addresses, credentials, secrets, a token, and keys and storage in memory where the
-environment has none. Either ends with the other, and both end with Ctrl-C. If the program ends
-first, its exit code is that of dev, or 128 and the number of the signal that ended it.
+		Short: "Run your program with a fake platform",
+		Long: `Dev runs a fake platform and your program, with the library's environment variables set for it:
+URLs, credentials, secrets, a token, and, if the environment has none, encryption keys and storage
+in memory. If the program or the platform ends, the other one ends, too. Ctrl-C ends both.
 
 A store or an inbox that outlives the command needs its encryption key in the next run. With
---state FILE dev keeps that key in FILE.seal.key. Otherwise set DISPENSARY_SEAL_KEYS.
+--state FILE, dev stores this key in FILE.seal.key. Without --state, set DISPENSARY_SEAL_KEYS.
 
-The flags are those of fake. --env FILE writes the same variables to a file, for programs in
-other terminals. The program finds the control API in DISPENSARY_CONTROL_URL, as
-"dispensary trigger" does. With --json the program's output goes to stderr.`,
+Dev has the flags of fake. --env FILE writes the same variables to a file, for programs in other
+terminals. DISPENSARY_CONTROL_URL contains the URL of the control API for your program and for
+"dispensary trigger". With --json, the output of your program goes to stderr.
+
+Exit codes: the exit code of your program, or 128 plus the number of the signal that ended it. 0
+after Ctrl-C. 2 if the platform or the program cannot be started.`,
 		Example: `  dispensary dev -- go run .
   dispensary dev --webhook http://127.0.0.1:8080/webhooks/us-sandbox -- npm start
   dispensary dev --redirect-uri http://127.0.0.1:8080/dispensary/callback -- ./ehr
   dispensary dev -- dispensary api GET /clinic`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return errors.New("dev wants a command to run, behind two dashes")
+				return errors.New("dev needs a command after two dashes, such as dev -- go run .")
 			}
 			return nil
 		},
 		RunE: func(command *cobra.Command, args []string) error {
 			if c.args = args; !c.hasProgram() {
-				return fmt.Errorf("there is no program %q", args[0])
+				return fmt.Errorf("program %q does not exist or is not executable", args[0])
 			}
 			if err := c.env.check(); err != nil {
 				return err
@@ -75,14 +77,14 @@ other terminals. The program finds the control API in DISPENSARY_CONTROL_URL, as
 	return command
 }
 
-// hasProgram reports whether the program exists.
+// hasProgram reports whether the program is an executable file.
 func (c *devCommand) hasProgram() bool {
 	_, err := exec.LookPath(c.args[0])
 	return err == nil || errors.Is(err, exec.ErrDot)
 }
 
-// run runs platform and program. The platform outlives the program, which may still call
-// it while it ends.
+// run runs platform and program. The platform ends after the program, because the program may still
+// call it during its shutdown.
 func (c *devCommand) run(ctx context.Context) error {
 	platformContext, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -94,7 +96,7 @@ func (c *devCommand) run(ctx context.Context) error {
 	}
 	ready, ended := make(chan started, 1), make(chan error, 1)
 	go func() {
-		defer end() // the program ends with the platform
+		defer end() // ends the program, too
 		ended <- fake(platformContext, c.fake, func(platform *dispensarytest.Server, settings control.Settings) error {
 			ready <- started{platform, settings}
 			return nil
@@ -110,7 +112,7 @@ func (c *devCommand) run(ctx context.Context) error {
 	}
 }
 
-// runBeside runs the program until it or ctx ends.
+// runBeside runs the program until it exits or ctx ends.
 func (c *devCommand) runBeside(ctx context.Context, platform *dispensarytest.Server, settings control.Settings) error {
 	variables, err := c.variables(platform, settings, c.fake.StateFile())
 	if err == nil {
@@ -122,11 +124,11 @@ func (c *devCommand) runBeside(ctx context.Context, platform *dispensarytest.Ser
 	command := exec.CommandContext(ctx, c.args[0], c.args[1:]...)
 	command.Env = os.Environ()
 	for name, value := range variables {
-		command.Env = append(command.Env, name+"="+value, name+"_FILE=") // a file of the environment would contradict the value
+		command.Env = append(command.Env, name+"="+value, name+"_FILE=") // an inherited NAME_FILE would contradict the value
 	}
 	command.Stdin, command.Stdout, command.Stderr = c.in, terminal.Unguarded(c.out), terminal.Unguarded(c.errOut)
 	command.Cancel = func() error {
-		_, _ = fmt.Fprintf(c.errOut, "Waiting up to %d s for %s to end.\n", int(childGrace.Seconds()), c.args[0])
+		_, _ = fmt.Fprintf(c.errOut, "Waiting up to %d s for %s to exit.\n", int(childGrace.Seconds()), c.args[0])
 		return command.Process.Signal(os.Interrupt)
 	}
 	command.WaitDelay = childGrace
@@ -134,7 +136,7 @@ func (c *devCommand) runBeside(ctx context.Context, platform *dispensarytest.Ser
 		command.Stdout = command.Stderr
 		err = c.printJSON(settings)
 	} else {
-		_, err = fmt.Fprintf(c.errOut, "A test platform is at %s, its console at %s\nIts control API, for dispensary trigger --control, is at %s\n",
+		_, err = fmt.Fprintf(c.errOut, "The fake platform is at %s, its console at %s\nThe control API, for dispensary trigger --control, is at %s\n",
 			settings.BaseURL, settings.ConsoleURL, settings.ControlURL)
 	}
 	if err != nil {
@@ -143,23 +145,23 @@ func (c *devCommand) runBeside(ctx context.Context, platform *dispensarytest.Ser
 	err = command.Run()
 	var exit *exec.ExitError
 	switch {
-	case err == nil, ctx.Err() != nil: // it was asked to end
+	case err == nil, ctx.Err() != nil: // Ctrl-C, or the platform has failed
 		return nil
 	case errors.As(err, &exit):
-		return failed(childError{fmt.Errorf("%s ended with %s", c.args[0], exit.ProcessState), childCode(exit)})
-	case command.Process != nil: // it ran
+		return failed(childError{fmt.Errorf("%s failed: %s", c.args[0], exit.ProcessState), childCode(exit)})
+	case command.Process != nil: // it was started
 		return failed(err)
 	}
 	return err
 }
 
-// childError is the error of a program that failed, with the exit code for dev.
+// childError is the error of a failed program, with the exit code for dev.
 type childError struct {
 	error
 	code int
 }
 
-// childCode returns the exit code of a program as a shell would.
+// childCode returns the exit code that a shell would return for a program.
 func childCode(exit *exec.ExitError) int {
 	if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		return 128 + int(status.Signal())

@@ -25,10 +25,10 @@ import (
 	"github.com/dispensary-go/dispensary/integration"
 )
 
-// asProgram makes this test's process stand for the program of an integrator.
+// asProgram is set if the test binary runs as the user's program.
 const asProgram = "DISPENSARY_TEST_PROGRAM"
 
-// runProgram is what that program does, by the value of the variable.
+// runProgram runs this program. what is the value of asProgram.
 func runProgram(what string) int {
 	config, err := integration.Load(os.Environ())
 	if err != nil {
@@ -61,7 +61,7 @@ func runProgram(what string) int {
 	return 0
 }
 
-func TestDev(t *testing.T) {
+func TestDevRunsProgram(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	f := newFixture(t)
@@ -72,7 +72,7 @@ func TestDev(t *testing.T) {
 	code, out, stderr := dev("ends", "--region", "CA")
 	require.Equal(t, exitDone, code, stderr)
 	assert.Equal(t, "calls ca-sandbox\n", out)
-	assert.Regexp(t, `^A test platform is at http://\S+/api, its console at http://\S+/console/\nIts control API, for dispensary trigger --control, is at http://\S+/control\n$`, stderr)
+	assert.Regexp(t, `^The fake platform is at http://\S+/api, its console at http://\S+/console/\nThe control API, for dispensary trigger --control, is at http://\S+/control\n$`, stderr)
 
 	code, out, stderr = dev("ends", "--json")
 	require.Equal(t, exitDone, code, stderr)
@@ -81,7 +81,7 @@ func TestDev(t *testing.T) {
 	var settings control.Settings
 	require.NoError(t, json.Unmarshal([]byte(out), &settings))
 	_, err = http.Get(settings.ControlURL + "/settings")
-	require.Error(t, err, "the platform ended with the program")
+	require.Error(t, err, "the platform must end with the program")
 
 	t.Setenv("DISPENSARY_US_SANDBOX_CLIENT_SECRET_FILE", filepath.Join(f.folder, "secret-of-the-sandbox"))
 	state := filepath.Join(f.folder, "state.json")
@@ -91,16 +91,16 @@ func TestDev(t *testing.T) {
 
 	code, _, stderr = dev("fails")
 	assert.Equal(t, 7, code)
-	assert.True(t, strings.HasSuffix(stderr, "ended with exit status 7\n"), stderr)
+	assert.True(t, strings.HasSuffix(stderr, "failed: exit status 7\n"), stderr)
 	if runtime.GOOS != "windows" {
 		code, _, stderr = dev("is killed")
 		assert.Equal(t, 128+9, code)
-		assert.Contains(t, stderr, "ended with signal: killed\n")
+		assert.Contains(t, stderr, "failed: signal: killed\n")
 	}
 }
 
-// Ctrl-C ends the program, which may still call the platform, and then the platform.
-func TestDevEndsInOrder(t *testing.T) {
+// After Ctrl-C, the program can still call the platform.
+func TestDevEndsProgramBeforePlatform(t *testing.T) {
 	t.Setenv(asProgram, "waits")
 	self, err := os.Executable()
 	require.NoError(t, err)
@@ -108,10 +108,10 @@ func TestDevEndsInOrder(t *testing.T) {
 	r.out.after(t, "calls us-sandbox\n")
 	r.end(exitDone)
 	assert.Contains(t, r.out.String(), "ended <nil>\n")
-	assert.Contains(t, r.errOut.String(), "Waiting up to 10 s for "+self+" to end.\n")
+	assert.Contains(t, r.errOut.String(), "Waiting up to 10 s for "+self+" to exit.\n")
 }
 
-// devSettings returns what dev tells a program about the platform of the fixture.
+// devSettings returns the settings of the fixture's platform, as dev passes them to a program.
 func (f *fixture) devSettings() control.Settings {
 	app := f.platform.Application()
 	return control.Settings{
@@ -130,7 +130,7 @@ func (f *fixture) underDev(state string) {
 	maps.Copy(f.variables, variables)
 }
 
-// Users of all clinics can call, because no clinic's key is forced on them.
+// Users of all clinics can call, because dev sets no clinic key for them.
 func TestDevServesUsersOfAllClinics(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, dispensarytest.WithTuning(dispensarytest.Tuning{WorldSize: model.WorldSize{Clinics: 2}}))
@@ -147,7 +147,7 @@ func TestDevServesUsersOfAllClinics(t *testing.T) {
 		assert.Equal(t, clinic.ID+"\n", out)
 	}
 	out, _ := f.ran("api", "GET", "/clinic", "--jq", ".clinic.id")
-	assert.Equal(t, f.platform.Clinics.All()[0].ID+"\n", out, "the token is of the first clinic, as its key is")
+	assert.Equal(t, f.platform.Clinics.All()[0].ID+"\n", out, "the token belongs to the first clinic, like its key")
 }
 
 // userOf returns a user of a clinic.
@@ -159,7 +159,7 @@ func userOf(t *testing.T, platform *dispensarytest.Server, clinicID string) mode
 	return users[i]
 }
 
-// The next run with the same state decrypts the tokens of the last one.
+// The next run with the same state file decrypts the stored tokens.
 func TestDevKeepsKeyBesideState(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -182,13 +182,13 @@ func TestDevKeepsKeyBesideState(t *testing.T) {
 	assert.ErrorContains(t, err, "state.json.seal.key contains no encryption key")
 }
 
-// A key that dies with the run would leave durable storage unreadable.
+// Without its key, storage would be unreadable in the next run.
 func TestDevRejectsDurableStorageWithoutKey(t *testing.T) {
 	t.Parallel()
 	for _, variable := range []string{storeVariable, inboxVariable, storeVariable + "_FILE"} {
 		f := newFixture(t)
 		f.variables[variable] = "sqlite:" + filepath.Join(f.folder, "ehr.db")
-		f.refused("outlives the encryption key of this run: add --state, or set DISPENSARY_SEAL_KEYS", "dev", "--", "true")
+		f.refused("outlives this run, but its encryption key does not: add --state, or set DISPENSARY_SEAL_KEYS", "dev", "--", "true")
 		f.variables[sealKeysVariable] = "2026:q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA="
 		variables, err := f.program(nil, nil, nil).variables(f.platform, f.devSettings(), "")
 		require.NoError(t, err)
@@ -196,11 +196,11 @@ func TestDevRejectsDurableStorageWithoutKey(t *testing.T) {
 	}
 }
 
-func TestDevRefuses(t *testing.T) {
+func TestDevRejectsArguments(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.refused("dev wants a command to run", "dev")
-	f.refused(`there is no program "no-such-program"`, "dev", "--", "no-such-program")
+	f.refused("dev needs a command after two dashes", "dev")
+	f.refused(`program "no-such-program" does not exist or is not executable`, "dev", "--", "no-such-program")
 	f.refused("must be a whole number", "dev", "--seed", "one", "--", "true")
 	taken := takeAddress(t, "127.0.0.1:0")
 	f.refused("--addr "+taken+": address already in use", "dev", "--addr", taken, "--", "true")

@@ -16,7 +16,7 @@ func newFakeCommand(p *program) *cobra.Command {
 	c, env := platform.Config{}, envFile("")
 	command := &cobra.Command{
 		Use:   "fake",
-		Short: "Run a test platform until Ctrl-C",
+		Short: "Run a fake dispensary platform until Ctrl-C",
 		Long:  platform.Help(),
 		Example: `  dispensary fake --addr 127.0.0.1:8080 --webhook http://127.0.0.1:9000/webhooks
   dispensary fake --json --freeze 2026-03-02T09:00:00Z
@@ -40,7 +40,7 @@ func newFakeCommand(p *program) *cobra.Command {
 				return platform.Announce(p.out, c, settings)
 			})
 			if state := c.StateFile(); err == nil && state != "" && !p.json {
-				_, _ = fmt.Fprintf(p.out, "The state is kept in %s.\n", state) // a reader may be gone
+				_, _ = fmt.Fprintf(p.out, "The state is saved in %s.\n", state) // stdout may be closed already
 			}
 			return err
 		},
@@ -50,7 +50,7 @@ func newFakeCommand(p *program) *cobra.Command {
 	return command
 }
 
-// writeEnv writes the variables of a platform, if the command line names a file.
+// writeEnv writes the environment variables of a platform to the file of --env, if it is set.
 func (p *program) writeEnv(to envFile, server *dispensarytest.Server, settings control.Settings, state string) error {
 	if to == "" {
 		return nil
@@ -62,7 +62,7 @@ func (p *program) writeEnv(to envFile, server *dispensarytest.Server, settings c
 	return to.write(variables)
 }
 
-// fake runs a platform. A state file that cannot be written ends a command that had begun.
+// fake runs a platform. If the state file cannot be written, it returns an error with exit code 1.
 func fake(ctx context.Context, c platform.Config, ready func(*dispensarytest.Server, control.Settings) error) error {
 	err := platform.Run(ctx, c, ready)
 	if errors.As(err, new(platform.StateError)) {

@@ -19,14 +19,14 @@ import (
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/control"
 )
 
-// fakePlatform is a fake under way, with the settings that it printed.
+// fakePlatform is a running fake with its printed settings.
 type fakePlatform struct {
 	*running
 	settings control.Settings
 	line     string
 }
 
-// launch runs the fake with --json.
+// launch starts the fake with --json.
 func launch(t *testing.T, flags ...string) *fakePlatform {
 	t.Helper()
 	p := &fakePlatform{running: bare(t).start(nil, append([]string{"fake", "--json"}, flags...)...)}
@@ -45,21 +45,21 @@ func (r *fakePlatform) get(address string) (int, string) {
 	return answer.StatusCode, string(text)
 }
 
-func TestTheFirstLineHoldsTheSettings(t *testing.T) {
+func TestFakePrintsSettings(t *testing.T) {
 	t.Parallel()
 	r := launch(t, "--seed", "7", "--region", "CA", "--redirect-uri", "https://ehr.example.com/callback")
 	assert.Equal(t, 1, assertDocuments(t, "fake", r.line))
 	assert.Equal(t, "https://ehr.example.com/callback", r.settings.RedirectURI)
 	status, _ := r.get(r.settings.BaseURL + "/clinic")
-	assert.Equal(t, http.StatusUnauthorized, status, "the API answers")
+	assert.Equal(t, http.StatusUnauthorized, status, "the API requires a token")
 	_, same := r.get(r.settings.ControlURL + "/settings")
-	assert.JSONEq(t, r.line, same, "the control API says the same")
+	assert.JSONEq(t, r.line, same, "the control API returns the same settings")
 	r.end(exitDone)
 }
 
 func TestFakeStartsWithOwnWorld(t *testing.T) {
 	t.Parallel()
-	// The file is the one of the help.
+	// The file is the example of the help.
 	help, _ := bare(t).ran("help", "fake")
 	_, text, _ := strings.Cut(help, "default catalog:\n")
 	text, _, _ = strings.Cut(text, "\nIf the file has several clinics")
@@ -77,9 +77,8 @@ func TestFakeStartsWithOwnWorld(t *testing.T) {
 	bare(t).refused("--world: determines the size of the world: omit --size", "fake", "--world", world, "--size", "large")
 }
 
-// Without a seed, the secrets cannot be derived from the source, and the run can be
-// repeated all the same.
-func TestSecretsAreRandomWithoutASeed(t *testing.T) {
+// Without a seed, secrets are unpredictable. The printed seed still repeats the run.
+func TestSecretsAreRandomWithoutSeed(t *testing.T) {
 	t.Parallel()
 	first, second := launch(t), launch(t)
 	assert.NotEqual(t, first.settings.ClientSecret, second.settings.ClientSecret)
@@ -94,7 +93,7 @@ func TestSecretsAreRandomWithoutASeed(t *testing.T) {
 	assert.Contains(t, output, again.settings.ClientSecret)
 }
 
-func TestAWebhookIsRegisteredFromTheStart(t *testing.T) {
+func TestFakeRegistersWebhook(t *testing.T) {
 	t.Parallel()
 	got := make(chan string, 1)
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) { got <- q.Header.Get("SVC-Signature") }))
@@ -104,7 +103,7 @@ func TestAWebhookIsRegisteredFromTheStart(t *testing.T) {
 	assert.Contains(t, <-got, "v1=")
 }
 
-func TestOverTLS(t *testing.T) {
+func TestFakeServesTLS(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "platform.pem")
 	r := launch(t, "--tls", "--cert", file)
@@ -119,10 +118,10 @@ func TestOverTLS(t *testing.T) {
 	require.NoError(t, answer.Body.Close())
 	assert.Equal(t, http.StatusUnauthorized, answer.StatusCode)
 	assert.True(t, strings.HasPrefix(r.settings.AuthURL, "https://"))
-	assert.True(t, strings.HasPrefix(r.settings.ControlURL, "http://127.0.0.1:"), "console and control API do without: they stay on this machine")
+	assert.True(t, strings.HasPrefix(r.settings.ControlURL, "http://127.0.0.1:"), "console and control API use plain HTTP, because they are on loopback")
 }
 
-func TestAFrozenClock(t *testing.T) {
+func TestFakeFreezesClock(t *testing.T) {
 	t.Parallel()
 	r := launch(t, "--freeze", "2026-03-02T09:00:00Z")
 	_, clock := r.get(r.settings.ControlURL + "/clock")
@@ -131,9 +130,7 @@ func TestAFrozenClock(t *testing.T) {
 	assert.Contains(t, clock, `"frozen":true`)
 }
 
-// A page of the console that is left open does not keep the command from
-// ending.
-func TestItEndsWhileAPageIsOpen(t *testing.T) {
+func TestFakeEndsDespiteOpenPage(t *testing.T) {
 	t.Parallel()
 	r := launch(t, "--state", filepath.Join(t.TempDir(), "state"))
 	page, err := http.Get(r.settings.ConsoleURL + "live")
@@ -143,7 +140,7 @@ func TestItEndsWhileAPageIsOpen(t *testing.T) {
 	require.NoError(t, page.Body.Close())
 }
 
-// announced returns what a person sees: the settings, and the text at the end.
+// announced runs the fake without --json and returns its output.
 func announced(t *testing.T, flags ...string) string {
 	t.Helper()
 	r := bare(t).start(nil, append([]string{"fake"}, flags...)...)
@@ -152,11 +149,11 @@ func announced(t *testing.T, flags ...string) string {
 	return r.out.String()
 }
 
-func TestAnnouncement(t *testing.T) {
+func TestFakeAnnouncesPlatform(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "state.json")
 	output := announced(t, "--state", file)
-	assert.NotRegexp(t, `(?m)[ \t]+$`, output, "no line ends in blanks")
-	assert.True(t, strings.HasSuffix(output, "Ready.\nThe state is kept in "+file+".\n"), output)
-	assert.True(t, strings.HasSuffix(announced(t), "Ready.\n"), "without a file nothing is kept")
+	assert.NotRegexp(t, `(?m)[ \t]+$`, output, "no line ends with blanks")
+	assert.True(t, strings.HasSuffix(output, "Ready.\nThe state is saved in "+file+".\n"), output)
+	assert.True(t, strings.HasSuffix(announced(t), "Ready.\n"), "without --state, no state is saved")
 }

@@ -30,31 +30,34 @@ func newInitCommand(p *program) *cobra.Command {
 the browser. It receives webhooks, recovers events whose webhooks were lost, and has a page on
 which operators replay failed events. Extend it, and replace the functions in login.go.
 
-Init creates DIR if it does not exist. If any of its files exists there, init lists them, writes
-no file and ends with exit code 2. It sends no request. At the end it prints the commands that
-download the library, test the program, and run it beside a test platform.
+Init creates DIR if it does not exist. If any of its files exists there, init lists them and
+writes no file. It sends no request. At the end it prints the commands that download the library,
+test the program, and run it with a fake platform.
 
-The program uses the library at the version of this command. A command that was built in a clone
-of the library has no released version, and needs the folder of the clone with --library.`,
+The program uses the library in the version of this command. If the command was built in a clone
+of the library, its version is not released: set --library to the folder of the clone.
+
+Exit codes: 0 if the program is written. 1 if the program is written but not announced. 2 if init
+wrote no file.`,
 		Example: `  dispensary init ehr
   dispensary init ehr --module example.com/clinics/ehr
   dispensary init . --json
   dispensary init ehr --library ../dispensary`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return errors.New("init wants the name of one folder, such as ehr")
+				return errors.New("init needs the name of one folder, such as ehr")
 			}
 			return nil
 		},
 		RunE: func(_ *cobra.Command, args []string) error { return c.run(args[0]) },
 	}
 	flags := command.Flags()
-	flags.StringVar(&c.module, "module", "", "the module `PATH` of the program (default: the name of DIR)")
-	flags.StringVar(&c.library, "library", "", "use the library in its clone in `FOLDER`, and not a release")
+	flags.StringVar(&c.module, "module", "", "module `PATH` of the program (default: the name of DIR)")
+	flags.StringVar(&c.library, "library", "", "use the clone of the library in `FOLDER` instead of a release")
 	return command
 }
 
-// created is what init prints.
+// created is the JSON document of init.
 type created struct {
 	Directory string   `json:"directory"`
 	Module    string   `json:"module"`
@@ -71,20 +74,20 @@ func (c *initCommand) run(folder string) error {
 	files, err := starter.Config{Module: module, Version: dispensary.Version(), Clone: c.library}.Files()
 	switch {
 	case errors.Is(err, starter.ErrNotReleased):
-		return fmt.Errorf("--library is needed, because the version of this command %w: name a clone of the library", err)
+		return fmt.Errorf("--library is required, because the version of this command %w: use a clone of the library", err)
 	case err != nil:
 		return fmt.Errorf("--library: %w", err)
 	}
 	var exist *starter.ExistError
 	if err := starter.Write(folder, files); errors.As(err, &exist) {
-		return fmt.Errorf("%w, so init wrote no file: name another folder", err)
+		return fmt.Errorf("%w, so init wrote no file: use another folder", err)
 	} else if err != nil {
 		return err
 	}
 	return failed(c.announce(created{filepath.Clean(folder), module, slices.Sorted(maps.Keys(files)), nextCommands(folder)}))
 }
 
-// modulePath returns the module path of a program in a folder.
+// modulePath returns the module path of the program: --module, or the name of the folder.
 func (c *initCommand) modulePath(folder string) (string, error) {
 	if c.module != "" {
 		if err := starter.CheckModule(c.module); err != nil {
@@ -98,7 +101,7 @@ func (c *initCommand) modulePath(folder string) (string, error) {
 	}
 	name := filepath.Base(absolute)
 	if err := starter.CheckModule(name); err != nil {
-		return "", fmt.Errorf("--module is needed, such as example.com/ehr, because the name of DIR is no module path: %w", err)
+		return "", fmt.Errorf("--module is required, such as example.com/ehr, because the name of DIR is not a module path: %w", err)
 	}
 	return name, nil
 }
@@ -112,7 +115,7 @@ func (c *initCommand) announce(made created) error {
 	return err
 }
 
-// nextCommands returns the commands, for a shell, that test the program in a folder and run it.
+// nextCommands returns the shell commands that test and run the program in a folder.
 func nextCommands(folder string) []string {
 	commands := []string{
 		"go mod tidy",
@@ -129,7 +132,7 @@ func nextCommands(folder string) []string {
 	return append([]string{"cd " + shellWord(folder)}, commands...)
 }
 
-// plainWord matches a word without a special character for a shell.
+// plainWord matches a word without special characters for a shell.
 var plainWord = regexp.MustCompile(`^[\w./:@%+,-]+$`)
 
 // shellWord quotes a word for a shell if it needs quotes.

@@ -16,7 +16,7 @@ import (
 // clone is the folder of this repository.
 const clone = "../.."
 
-// written returns the contents of all files in a folder by their paths.
+// written returns the contents of all files in a folder by path.
 func written(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	files, root := map[string]string{}, os.DirFS(folder)
@@ -70,7 +70,7 @@ func TestInitKeepsOtherFiles(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "main.go"), []byte("package own"), 0o600))
 	before := written(t, folder)
 	args := []string{"init", folder, "--module", "example.com/ehr", "--library", clone}
-	stderr := bare(t).refused("dispensary: "+folder+"/main.go exists, so init wrote no file: name another folder", args...)
+	stderr := bare(t).refused("dispensary: "+folder+"/main.go exists, so init wrote no file: use another folder", args...)
 	assert.NotContains(t, stderr, "README.md")
 	assert.Equal(t, before, written(t, folder))
 
@@ -92,7 +92,7 @@ func TestInitPrintsDocument(t *testing.T) {
 	assert.Equal(t, "cd "+folder, made.Next[0])
 }
 
-func TestInitRejects(t *testing.T) {
+func TestInitRejectsArguments(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	file := filepath.Join(folder, "file")
@@ -100,15 +100,15 @@ func TestInitRejects(t *testing.T) {
 	before := written(t, folder)
 	inside := func(name string) string { return filepath.Join(folder, name) }
 	for want, args := range map[string][]string{
-		"init wants the name of one folder, such as ehr":                          {},
-		"init wants the name of one folder, such as ehr (":                        {"a", "b"},
-		"--library is needed, because the version of this command (devel) is not": {inside("ehr")},
+		"init needs the name of one folder, such as ehr":                            {},
+		"init needs the name of one folder, such as ehr (":                          {"a", "b"},
+		"--library is required, because the version of this command (devel) is not": {inside("ehr")},
 		"--library: open ": {inside("ehr"), "--library", folder},
-		`--module: malformed import path "my ehr": invalid char ' '`:                 {inside("ehr"), "--library", clone, "--module", "my ehr"},
-		`--module: import path "net/ehr" belongs to Go`:                              {inside("ehr"), "--library", clone, "--module", "net/ehr"},
-		"--module is needed, such as example.com/ehr, because the name of DIR is no": {inside("my ehr"), "--library", clone},
-		file + "/.env.example: not a directory":                                      {file, "--library", clone},
-		file + "/ehr/":                                                               {file + "/ehr", "--library", clone},
+		`--module: malformed import path "my ehr": invalid char ' '`:                    {inside("ehr"), "--library", clone, "--module", "my ehr"},
+		`--module: import path "net/ehr" belongs to Go`:                                 {inside("ehr"), "--library", clone, "--module", "net/ehr"},
+		"--module is required, such as example.com/ehr, because the name of DIR is not": {inside("my ehr"), "--library", clone},
+		file + "/.env.example: not a directory":                                         {file, "--library", clone},
+		file + "/ehr/":                                                                  {file + "/ehr", "--library", clone},
 	} {
 		bare(t).refused(want, append([]string{"init"}, args...)...)
 	}

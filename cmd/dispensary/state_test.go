@@ -17,7 +17,7 @@ import (
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/control"
 )
 
-// ask posts to the control API, and decodes the answer.
+// ask posts to the control API and decodes the response.
 func ask[T any](t *testing.T, settings control.Settings, path string) (answered T) {
 	t.Helper()
 	answer, err := http.Post(settings.ControlURL+path, "application/json", strings.NewReader("{}"))
@@ -28,18 +28,18 @@ func ask[T any](t *testing.T, settings control.Settings, path string) (answered 
 	return answered
 }
 
-// registered is what the control API answers when a person registers.
+// registered is the response of the control API to a registration.
 type registered struct {
 	Patient, Event struct{ ID string }
 }
 
-// register has a person register, and returns the id.
+// register registers a patient and returns the ID.
 func register(t *testing.T, settings control.Settings) string {
 	t.Helper()
 	return ask[registered](t, settings, "/patients").Patient.ID
 }
 
-// issue has a user consent to the application.
+// issue returns a new access token of a user.
 func issue(t *testing.T, settings control.Settings) string {
 	t.Helper()
 	return ask[struct {
@@ -47,7 +47,7 @@ func issue(t *testing.T, settings control.Settings) string {
 	}](t, settings, "/tokens").Value
 }
 
-func TestTheStateOutlivesARestart(t *testing.T) {
+func TestStateSurvivesRestart(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "state.json")
 	r := launch(t, "--state", file, "--freeze", "2026-03-02T09:00:00Z")
@@ -63,7 +63,7 @@ func TestTheStateOutlivesARestart(t *testing.T) {
 	answer, err := http.DefaultClient.Do(request)
 	require.NoError(t, err)
 	require.NoError(t, answer.Body.Close())
-	assert.Equal(t, http.StatusOK, answer.StatusCode, "the patient is there, and the token is good")
+	assert.Equal(t, http.StatusOK, answer.StatusCode, "patient and token are restored")
 	_, clock := again.get(again.settings.ControlURL + "/clock")
 	assert.Contains(t, clock, `"now":"2026-03-02T09:00:00Z"`)
 	again.end(exitDone)
@@ -71,8 +71,8 @@ func TestTheStateOutlivesARestart(t *testing.T) {
 	assert.NoFileExists(t, file+".tmp")
 }
 
-// start runs the binary, and returns its settings, once it is ready, and the lines that
-// follow.
+// start starts the binary. It returns its settings once it is ready, and a scanner of the following
+// lines.
 func start(t *testing.T, args ...string) (*exec.Cmd, control.Settings, *bufio.Scanner) {
 	t.Helper()
 	name, err := binary()
@@ -88,7 +88,7 @@ func start(t *testing.T, args ...string) (*exec.Cmd, control.Settings, *bufio.Sc
 	return command, settings, lines
 }
 
-// patients are the latest of a platform.
+// patients returns the ids of the latest patients of a platform.
 func patients(t *testing.T, settings control.Settings, latest int) map[string]bool {
 	t.Helper()
 	answer, err := http.Get(settings.ControlURL + "/patients?order_by=DESC&limit=" + strconv.Itoa(latest))
@@ -103,9 +103,8 @@ func patients(t *testing.T, settings control.Settings, latest int) map[string]bo
 	return ids
 }
 
-// A reset goes back to what the command started with, the state file included; and
-// the file follows.
-func TestAResetGoesBackToTheStateOfTheStart(t *testing.T) {
+// A reset restores the state file of the start, and saves it again.
+func TestResetRestoresInitialState(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "state.json")
 	first := launch(t, "--state", file)
@@ -124,8 +123,8 @@ func TestAResetGoesBackToTheStateOfTheStart(t *testing.T) {
 	assert.Equal(t, there, patients(t, third.settings, 100))
 }
 
-// What is no state file of this version is refused in one line, and left as it is.
-func TestForeignStateFilesAreRefused(t *testing.T) {
+// A file in another format or version stays unchanged.
+func TestFakeRejectsForeignStateFile(t *testing.T) {
 	t.Parallel()
 	for content, says := range map[string]string{
 		"":                  "it is empty",
@@ -145,8 +144,8 @@ func TestForeignStateFilesAreRefused(t *testing.T) {
 	}
 }
 
-// A platform that is there is not another one because of a flag.
-func TestAStateFileHasAWorldOfItsOwn(t *testing.T) {
+// A flag cannot change the platform of a state file.
+func TestStateFileRejectsWorldFlags(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "state.json")
 	first := launch(t, "--state", file, "--seed", "7", "--size", "small")
@@ -163,7 +162,7 @@ func TestAStateFileHasAWorldOfItsOwn(t *testing.T) {
 	assert.Equal(t, first.settings.ClientSecret, again.settings.ClientSecret)
 }
 
-func TestOneProcessKeepsAStateFile(t *testing.T) {
+func TestStateFileRejectsSecondProcess(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "state.json")
 	command, settings, _ := start(t, "--state", file)
@@ -175,17 +174,17 @@ func TestOneProcessKeepsAStateFile(t *testing.T) {
 	again.end(exitDone)
 }
 
-func TestAStateFileThatCannotBeWritten(t *testing.T) {
+func TestUnwritableStateFileEndsFake(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "state")
 	require.NoError(t, os.Mkdir(folder, 0o700))
 	r := launch(t, "--state", filepath.Join(folder, "state.json"))
 	require.NoError(t, os.RemoveAll(folder))
 	register(t, r.settings)
-	assert.Equal(t, exitFailed, <-r.code, "it ends with an error rather than lose changes")
+	assert.Equal(t, exitFailed, <-r.code, "the fake must exit instead of losing changes")
 }
 
-func TestTheConsoleStandsBesideThePlatform(t *testing.T) {
+func TestFakeServesConsole(t *testing.T) {
 	t.Parallel()
 	r := launch(t, "--behavior", "probe=before-each", "--size", "small")
 	status, page := r.get(strings.TrimSuffix(r.settings.ControlURL, "control"))

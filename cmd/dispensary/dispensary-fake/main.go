@@ -1,6 +1,6 @@
-// Dispensary-fake is "dispensary fake" by itself: a test platform of the dispensary, without
-// what the other commands need. It is what the container image runs. It has the
-// same flags, without --env:
+// Dispensary-fake is "dispensary fake" without the dependencies of the other commands. It runs a
+// fake dispensary platform until Ctrl-C. The container image runs it. It has the same flags except
+// --env:
 //
 //	go install github.com/dispensary-go/dispensary/cmd/dispensary/dispensary-fake@latest
 //	dispensary-fake --addr 127.0.0.1:8080
@@ -27,7 +27,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// A second signal ends the program at once.
+	// A second signal ends the program immediately.
 	context.AfterFunc(ctx, stop)
 	var out io.Writer = os.Stdout
 	if term.IsTerminal(int(os.Stdout.Fd())) {
@@ -36,13 +36,13 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], out, terminal.NewWriter(os.Stderr)))
 }
 
-// run is the whole program. It returns the exit code: 1 if the state file could not be
-// written, 2 if it did not begin.
+// run runs the program and returns the exit code: 0 on success, 1 if the state file cannot be
+// written, and 2 if the platform does not start.
 func run(ctx context.Context, args []string, out, errOut io.Writer) int {
 	var c platform.Config
 	flags := pflag.NewFlagSet("dispensary-fake", pflag.ContinueOnError)
 	flags.SetOutput(io.Discard)
-	asJSON := flags.Bool("json", false, "print one JSON document, and nothing else")
+	asJSON := flags.Bool("json", false, "print one JSON document")
 	c.Define(flags)
 	err := flags.Parse(args)
 	if errors.Is(err, pflag.ErrHelp) {
@@ -50,7 +50,7 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) int {
 		return 0
 	}
 	if err == nil && flags.NArg() > 0 {
-		err = fmt.Errorf("dispensary-fake takes no arguments, but there is %q", flags.Arg(0))
+		err = fmt.Errorf("dispensary-fake accepts no arguments: remove %q", flags.Arg(0))
 	}
 	if err == nil {
 		err = c.Complete(flags)

@@ -15,7 +15,7 @@ import (
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/control"
 )
 
-// The program says in JSON where the platform is, serves it, and ends in order.
+// The program prints its URLs as JSON, serves the platform, and shuts down without an error.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithCancel(t.Context())
@@ -29,20 +29,20 @@ func TestRun(t *testing.T) {
 	answer, err := http.Get(settings.BaseURL + "/clinic")
 	require.NoError(t, err)
 	require.NoError(t, answer.Body.Close())
-	assert.Equal(t, http.StatusUnauthorized, answer.StatusCode, "it answers, and wants a token")
+	assert.Equal(t, http.StatusUnauthorized, answer.StatusCode, "the API requires a token")
 	stop()
 	assert.Zero(t, <-code)
 	require.FileExists(t, state)
 }
 
-func TestRunRefuses(t *testing.T) {
+func TestRunRejectsArguments(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		args []string
 		want string
 	}{
 		{[]string{"--bogus"}, "dispensary-fake: unknown flag: --bogus\n"},
-		{[]string{"nonsense"}, "dispensary-fake: dispensary-fake takes no arguments, but there is \"nonsense\"\n"},
+		{[]string{"nonsense"}, "dispensary-fake: dispensary-fake accepts no arguments: remove \"nonsense\"\n"},
 		{[]string{"--addr", "0.0.0.0:80"}, "dispensary-fake: --addr 0.0.0.0:80: other machines can reach this address: add --expose to allow it\n"},
 	} {
 		var out, errOut bytes.Buffer
