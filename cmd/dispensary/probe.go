@@ -28,17 +28,24 @@ func newProbeCommand(p *program) *cobra.Command {
 	c := probeCommand{program: p}
 	command := &cobra.Command{
 		Use:   "probe",
-		Short: "Learn on a sandbox how the platform behaves where the API leaves it open",
-		Long: `Probe finds out how a sandbox behaves on each point that the API leaves open, says which
-requests show it, and writes a file with which "dispensary fake" behaves so. It never runs on
-production, and asks before it sends anything: it creates patients and treatment plans that
-cannot be deleted, with a marker in their names, and ends the authorization of the user that
-it calls as, who was connected with "dispensary login". Without --user it calls with
-DISPENSARY_ACCESS_TOKEN if that is set, and learns nothing about refreshing and revoking.
+		Short: "Learn the undocumented behavior of a sandbox",
+		Long: `Probe tests the behavior of a sandbox on each open point of the API, and prints each result with
+the IDs of its requests. It writes a file that sets the same behavior in
+"dispensary fake --behaviors". It rejects a production environment.
 
-Where refresh tokens can be revoked, --spare with another user shows how far revoking reaches.
-How a missing scope is refused shows with --narrow-file: an access token of the same clinic that
-lacks patients:read, such as that of another application. It is used once, and not ended.`,
+Probe creates patients and treatment plans with a marker in their names. They cannot be deleted.
+It calls as a user connected with "dispensary login", and revokes the authorization of this user.
+Without --yes, it asks for confirmation before it creates or revokes anything. If
+DISPENSARY_ACCESS_TOKEN is set and --user is not, probe calls with this token, and learns nothing
+about refreshing and revoking tokens.
+
+With --spare and another user, probe also tests how far the revocation of a refresh token reaches.
+With --narrow-file, it also tests the response to a missing scope. This file contains an access
+token of the same clinic without the scope patients:read, such as a token of another application.
+Probe uses this token once and does not revoke it.
+
+Exit codes: 0 on success. 1 if probe was interrupted or failed: records may stay. 2 if it sent no
+request, such as without your confirmation.`,
 		Example: `  dispensary probe --user dr-house
   dispensary probe --user dr-house --spare dr-wilson --yes --json
   dispensary probe --user dr-house --narrow-file /run/secrets/catalog_token
@@ -49,10 +56,10 @@ lacks patients:read, such as that of another application. It is used once, and n
 	flags := command.Flags()
 	c.define(flags)
 	c.defineUser(flags)
-	flags.StringVar(&c.spare, "spare", "", "another connected user, by `ID`, whose authorization is ended, too")
-	flags.StringVar(&c.narrow, "narrow-file", "", "an access token without the scope patients:read is in `FILE`")
-	flags.StringVar(&c.output, "output", "behaviors.json", "write what was seen to `FILE`")
-	flags.BoolVar(&c.yes, "yes", false, "do not ask")
+	flags.StringVar(&c.spare, "spare", "", "also revoke the authorization of the connected user `ID`, to test how far revocation reaches")
+	flags.StringVar(&c.narrow, "narrow-file", "", "read an access token without the scope patients:read from `FILE`, to test missing scopes")
+	flags.StringVar(&c.output, "output", "behaviors.json", "write the behavior to `FILE`")
+	flags.BoolVar(&c.yes, "yes", false, "do not ask for confirmation")
 	return command
 }
 
@@ -64,13 +71,13 @@ func (c *probeCommand) run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, failed(app.Shutdown(context.WithoutCancel(ctx)))) }()
 	if !a.Site.Environment.IsSandbox() { // before a token is refreshed
-		return fmt.Errorf("%s is no sandbox, and is not probed", a.Site.Environment)
+		return fmt.Errorf("%s is not a sandbox: use --environment with a sandbox", a.Site.Environment)
 	}
 	if c.spare == c.user {
-		return errors.New("--spare: must be another user than --user")
+		return errors.New("--spare must be a different user than --user")
 	}
 	if !c.yes && !c.terminal {
-		return errors.New("there is no terminal to ask on: add --yes to create records and to end an authorization")
+		return errors.New("cannot ask for confirmation without a terminal: add --yes to create records and revoke an authorization")
 	}
 	config := probe.Config{
 		Application: oauth.Config{Site: a.Site, ClientID: a.ClientID, ClientSecret: a.ClientSecret, RedirectURL: a.RedirectURL},
@@ -95,30 +102,30 @@ func (c *probeCommand) run(ctx context.Context) (err error) {
 	case errors.Is(err, probe.ErrDeclined) && ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, probe.ErrDeclined):
-		return errors.New("it was not confirmed: nothing was created")
+		return errors.New("not confirmed: probe created nothing")
 	case len(report.Findings) == 0:
-		return err // an earlier file stays as it is
+		return err // keep an earlier file
 	case err != nil:
 		if c.sent.Load() { // the last request may have created a record that is not in the report
 			err = maybeApplied{err}
 		}
 		if len(report.Created)+len(report.Behaviors()) == 0 {
-			return err // an earlier file stays as it is
+			return err // keep an earlier file
 		}
 	case err == nil:
-		for _, user := range ended { // what is stored of it is of no use any more
-			_ = conns.Disconnect(ctx, user) // most of it was revoked before, and may be unknown
+		for _, user := range ended { // the stored tokens are useless now
+			_ = conns.Disconnect(ctx, user) // most tokens are revoked already, so errors are expected
 		}
 	}
 	return failed(errors.Join(err, writeBehaviors(c.output, report), c.printReport(report)))
 }
 
-// tokens fills in the tokens that the run calls with. It returns the users whose
-// authorization the run ends.
+// tokens sets the tokens of the run in config. It returns the users whose authorization the run
+// revokes.
 func (c *probeCommand) tokens(ctx context.Context, conns *tokens.Connections, a integration.Application, config *probe.Config) (ended []string, err error) {
 	if c.hasCredential(c.target) {
 		if c.spare != "" {
-			return nil, fmt.Errorf("--spare: %s has no refresh token: unset it, or add --user", tokenVariable)
+			return nil, fmt.Errorf("--spare needs refresh tokens: unset %s, or add --user", tokenVariable)
 		}
 		config.Token, config.ClinicKey, err = c.credential(a)
 		return nil, err
@@ -143,17 +150,17 @@ func (c *probeCommand) tokens(ctx context.Context, conns *tokens.Connections, a 
 	return ended, nil
 }
 
-// agree shows what a run is about to do, and asks.
+// agree prints the plan of a run, asks for confirmation and reports whether the user agreed.
 func (c *probeCommand) agree(ctx context.Context, plan probe.Plan) bool {
-	fmt.Fprintf(c.errOut, "At most %d requests are sent to %s.\nThese records are created, and stay:\n", plan.MaxRequests, plan.Environment)
+	fmt.Fprintf(c.errOut, "Probe sends up to %d requests to %s.\nIt creates these records, which stay:\n", plan.MaxRequests, plan.Environment)
 	for _, records := range plan.Creates {
 		fmt.Fprintf(c.errOut, "  %s\n", records)
 	}
 	for _, authorization := range plan.Ends {
-		fmt.Fprintf(c.errOut, "This ends: %s\n", authorization)
+		fmt.Fprintf(c.errOut, "It revokes: %s\n", authorization)
 	}
-	fmt.Fprint(c.errOut, "Go on? [y/N] ")
-	answer, _ := await(ctx, c.readLine) // without one it is no
+	fmt.Fprint(c.errOut, "Continue? [y/N] ")
+	answer, _ := await(ctx, c.readLine) // no input means no
 	answer = strings.ToLower(strings.TrimSpace(answer))
 	return answer == "y" || answer == "yes"
 }
@@ -177,7 +184,7 @@ func (c *probeCommand) printReport(report probe.Report) error {
 	if err := c.print(report, []string{"POINT", "VERDICT", "VARIANT", "WHY", "REQUESTS"}, rows); err != nil || c.json {
 		return err
 	}
-	fmt.Fprintf(c.errOut, "%d requests were sent. %d records marked %s stay, because the API deletes nothing:\n", report.Requests, len(report.Created), report.Marker)
+	fmt.Fprintf(c.errOut, "Probe sent %d requests. %d records marked %s stay, because the API cannot delete them:\n", report.Requests, len(report.Created), report.Marker)
 	for _, record := range report.Created {
 		fmt.Fprintf(c.errOut, "  %s %s\n", record.Kind, record.ID)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// connected lets a user go through the browser flow.
+// connected connects a user in the browser flow.
 func (f *fixture) connected(user string) {
 	f.t.Helper()
 	start, ended := f.login("--user", user)
@@ -24,7 +24,7 @@ func (f *fixture) connected(user string) {
 	require.Equal(f.t, exitDone, code, stderr)
 }
 
-func TestProbe(t *testing.T) {
+func TestProbeFindsBehavior(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, dispensarytest.WithBehavior(behavior.RefreshRotationGrace, behavior.DefaultPageSize20, behavior.MissingScopeStatus404))
 	f.connected("me")
@@ -38,16 +38,16 @@ func TestProbe(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(out), &report))
 	assert.Subset(t, report.Behaviors(), []string{"refresh-rotation=grace", "default-page-size=20", "revocation-reach=consent", "missing-scope-status=404"})
 
-	// The authorizations are over, and are not in the store any more.
+	// The authorizations are revoked and deleted from the store.
 	_, out, _ = f.run("accounts", "list")
 	assert.Empty(t, out)
 
-	// A platform that starts from the file behaves so.
+	// A fake platform started with the file has the same behavior.
 	fake := dispensarytest.New(t, dispensarytest.WithInMemory(), dispensarytest.WithBehaviorsFile(name))
 	assert.Contains(t, fake.Behaviors(), behavior.RefreshRotationGrace)
 }
 
-func TestProbeAsks(t *testing.T) {
+func TestProbeAsksForConfirmation(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).withToken()
 	name := filepath.Join(t.TempDir(), "behaviors.json")
@@ -57,8 +57,8 @@ func TestProbeAsks(t *testing.T) {
 	code, _, stderr := f.runWith(t.Context(), "n\n", "probe", "--output", name)
 	assert.Equal(t, exitRefuse, code)
 	assert.Contains(t, stderr, "2 patients named")
-	assert.Contains(t, stderr, "Go on? [y/N] ")
-	assert.Contains(t, stderr, "nothing was created")
+	assert.Contains(t, stderr, "Continue? [y/N] ")
+	assert.Contains(t, stderr, "not confirmed: probe created nothing")
 	assert.Empty(t, f.platform.Journal.Requests())
 	assert.NoFileExists(t, name)
 
@@ -70,21 +70,21 @@ func TestProbeAsks(t *testing.T) {
 	content, err := os.ReadFile(name)
 	require.NoError(t, err)
 	assert.Contains(t, string(content), `"default-page-size=25"`)
-	assert.NotContains(t, string(content), "refresh-rotation", "there was no refresh token")
+	assert.NotContains(t, string(content), "refresh-rotation", "an access token alone has no refresh token")
 }
 
-func TestProbeRefuses(t *testing.T) {
+func TestProbeRejectsArguments(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.refused("us/sandbox/me must authorize again: not_connected: connect with ", "probe", "--yes")
-	f.refused("--spare: must be another user", "probe", "--yes", "--spare", "me")
+	f.refused("--spare must be a different user than --user", "probe", "--yes", "--spare", "me")
 	f.refused("--narrow-file: ", "probe", "--yes", "--narrow-file", filepath.Join(t.TempDir(), "absent"))
 	for _, name := range []string{"BASE_URL", "AUTH_URL", "CLIENT_ID", "CLIENT_SECRET", "REDIRECT_URL"} {
 		f.variables["DISPENSARY_US_PRODUCTION_"+name] = f.variables["DISPENSARY_US_SANDBOX_"+name]
 	}
-	f.refused("us/production is no sandbox", "probe", "--yes", "--production", "--environment", "us/production")
+	f.refused("us/production is not a sandbox", "probe", "--yes", "--production", "--environment", "us/production")
 	f.withToken()
-	f.refused("us/production is no sandbox", "probe", "--yes", "--production", "--environment", "us/production")
-	f.refused("--spare: ", "probe", "--yes", "--environment", "us/sandbox", "--spare", "other")
+	f.refused("us/production is not a sandbox", "probe", "--yes", "--production", "--environment", "us/production")
+	f.refused("--spare needs refresh tokens: unset DISPENSARY_ACCESS_TOKEN", "probe", "--yes", "--environment", "us/sandbox", "--spare", "other")
 	assert.Empty(t, f.platform.Journal.Requests())
 }

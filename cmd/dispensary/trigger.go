@@ -29,16 +29,16 @@ type triggerCommand struct {
 	fields                          []string
 }
 
-// action makes an event on a test platform. In its path {patient}, {plan}, {product} and
-// {key} stand for ids: those of the flags, or the latest.
+// action is a request to the control API that creates an event. In its path, {patient}, {plan},
+// {product} and {key} are placeholders for ids: those of the flags, or the latest.
 type action struct {
 	method, path string
-	fill         func(body, plan jsonObject) // what has to be sent for it to be a change
+	fill         func(body, plan jsonObject) // sets the fields that make the request a change; may be nil
 }
 
 type jsonObject = map[string]any
 
-// actions are what makes events, by their types.
+// actions contains the action for each event type.
 var actions = map[events.Type]action{
 	events.TypePatientCreated: {"POST", "/patients", nil},
 	events.TypePatientUpdated: {"PATCH", "/patients/{patient}", func(body, _ jsonObject) {
@@ -65,7 +65,7 @@ var actions = map[events.Type]action{
 	events.TypeClinicKeyActivated: {"POST", "/clinic_keys/{key}/activate", nil},
 }
 
-// changedAt is a text that differs from the one before.
+// changedAt returns a text that differs in each call.
 func changedAt() string {
 	return "Changed at " + time.Now().UTC().Format(time.RFC3339Nano)
 }
@@ -79,13 +79,17 @@ func newTriggerCommand(p *program) *cobra.Command {
 	}
 	command := &cobra.Command{
 		Use:   "trigger TYPE",
-		Short: "Make an event happen on a test platform",
-		Long: `Trigger has the people of a test platform do what makes an event of a type, through the
-control API of "dispensary fake" or "dispensary dev". Its URL is --control, or
-DISPENSARY_CONTROL_URL. It acts on the patient, plan or product that you name, or on the latest.
+		Short: "Create an event on a fake platform",
+		Long: `Trigger performs the action of a person that creates an event, such as an order, on a fake
+platform. It uses the control API of "dispensary fake" or "dispensary dev", with the URL in
+--control or DISPENSARY_CONTROL_URL. It acts on the patient, plan or product of a flag, or on the
+latest one. If the platform sends no webhook of the event, trigger prints the reason.
 
-A sandbox has no such API, because calls of its API make no events: a person has to act on the
+A sandbox has no control API, and calls of its API create no events: a person must act on the
 platform's pages. Only clinic_key.activated comes from a call, the first with a clinic's key.
+
+Exit codes: 0 if the event is created. 1 if the fake platform rejects the action, or the outcome is
+unknown. 2 if it sent no request.
 
 Types: ` + strings.Join(names[:5], ", ") + ",\n" + strings.Join(names[5:8], ", ") + ",\n" + strings.Join(names[8:], ", ") + ".",
 		Example: `  dispensary trigger patient.created -f first_name=Ada -f email=ada@example.com
@@ -94,7 +98,7 @@ Types: ` + strings.Join(names[:5], ", ") + ",\n" + strings.Join(names[5:8], ", "
 		ValidArgs: names,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return errors.New("trigger wants one type of event, such as order.placed")
+				return errors.New("trigger needs one event type, such as order.placed")
 			}
 			if _, known := actions[events.Type(args[0])]; !known {
 				return errors.New(closestmatch.Unknown("event type", args[0], names))
@@ -106,15 +110,15 @@ Types: ` + strings.Join(names[:5], ", ") + ",\n" + strings.Join(names[5:8], ", "
 		},
 	}
 	flags := command.Flags()
-	flags.StringVar(&c.control, "control", "", "the `URL` of the test platform's control API")
-	flags.StringVar(&c.patient, "patient", "", "the patient `ID` it is about; the latest unless set")
-	flags.StringVar(&c.plan, "plan", "", "the treatment plan `ID` it is about; the latest that is active unless set")
-	flags.StringVar(&c.product, "product", "", "the product `ID` it is about; the latest unless set")
-	flags.StringArrayVarP(&c.fields, "field", "f", nil, "set the field `NAME=TEXT`, or NAME:=JSON, of what is done; may be repeated")
+	flags.StringVar(&c.control, "control", "", "`URL` of the control API (default: DISPENSARY_CONTROL_URL)")
+	flags.StringVar(&c.patient, "patient", "", "`ID` of the patient (default: the latest)")
+	flags.StringVar(&c.plan, "plan", "", "`ID` of the treatment plan (default: the latest active plan)")
+	flags.StringVar(&c.product, "product", "", "`ID` of the product (default: the latest)")
+	flags.StringArrayVarP(&c.fields, "field", "f", nil, "set the field `NAME=TEXT`, or NAME:=JSON, of the action; repeatable")
 	return command
 }
 
-// triggered is what is printed.
+// triggered is the JSON document of trigger.
 type triggered struct {
 	Type     events.Type `json:"type"`
 	EventID  string      `json:"event_id,omitempty"`
@@ -122,7 +126,7 @@ type triggered struct {
 	ObjectID string      `json:"object_id,omitempty"`
 }
 
-// run makes the event.
+// run creates the event.
 func (c *triggerCommand) run(ctx context.Context, kind events.Type) error {
 	body := jsonObject{}
 	for _, field := range c.fields {
@@ -136,11 +140,11 @@ func (c *triggerCommand) run(ctx context.Context, kind events.Type) error {
 		c.control = c.lookup(controlVariable)
 	}
 	if c.control == "" {
-		return fmt.Errorf(`--control is needed, or %s: "dispensary fake" starts a test platform and prints it`, controlVariable)
+		return fmt.Errorf(`--control or %s is required: use the URL that "dispensary fake" prints`, controlVariable)
 	}
 	address, err := url.Parse(c.control)
 	if err != nil || address.Scheme != "http" || address.Host == "" {
-		return errors.New("--control: not an address such as http://127.0.0.1:9001/control")
+		return errors.New("--control must be a URL such as http://127.0.0.1:9001/control")
 	}
 	control := controlAPI(strings.TrimSuffix(c.control, "/"))
 	made, err := control.act(ctx, c, actions[kind], body)
@@ -148,7 +152,7 @@ func (c *triggerCommand) run(ctx context.Context, kind events.Type) error {
 		return err
 	}
 	if made.Type != kind {
-		return fmt.Errorf("it was done and made no event %s: see the console's page of events", kind)
+		return fmt.Errorf("the action created no event %s: see the events page of the console", kind)
 	}
 	err = c.print(made, []string{"TYPE", "EVENT", "CLINIC", "OBJECT"}, [][]string{{string(made.Type), made.EventID, made.ClinicID, made.ObjectID}})
 	if err != nil {
@@ -156,15 +160,15 @@ func (c *triggerCommand) run(ctx context.Context, kind events.Type) error {
 	}
 	why, err := control.skipped(ctx, made.EventID)
 	if why != "" {
-		_, _ = fmt.Fprintf(c.errOut, "No webhook of it is sent: %s\n", why)
+		_, _ = fmt.Fprintf(c.errOut, "The platform sends no webhook: %s\n", why)
 	}
 	return err
 }
 
-// controlAPI is the address of a control API.
+// controlAPI is the URL of a control API.
 type controlAPI string
 
-// act does what makes an event, and returns the event.
+// act performs an action and returns the created event.
 func (a controlAPI) act(ctx context.Context, c *triggerCommand, does action, given jsonObject) (triggered, error) {
 	path, plan, err := a.resolve(ctx, c, does.path)
 	if err != nil {
@@ -191,7 +195,7 @@ func (a controlAPI) act(ctx context.Context, c *triggerCommand, does action, giv
 	return triggered{e.Type, e.ID, e.ClinicID, e.ObjectID}, err
 }
 
-// skipped returns why the platform sends no webhook of an event; empty if it does.
+// skipped returns the reason why the platform sends no webhook of an event, or "" if it sends one.
 func (a controlAPI) skipped(ctx context.Context, event string) (why string, err error) {
 	var page struct {
 		Skips []struct {
@@ -205,7 +209,8 @@ func (a controlAPI) skipped(ctx context.Context, event string) (why string, err 
 	return why, err
 }
 
-// resolve puts ids into a path, and returns the plan if it is about one.
+// resolve replaces the placeholders in a path by ids. It returns the last object that it has read,
+// which is the plan if the path contains {plan}.
 func (a controlAPI) resolve(ctx context.Context, c *triggerCommand, path string) (_ string, plan jsonObject, err error) {
 	for _, of := range []struct{ name, id, list, query string }{
 		{"patient", c.patient, "patients", ""}, {"plan", c.plan, "plans", "state=active&"}, {"product", c.product, "products", ""},
@@ -229,7 +234,7 @@ func (a controlAPI) resolve(ctx context.Context, c *triggerCommand, path string)
 		case len(rows) == 0 && of.id != "":
 			return "", nil, fmt.Errorf("--%s: the platform has no %s %s", of.name, of.name, of.id)
 		case len(rows) == 0:
-			return "", nil, fmt.Errorf("the platform has no %s that could be meant", of.name)
+			return "", nil, fmt.Errorf("the platform has no %s for this event: create one first", of.name)
 		}
 		id, _ := rows[0]["id"].(string)
 		path, plan = strings.ReplaceAll(path, placeholder, url.PathEscape(id)), rows[0]
@@ -249,8 +254,8 @@ func (a controlAPI) resolve(ctx context.Context, c *triggerCommand, path string)
 	return path, plan, nil
 }
 
-// call calls the control API. Without a usable response to a write, the error is a
-// [maybeApplied], unless the request never got a connection.
+// call calls the control API. If a write gets no usable response, the error is a [maybeApplied],
+// unless the request never had a connection.
 func (a controlAPI) call(ctx context.Context, method, path string, body, into any) error {
 	var connected atomic.Bool
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }})
@@ -261,9 +266,9 @@ func (a controlAPI) call(ctx context.Context, method, path string, body, into an
 	return maybeApplied{err}
 }
 
-var errRejectedAction = errors.New("the test platform rejects the action")
+var errRejectedAction = errors.New("the fake platform rejects the action")
 
-// controlClient calls control APIs. They are on this machine, so it uses no proxy.
+// controlClient calls control APIs. It uses no proxy, because they are on this machine.
 var controlClient = http.Client{Transport: &http.Transport{}}
 
 // exchange sends a request to the control API and decodes the response.
@@ -278,22 +283,22 @@ func (a controlAPI) exchange(ctx context.Context, method, path string, body, int
 	}
 	request, err := http.NewRequestWithContext(ctx, method, string(a)+path, &sent)
 	if err != nil {
-		return errors.New("--control: not an address")
+		return errors.New("--control is not a valid URL")
 	}
 	request.Header.Set("Content-Type", "application/json")
 	response, err := controlClient.Do(request)
 	if err != nil {
-		return fmt.Errorf("--control: no control API answers: %w", err)
+		return fmt.Errorf("--control: no control API responds: %w", err)
 	}
 	defer func() { _ = response.Body.Close() }()
-	const most = 1 << 20 // rows are pages of at most 96 KiB
+	const most = 1 << 20 // more than the largest page of rows, 96 KiB
 	text, err := io.ReadAll(io.LimitReader(response.Body, most))
 	if err != nil {
 		return fmt.Errorf("--control: %w", err)
 	}
 	if response.StatusCode == http.StatusOK {
 		if json.Unmarshal(text, into) != nil {
-			return errors.New("--control: not a control API: the response is not JSON")
+			return errors.New("--control is not a control API: the response is not JSON")
 		}
 		return nil
 	}
@@ -301,7 +306,7 @@ func (a controlAPI) exchange(ctx context.Context, method, path string, body, int
 		Error string `json:"error"`
 	}
 	if json.Unmarshal(text, &rejection) != nil || rejection.Error == "" {
-		return fmt.Errorf("--control: not a control API: it responds with %s", response.Status)
+		return fmt.Errorf("--control is not a control API: it responds with %s", response.Status)
 	}
 	return fmt.Errorf("%w: %s", errRejectedAction, rejection.Error)
 }

@@ -29,7 +29,7 @@ func (f *fixture) trigger(args ...string) triggered {
 	return made
 }
 
-func TestTriggerMakesEveryEvent(t *testing.T) {
+func TestTriggerCreatesEveryEvent(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).withControl()
 	patient := f.trigger("patient.created", "-f", "first_name=Ada", "-f", "email=ada@example.com").ObjectID
@@ -54,14 +54,13 @@ func TestTriggerMakesEveryEvent(t *testing.T) {
 	assert.Len(t, f.platform.Events(), len(actions))
 }
 
-// An event that no webhook is sent of says why.
-func TestTriggerSaysWhyNothingIsSent(t *testing.T) {
+func TestTriggerExplainsMissingWebhook(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).withControl()
 	require.NoError(t, f.platform.SetBehavior("delivery-conditions=enforced"))
 	require.NoError(t, f.platform.Webhooks.Register("http://"+freeAddress(t)+"/webhooks"))
 	_, stderr := f.ran("trigger", "order.placed")
-	assert.Equal(t, "No webhook of it is sent: no live token of the clinic has the scope patients:order_history\n", stderr)
+	assert.Equal(t, "The platform sends no webhook: no live token of the clinic has the scope patients:order_history\n", stderr)
 	f.withToken()
 	_, stderr = f.ran("trigger", "order.placed")
 	assert.Empty(t, stderr)
@@ -80,25 +79,25 @@ func TestTriggerActivatesIntegration(t *testing.T) {
 	}
 }
 
-func TestTriggerRefuses(t *testing.T) {
+func TestTriggerRejectsArguments(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).withControl()
-	f.refused("one type of event", "trigger")
-	newFixture(t).refused("--control is needed, or DISPENSARY_CONTROL_URL", "trigger", "order.placed")
+	f.refused("trigger needs one event type", "trigger")
+	newFixture(t).refused("--control or DISPENSARY_CONTROL_URL is required", "trigger", "order.placed")
 	f.refused(`there is no event type "nothing", only clinic_key.activated, `, "trigger", "nothing")
-	f.refused("not of the form NAME=TEXT", "trigger", "order.placed", "-f", "x")
-	f.refused("--control: not an address", "trigger", "order.placed", "--control", "localhost")
-	f.refused("--control: no control API answers", "trigger", "order.placed", "--control", "http://"+freeAddress(t)+"/control")
+	f.refused("--field must be NAME=TEXT", "trigger", "order.placed", "-f", "x")
+	f.refused("--control must be a URL", "trigger", "order.placed", "--control", "localhost")
+	f.refused("--control: no control API responds", "trigger", "order.placed", "--control", "http://"+freeAddress(t)+"/control")
 	for _, status := range []int{http.StatusOK, http.StatusTeapot} {
 		other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
 		t.Cleanup(other.Close)
 		code, _, stderr := f.run("trigger", "order.placed", "--control", other.URL)
 		assert.Equal(t, exitFailed, code)
-		assert.Contains(t, stderr, "--control: not a control API")
-		assert.NotContains(t, stderr, "may have been applied", "it was a read")
+		assert.Contains(t, stderr, "--control is not a control API")
+		assert.NotContains(t, stderr, "may have been applied", "the request was a read")
 	}
 	f.fails("--patient: the platform has no patient 999999", "trigger", "order.placed", "--patient", "999999")
-	f.fails("the test platform rejects the action: ", "trigger", "patient.created", "-f", "clinic_id=none")
+	f.fails("the fake platform rejects the action: ", "trigger", "patient.created", "-f", "clinic_id=none")
 	code, _, stderr := f.run("trigger", "patient.created", "-f", "canary=1")
 	assert.Equal(t, exitFailed, code, stderr)
 	assert.Empty(t, f.platform.Events())
