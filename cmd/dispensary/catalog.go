@@ -17,12 +17,12 @@ import (
 func newCatalogCommand(p *program) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "catalog",
-		Short: "Keep a copy of the catalog, search it offline, and export it",
-		Long: `Catalog keeps a copy of the platform's products in a SQLite file, or in PostgreSQL. Sync reads
-it, and goes on where it was interrupted; the other commands call nothing.
+		Short: "Copy the catalog, search it offline and export it",
+		Long: `Catalog keeps a copy of the platform's products in a SQLite file or in PostgreSQL. Only sync
+sends requests. It resumes an interrupted sync.
 
-The file is in folder dispensary of your cache folder (~/.cache on Linux), with its own name for
-each environment and base URL, unless --store names another one.`,
+By default, the copy is a file in the folder dispensary of your cache folder (~/.cache on Linux),
+one for each environment and base URL. Choose another place with --store.`,
 		Example: `  dispensary catalog sync
   dispensary catalog search magnesium glyc
   dispensary catalog export --output products.csv`,
@@ -31,7 +31,7 @@ each environment and base URL, unless --store names another one.`,
 	return command
 }
 
-// walkDocument is a walk as status prints it.
+// walkDocument is the JSON document of one pass over the list of products.
 type walkDocument struct {
 	Generation  int64     `json:"generation"`
 	StartedAt   time.Time `json:"started_at"`
@@ -51,7 +51,7 @@ func newWalkDocument(w catalogstore.Walk) *walkDocument {
 	return &walkDocument{w.Generation, w.StartedAt, w.CompletedAt, w.Page, pagesOf(w), w.Requests, w.Skipped, w.Missing, w.Gone}
 }
 
-// statusDocument is what status prints with --json.
+// statusDocument is the JSON document of status.
 type statusDocument struct {
 	Complete   *walkDocument `json:"complete"`
 	Unfinished *walkDocument `json:"unfinished"`
@@ -68,10 +68,13 @@ func newStatusCommand(p *program) *cobra.Command {
 	store := catalogStore{program: p}
 	command := &cobra.Command{
 		Use:   "status",
-		Short: "Say how old and how whole the copy of the catalog is",
-		Long: `Status says when the list of products was last read as a whole, whether a later reading is
-unfinished, because it is under way or was interrupted, and how many products there are: missing
-are those that the last reading did not see, gone those that the platform does not have any more.`,
+		Short: "Show the age and completeness of the copy",
+		Long: `Status prints when a sync last read the whole list of products, whether a later sync is
+unfinished (running or interrupted), and the number of products in the copy. Missing products
+were not in the list at the last sync. Gone products no longer exist on the platform. Status
+sends no request and changes nothing.
+
+Exit codes: 0 on success. 2 if there is no copy, or it cannot be read.`,
 		Example: `  dispensary catalog status
   dispensary catalog status --json --profile staging
   dispensary catalog status --store /var/lib/ehr/catalog.db`,
@@ -87,7 +90,7 @@ func (s *catalogStore) printStatus(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = store.db.Close() }() // it is only read
+	defer func() { _ = store.db.Close() }() // an error loses nothing after reading
 	state, err := store.State(ctx)
 	if err != nil {
 		return store.problem(err)
@@ -114,7 +117,7 @@ func (s *catalogStore) printStatus(ctx context.Context) error {
 	return failed(s.print(d, []string{"COMPLETE", "AGE", "PRESENT", "MISSING", "GONE", "DETAILED", "REQUESTED", "UNFINISHED"}, [][]string{append(row, unfinished)}))
 }
 
-// foundDocument is what search prints with --json.
+// foundDocument is the JSON document of search.
 type foundDocument struct {
 	Hits       []catalogsync.Hit `json:"hits"`
 	AsOf       time.Time         `json:"as_of"`
@@ -126,21 +129,24 @@ func newSearchCommand(p *program) *cobra.Command {
 	var o catalogsync.SearchOptions
 	command := &cobra.Command{
 		Use:   "search [QUERY...]",
-		Short: "Search the copy of the catalog, without a network",
-		Long: `Search finds products by words of their name and brand, or the beginnings of these, in any
-order; by a SKU or UPC, or a beginning of it; and with one typing error in a word of four letters
-or more. The best are first. It calls nothing, and says how old the copy is: what is to be
-prescribed has to be read from the platform again.
+		Short: "Search the copy of the catalog offline",
+		Long: `Search finds products by words of the name and brand, or by the beginnings of words, in any
+order. It also finds a SKU or UPC by its beginning, and allows one typing error in a word of four
+letters or more. The best matches are first. Search sends no request, changes nothing, and prints
+the age of the copy: read a product from the platform again before you prescribe it.
 
-Without a query it lists what the filters keep. Ingredients and allergens are those that
-dispensary catalog sync --filters read.`,
+Without a query, search lists all products that match the filters. It knows the ingredients and
+allergens that "dispensary catalog sync --filters" has read.
+
+Exit codes: 0 on success, also if it finds no product. 2 if there is no copy, or it cannot be
+read.`,
 		Example: `  dispensary catalog search magn glyc
   dispensary catalog search 012345678905 --json
   dispensary catalog search zinc --brand 9a1c3e8e-0c6f-4d9b-8a34-5d3c0e6a1b2f --limit 20`,
 		RunE: func(command *cobra.Command, words []string) error {
 			o.Query = strings.Join(words, " ")
 			if o.Query == "" && o.BrandID == "" && len(o.IngredientIDs)+len(o.AllergenIDs) == 0 {
-				return errors.New("search wants a query, --brand, --ingredient or --allergen")
+				return errors.New("search needs a query, --brand, --ingredient or --allergen")
 			}
 			if o.Limit < 1 {
 				return errors.New("--limit must be from 1 to 100")
@@ -150,20 +156,20 @@ dispensary catalog sync --filters read.`,
 	}
 	flags := command.Flags()
 	store.define(flags)
-	flags.IntVar(&o.Limit, "limit", 10, "`NUMBER` of products at most")
-	flags.StringVar(&o.BrandID, "brand", "", "products of the brand `ID` only")
-	flags.StringArrayVar(&o.IngredientIDs, "ingredient", nil, "products with the ingredient `ID` only; may be repeated")
-	flags.StringArrayVar(&o.AllergenIDs, "allergen", nil, "products with the allergen attribute `ID` only; may be repeated")
+	flags.IntVar(&o.Limit, "limit", 10, "list up to `NUMBER` products, from 1 to 100")
+	flags.StringVar(&o.BrandID, "brand", "", "list only products of the brand `ID`")
+	flags.StringArrayVar(&o.IngredientIDs, "ingredient", nil, "list only products with the ingredient `ID`; repeatable")
+	flags.StringArrayVar(&o.AllergenIDs, "allergen", nil, "list only products with the allergen attribute `ID`; repeatable")
 	return command
 }
 
-// search searches an index that it makes of the copy.
+// search loads the copy into an index and searches it.
 func (s *catalogStore) search(ctx context.Context, o catalogsync.SearchOptions) error {
 	store, err := s.open(ctx, false)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = store.db.Close() }() // it is only read
+	defer func() { _ = store.db.Close() }() // an error loses nothing after reading
 	var searcher catalogsync.Searcher
 	if err := searcher.Load(ctx, store); err != nil {
 		return store.problem(err)
@@ -184,6 +190,6 @@ func (s *catalogStore) search(ctx context.Context, o catalogsync.SearchOptions) 
 			return failed(err)
 		}
 	}
-	fmt.Fprintf(s.errOut, "%d found, as of %s ago\n", len(rows), age(result.Age))
+	fmt.Fprintf(s.errOut, "%d found; the copy is %s old\n", len(rows), age(result.Age))
 	return nil
 }

@@ -29,23 +29,26 @@ type exportCommand struct {
 	catalogStore
 	output  string
 	since   int64
-	changes bool // only those after since
+	changes bool // export only products changed after since
 }
 
 func newExportCommand(p *program) *cobra.Command {
 	c := exportCommand{catalogStore: catalogStore{program: p}}
 	command := &cobra.Command{
 		Use:   "export",
-		Short: "Write the copy of the catalog as CSV or JSON lines",
-		Long: `Export writes all products of the copy that are not gone, or with --changes-since what changed
-after a revision, with those that are gone, and nothing else: write it to another file than the
-whole. At the end it says the revision to ask for next time, on stderr. A product that changes
-meanwhile may be there twice: the later one counts.
+		Short: "Export the copy of the catalog as CSV or JSON lines",
+		Long: `Export writes all products of the copy except gone ones. With --changes-since it writes only the
+products changed after a revision, including gone ones: write these to another file than the full
+export. At the end, export prints on stderr the revision for the next --changes-since. A product
+that changes during the export can appear twice: use the later one.
 
-CSV has a row for each variant that is known: the primary one, or all of those products whose
-details were read. A cell that a spreadsheet would take for a formula begins with an apostrophe.
-With --json each line is a product with everything that was read of it. A file is written as a whole
-or not at all.`,
+CSV has one row for each known variant: the primary variant, or all variants of a product whose
+details were read. If a spreadsheet would interpret a cell as a formula, the cell begins with an
+apostrophe. With --json, each line is a product with all of its data in the copy. Export sends no
+request and leaves the copy unchanged. It replaces the file of --output only after a complete
+export.
+
+Exit codes: 0 on success. 1 if the export fails. 2 if there is no copy, or a file cannot be opened.`,
 		Example: `  dispensary catalog export --output products.csv
   dispensary catalog export --json | jq -r .product.name
   dispensary catalog export --changes-since 20150 --json`,
@@ -57,21 +60,21 @@ or not at all.`,
 	}
 	flags := command.Flags()
 	c.catalogStore.define(flags)
-	flags.StringVar(&c.output, "output", "", "write to `FILE`, which is replaced; to stdout unless set")
-	flags.Int64Var(&c.since, "changes-since", 0, "what changed after `REVISION`, as the last export said it")
+	flags.StringVar(&c.output, "output", "", "write to `FILE` and replace it (default: stdout)")
+	flags.Int64Var(&c.since, "changes-since", 0, "export only changes after `REVISION`, printed by the last export")
 	return command
 }
 
-// run writes the copy.
+// run exports the copy.
 func (c *exportCommand) run(ctx context.Context) error {
 	if c.since < 0 {
-		return errors.New("--changes-since: not a revision")
+		return errors.New("--changes-since must not be negative")
 	}
 	store, err := c.open(ctx, false)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = store.db.Close() }() // it is only read
+	defer func() { _ = store.db.Close() }() // an error loses nothing after reading
 	state, err := store.State(ctx)
 	if err == nil && state.Revision == 0 {
 		err = catalogsync.ErrNotLoaded
@@ -80,7 +83,7 @@ func (c *exportCommand) run(ctx context.Context) error {
 		return store.problem(err)
 	}
 	if c.since > state.Revision {
-		return fmt.Errorf("--changes-since: the newest revision is %d", state.Revision)
+		return fmt.Errorf("--changes-since must be at most %d, the newest revision", state.Revision)
 	}
 	to, err := newExportFile(c.output, c.out)
 	if err != nil {
@@ -94,15 +97,15 @@ func (c *exportCommand) run(ctx context.Context) error {
 	if err != nil {
 		return failed(err)
 	}
-	next := fmt.Sprintf("next time: --changes-since %d", revision)
+	next := fmt.Sprintf("next time, use --changes-since %d", revision)
 	if c.output != "" {
-		next += ", into another file: it writes the changes alone"
+		next += " and another file, because it exports only changes"
 	}
 	fmt.Fprintf(c.errOut, "%d products; %s\n", products, next)
 	return nil
 }
 
-// write writes records in the order of their changes, and returns the last revision.
+// write writes records in the order of their revisions and returns the last revision.
 func (c *exportCommand) write(ctx context.Context, store catalogstore.Store, to io.Writer) (products int, revision int64, err error) {
 	add := writeJSON(to)
 	if !c.json {
@@ -135,7 +138,7 @@ func (c *exportCommand) write(ctx context.Context, store catalogstore.Store, to 
 	}
 }
 
-// exportDocument is a line of JSON.
+// exportDocument is the JSON document of a product.
 type exportDocument struct {
 	Product       catalog.Product       `json:"product"`
 	IngredientIDs []string              `json:"ingredient_ids"`
@@ -158,13 +161,13 @@ func writeJSON(to io.Writer) func(catalogstore.Record) error {
 	}
 }
 
-// csvColumns are the names of what csvExporter writes.
+// csvColumns is the header of the CSV.
 var csvColumns = []string{
 	"product_id", "name", "status", "brand_id", "brand", "brand_prefix", "variant_id", "primary", "sku", "upc", "supplier_sku", "units", "unit_of_measure", "msrp",
 	"variant_status", "availability", "presence", "revision", "read_at",
 }
 
-// csvRows returns a row for each variant of a product that is known.
+// csvRows returns a row for each known variant of a product, or one row without a variant.
 func csvRows(r catalogstore.Record) (rows [][]string) {
 	variants := slices.Clone(r.Product.Variants)
 	if primary := r.Product.PrimaryVariant; primary != nil && !slices.ContainsFunc(variants, func(v catalog.Variant) bool { return v.ID == primary.ID }) {
@@ -188,7 +191,8 @@ func csvRows(r catalogstore.Record) (rows [][]string) {
 	return rows
 }
 
-// noFormula is a text that no spreadsheet takes for a formula: names come from other machines.
+// noFormula adds an apostrophe to text that a spreadsheet would interpret as a formula. The names
+// of products come from the platform.
 func noFormula(text string) string {
 	if text != "" && strings.ContainsRune("=+-@\t\r\n＝＋－＠", []rune(text)[0]) {
 		return "'" + text
@@ -196,24 +200,24 @@ func noFormula(text string) string {
 	return text
 }
 
-// exportFile is where an export is written: stdout, or a file that takes the place of another
-// one when it is whole.
+// exportFile is the destination of an export: stdout, or a temporary file that replaces target
+// after a complete export.
 type exportFile struct {
 	*bufio.Writer
 	file   *os.File // nil for stdout
 	target string
 }
 
-// newExportFile opens the file of a name, or stdout for "" and "-".
+// newExportFile creates a temporary file beside name. For "" and "-" it uses stdout.
 func newExportFile(name string, stdout io.Writer) (*exportFile, error) {
 	if name == "" || name == "-" {
 		return &exportFile{Writer: bufio.NewWriter(stdout)}, nil
 	}
 	if real, err := filepath.EvalSymlinks(name); err == nil {
-		name = real // the link stays one
+		name = real // replace the target of a link, not the link
 	}
 	if about, err := os.Stat(name); err == nil && !about.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no file that could be replaced", name)
+		return nil, fmt.Errorf("%s is not a regular file", name)
 	}
 	file, err := os.OpenFile(name+"."+rand.Text()[:8]+".tmp", os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
 	if err != nil {
@@ -222,7 +226,7 @@ func newExportFile(name string, stdout io.Writer) (*exportFile, error) {
 	return &exportFile{bufio.NewWriter(file), file, name}, nil
 }
 
-// commit ends the writing.
+// commit flushes the export and replaces the target.
 func (f *exportFile) commit() error {
 	err := f.Flush()
 	if f.file == nil || err != nil {
@@ -234,10 +238,10 @@ func (f *exportFile) commit() error {
 	return os.Rename(f.file.Name(), f.target)
 }
 
-// discard removes what was not committed.
+// discard removes the temporary file if it was not committed.
 func (f *exportFile) discard() {
 	if f.file != nil {
 		_ = f.file.Close()
-		_ = os.Remove(f.file.Name()) // renamed, it is there no more
+		_ = os.Remove(f.file.Name()) // fails after commit has renamed the file
 	}
 }

@@ -14,14 +14,14 @@ import (
 	"github.com/jackc/pgx/v5"
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver of postgres:
 	flag "github.com/spf13/pflag"
-	_ "modernc.org/sqlite" // the driver of files
+	_ "modernc.org/sqlite" // the driver of SQLite files
 
 	"github.com/dispensary-go/dispensary/catalogsync"
 	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 	"github.com/dispensary-go/dispensary/catalogsync/sqlstore"
 )
 
-// catalogStore says where the copy of the catalog is.
+// catalogStore contains the flags for the place of the copy.
 type catalogStore struct {
 	*program
 	target
@@ -30,25 +30,25 @@ type catalogStore struct {
 
 func (s *catalogStore) define(flags *flag.FlagSet) {
 	s.target.define(flags)
-	flags.StringVar(&s.address, "store", "", "keep the copy in `PATH`, a SQLite file, or at a postgres:// address; a file of the cache folder unless set")
+	flags.StringVar(&s.address, "store", "", "`PATH` of a SQLite file or postgres:// URL with the copy (default: a file in the cache folder)")
 }
 
-// catalogCopy is a copy of the catalog that is open.
+// catalogCopy is an open copy of the catalog.
 type catalogCopy struct {
 	*sqlstore.Store
 	db      *sql.DB
 	address string
 }
 
-// open opens the copy. To read, a sync must have begun to fill it.
+// open opens the copy. Without write, it fails if no sync has stored a page yet.
 func (s *catalogStore) open(ctx context.Context, write bool) (*catalogCopy, error) {
 	address, err := s.resolve()
 	if err != nil {
 		return nil, err
 	}
-	if !write && !isPostgres(address) { // to open a file makes it
+	if !write && !isPostgres(address) { // opening would create the file
 		if about, err := os.Stat(address); errors.Is(err, fs.ErrNotExist) || err == nil && about.Size() == 0 {
-			return nil, fmt.Errorf("--store %s: there is no catalog yet, dispensary catalog sync makes it", address)
+			return nil, fmt.Errorf("--store %s contains no copy yet: run dispensary catalog sync", address)
 		}
 	}
 	c := &catalogCopy{address: address}
@@ -74,7 +74,7 @@ func (s *catalogStore) open(ctx context.Context, write bool) (*catalogCopy, erro
 	return c, nil
 }
 
-// resolve returns the path or the address of the copy.
+// resolve returns the path or the PostgreSQL URL of the copy.
 func (s *catalogStore) resolve() (string, error) {
 	scheme, rest, is := strings.Cut(s.address, ":")
 	switch {
@@ -83,16 +83,17 @@ func (s *catalogStore) resolve() (string, error) {
 	case isPostgres(s.address):
 		return s.address, checkPostgres(s.address)
 	case scheme == "sqlite" && strings.HasPrefix(rest, "//") && !strings.HasPrefix(rest, "///"):
-		return "", errors.New("--store: sqlite:// begins with a host: write sqlite: and the path of the file")
+		return "", errors.New("--store: a host follows sqlite://: use sqlite: and the path of the file")
 	case scheme == "sqlite" && rest != "":
 		return strings.TrimPrefix(rest, "//"), nil
 	case is && strings.HasPrefix(rest, "//"):
-		return "", fmt.Errorf("--store: %s is neither the path of a file nor an address of postgres://", scheme+"://…")
+		return "", fmt.Errorf("--store: %s is not supported: use the path of a file or a postgres:// URL", scheme+"://…")
 	}
 	return s.address, nil
 }
 
-// defaultFile is the file of the site in the user's cache folder.
+// defaultFile returns the path of the site's file in the user's cache folder, and creates the
+// folder.
 func (s *catalogStore) defaultFile() (string, error) {
 	c, err := s.loadConfig()
 	if err != nil {
@@ -104,7 +105,7 @@ func (s *catalogStore) defaultFile() (string, error) {
 	}
 	folder, err := s.cacheDir()
 	if err != nil {
-		return "", fmt.Errorf("--store is needed: %w", err)
+		return "", fmt.Errorf("--store is required: %w", err)
 	}
 	folder = filepath.Join(folder, "dispensary")
 	if err := os.MkdirAll(folder, 0o700); err != nil {
@@ -117,23 +118,23 @@ func isPostgres(address string) bool {
 	return strings.HasPrefix(address, "postgres://") || strings.HasPrefix(address, "postgresql://")
 }
 
-// checkPostgres refuses what is no address, and a password, which others on the machine could
-// read as part of the command line. What it says has nothing of the address.
+// checkPostgres rejects an invalid URL and a URL with a password, because other users of the
+// machine can read the command line. Its errors contain no part of the URL.
 func checkPostgres(address string) error {
 	u, err := url.Parse(address)
 	if err == nil {
 		_, err = pgx.ParseConfig(address)
 	}
 	if err != nil {
-		return errors.New("--store: not an address as PostgreSQL's driver reads it")
+		return errors.New("--store is not a valid PostgreSQL URL")
 	}
 	if _, has := u.User.Password(); has || u.Query().Has("password") {
-		return errors.New("--store: leave the password out, and set PGPASSWORD or PGPASSFILE")
+		return errors.New("--store must not contain a password: set PGPASSWORD or PGPASSFILE")
 	}
 	return nil
 }
 
-// problem says what is wrong with a copy, in the words of the command line.
+// problem returns the error of a copy in terms of --store.
 func (c *catalogCopy) problem(err error) error {
 	name := c.address
 	if isPostgres(name) {
@@ -141,16 +142,16 @@ func (c *catalogCopy) problem(err error) error {
 	}
 	switch {
 	case errors.Is(err, sqlstore.ErrNotCatalog):
-		return fmt.Errorf("--store %s: not a catalog; it is left as it is", name)
+		return fmt.Errorf("--store %s is not a copy of the catalog: use another file or database", name)
 	case errors.Is(err, catalogsync.ErrNotLoaded):
-		return fmt.Errorf("--store %s: there is no catalog yet, dispensary catalog sync makes it", name)
+		return fmt.Errorf("--store %s contains no copy yet: run dispensary catalog sync", name)
 	case errors.Is(err, catalogstore.ErrSyncing):
-		return fmt.Errorf("--store %s: another sync of it is under way", name)
+		return fmt.Errorf("--store %s: another sync is running: wait until it ends", name)
 	}
 	return fmt.Errorf("--store %s: %w", name, err)
 }
 
-// pagesOf is how many pages the list had, as it said last.
+// pagesOf returns the number of pages by the last known total of the list.
 func pagesOf(w catalogstore.Walk) int {
 	return max(w.Page, (w.Total+w.PageSize-1)/max(w.PageSize, 1))
 }

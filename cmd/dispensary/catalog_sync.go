@@ -14,8 +14,8 @@ import (
 	"github.com/dispensary-go/dispensary/ratelimit"
 )
 
-// defaultBudget is half of what the platform is assumed to allow, so that the rest is left for
-// those who work meanwhile.
+// defaultBudget is half of the platform's assumed limit per minute. The other half is for users who
+// work during a sync.
 const defaultBudget = 500
 
 // syncCommand is the command with its flags.
@@ -29,13 +29,17 @@ func newSyncCommand(p *program) *cobra.Command {
 	c := syncCommand{catalogStore: catalogStore{program: p}}
 	command := &cobra.Command{
 		Use:   "sync",
-		Short: "Read the catalog into the copy, or go on where that was interrupted",
-		Long: `Sync reads the platform's list of products, and stores each page as it comes. It may be ended at
-any time, with Ctrl-C or otherwise: the next sync goes on there, within a day. A product that the
-list does not have is missing after one sync and gone after two, if the platform does not have
-it by its id either.
+		Short: "Update the copy of the catalog",
+		Long: `Sync reads the platform's list of products and stores each page immediately. You can end it at
+any time, with Ctrl-C or otherwise: a sync that starts within a day continues there. If a product
+is not in the list, it is missing after one sync. It is gone after two syncs if the platform also
+does not have its ID.
 
-It prints a line for each tenth of the list.`,
+Sync prints a line for each tenth of the list, or with --json for each page. It changes only the
+copy.
+
+Exit codes: 0 if the copy is complete. 1 if sync was interrupted or failed. 2 if it sent no
+request.`,
 		Example: `  dispensary catalog sync
   dispensary catalog sync --store /var/lib/ehr/catalog.db --budget 60
   dispensary catalog sync --details --filters --prefetch 8 --user dr-house`,
@@ -45,18 +49,18 @@ It prints a line for each tenth of the list.`,
 	flags := command.Flags()
 	c.catalogStore.define(flags)
 	c.defineUser(flags)
-	flags.IntVar(&c.budget, "budget", defaultBudget, "make at most `NUMBER` requests in any minute")
-	flags.IntVar(&c.prefetch, "prefetch", 4, "read `NUMBER` pages at the same time")
-	flags.BoolVar(&c.details, "details", false, "then read what lists do not show, one request for each product that never was")
-	flags.BoolVar(&c.filters, "filters", false, "then search for each ingredient and allergen, so that products can be filtered by them")
+	flags.IntVar(&c.budget, "budget", defaultBudget, "send up to `NUMBER` requests in any minute")
+	flags.IntVar(&c.prefetch, "prefetch", 4, "read up to `NUMBER` pages at the same time")
+	flags.BoolVar(&c.details, "details", false, "then read the details that the list omits, with one request for each product without them")
+	flags.BoolVar(&c.filters, "filters", false, "then search for each ingredient and allergen, so that \"catalog search\" can filter by them")
 	return command
 }
 
-// run reads the catalog.
+// run updates the copy.
 func (c *syncCommand) run(ctx context.Context) (err error) {
 	budget, err := ratelimit.New(c.budget, time.Minute)
 	if err != nil {
-		return errors.New("--budget: at least 1")
+		return errors.New("--budget must be at least 1")
 	}
 	client, closed, err := c.client(ctx, c.target)
 	if err != nil {
@@ -86,7 +90,7 @@ func (c *syncCommand) run(ctx context.Context) (err error) {
 	return failed(errors.Join(shown.err, shown.done(walk)))
 }
 
-// syncDocument is what sync prints with --json: a line for each page, and one at the end.
+// syncDocument is the JSON document of a stored page, and of the end of a sync.
 type syncDocument struct {
 	Page     int  `json:"page"`
 	Pages    int  `json:"pages"`
@@ -100,15 +104,15 @@ type syncDocument struct {
 	Done     bool `json:"done"`
 }
 
-// syncProgress shows how far a sync is.
+// syncProgress prints the progress of a sync.
 type syncProgress struct {
 	p      *program
 	last   catalogsync.Progress
-	tenths int   // of the list, that lines were printed for
-	err    error // of writing
+	tenths int   // tenths of the list that were printed
+	err    error // joined write errors
 }
 
-// page shows a page that was stored.
+// page prints the progress after a stored page.
 func (s *syncProgress) page(at catalogsync.Progress) {
 	s.last = at
 	if s.p.json {
@@ -123,7 +127,7 @@ func (s *syncProgress) page(at catalogsync.Progress) {
 	}
 }
 
-// products is how many products the pages have that are stored.
+// products returns the number of products on the stored pages.
 func products(at catalogsync.Progress) int { return min(at.Walk.Page*at.Walk.PageSize, at.Walk.Total) }
 
 func (s *syncProgress) document(done bool) syncDocument {
@@ -134,33 +138,33 @@ func (s *syncProgress) document(done bool) syncDocument {
 	}
 }
 
-// ended says how a sync ended that did not come to its end, and what the next one does.
+// ended returns the error of an incomplete sync, with the place where the next sync continues.
 func (s *syncProgress) ended(ctx context.Context, store *catalogCopy, walk catalogstore.Walk, err error) error {
 	switch {
 	case errors.Is(err, catalogstore.ErrSyncing):
 		return store.problem(err)
 	case ctx.Err() != nil && !walk.CompletedAt.IsZero():
-		return failed(errors.New("interrupted: the list was read as a whole, and the same command goes on with the rest"))
+		return failed(errors.New("interrupted after the whole list: repeat the command to read the rest"))
 	case ctx.Err() != nil && walk.Page > 0:
-		return failed(fmt.Errorf("interrupted after page %d of %d: the next sync goes on there", walk.Page, max(pagesOf(walk), s.last.Pages)))
+		return failed(fmt.Errorf("interrupted after page %d of %d: the next sync continues there", walk.Page, max(pagesOf(walk), s.last.Pages)))
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, catalogsync.ErrTooManySkipped):
 		return failed(err)
 	case !walk.CompletedAt.IsZero():
-		return failed(fmt.Errorf("the list was read as a whole, but not the rest: %w", err))
+		return failed(fmt.Errorf("read the whole list, but not the details or filters: %w", err))
 	case walk.Page > 0:
-		return failed(fmt.Errorf("ended after page %d, where the next sync goes on: %w", walk.Page, err))
+		return failed(fmt.Errorf("failed after page %d, where the next sync continues: %w", walk.Page, err))
 	}
 	return err
 }
 
-// done prints what a sync did.
+// done prints the result of a complete sync.
 func (s *syncProgress) done(walk catalogstore.Walk) error {
 	s.last.Walk = walk
 	d := s.document(true)
 	if walk.Skipped > 0 {
-		fmt.Fprintf(s.p.errOut, "%d products of the list were skipped, because they have no usable id\n", walk.Skipped)
+		fmt.Fprintf(s.p.errOut, "Skipped %d products of the list without a usable id.\n", walk.Skipped)
 	}
 	row := []string{"done", strconv.Itoa(walk.Total)}
 	for _, n := range []int{d.Created, d.Updated, d.Missing, d.Gone, d.Requests} {

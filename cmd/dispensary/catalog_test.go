@@ -23,12 +23,12 @@ import (
 	"github.com/dispensary-go/dispensary/internal/testkit/postgrestest"
 )
 
-func TestCatalog(t *testing.T) {
+func TestCatalogIsSyncedAndSearched(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).withToken()
 	site := dispensary.USSandbox.At(f.platform.Site().BaseURL)
 	file := filepath.Join(f.folder, "cache", "dispensary", siteFile("catalog", ".db", site))
-	f.refused("--store "+file+": there is no catalog yet", "catalog", "status")
+	f.refused("--store "+file+" contains no copy yet", "catalog", "status")
 	assert.NoFileExists(t, file)
 
 	out, _ := f.ran("catalog", "sync")
@@ -48,10 +48,10 @@ func TestCatalog(t *testing.T) {
 	assert.Contains(t, out, "\t"+n+"\t0\t0\t"+n+"\t0\t")
 
 	requests := len(f.platform.Journal.Requests())
-	delete(f.variables, "DISPENSARY_ACCESS_TOKEN") // no call is made from here on
+	delete(f.variables, "DISPENSARY_ACCESS_TOKEN") // the following commands send no request
 	out, stderr := f.ran("catalog", "search", "glyc", "magnezium")
 	assert.True(t, strings.HasPrefix(out, "Magnesium Glycinate\t"), out)
-	assert.Regexp(t, `^1 found, as of \d+ s ago\n$`, stderr)
+	assert.Regexp(t, `^1 found; the copy is \d+ s old\n$`, stderr)
 	out, _ = f.ran("catalog", "search", "magn", "--json", "--limit", "1")
 	assert.Equal(t, 1, assertDocuments(t, "catalog search", out))
 	product := f.platform.Products.All()[0]
@@ -62,35 +62,35 @@ func TestCatalog(t *testing.T) {
 	assert.Contains(t, stderr, "0 found")
 	assert.Len(t, f.platform.Journal.Requests(), requests)
 
-	f.refused("search wants a query", "catalog", "search")
+	f.refused("search needs a query", "catalog", "search")
 	f.refused("--limit must be from", "catalog", "search", "x", "--limit", "1000")
 	f.refused("--limit must be from", "catalog", "search", "x", "--limit", "0")
 	f.refused("the query is longer", "catalog", "search", strings.Repeat("x", 300))
-	f.refused("--budget: at least 1", "catalog", "sync", "--budget", "0")
+	f.refused("--budget must be at least 1", "catalog", "sync", "--budget", "0")
 }
 
-func TestCatalogExport(t *testing.T) {
+func TestCatalogExportsProducts(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).withToken()
 	f.ran("catalog", "sync")
 	out, stderr := f.ran("catalog", "export", "--json")
 	products := len(f.platform.Products.All())
 	assert.Equal(t, products, assertDocuments(t, "catalog export", out))
-	assert.Equal(t, strconv.Itoa(products)+" products; next time: --changes-since "+strconv.Itoa(products)+"\n", stderr)
+	assert.Equal(t, strconv.Itoa(products)+" products; next time, use --changes-since "+strconv.Itoa(products)+"\n", stderr)
 
 	created, _, err := f.platform.Products.Create(model.ProductCreate{Name: `=HYPERLINK("x")`, Variants: []model.VariantCreate{{}, {}}})
 	require.NoError(t, err)
 	f.ran("catalog", "sync")
 	out, _ = f.ran("catalog", "export", "--changes-since", strconv.Itoa(products), "--json")
 	assert.Equal(t, 1, assertDocuments(t, "catalog export", out))
-	assert.Contains(t, out, `"name":"=HYPERLINK(\"x\")"`, "JSON has it as it is")
+	assert.Contains(t, out, `"name":"=HYPERLINK(\"x\")"`, "JSON contains the exact name")
 
 	f.ran("catalog", "sync", "--details")
 	file := filepath.Join(t.TempDir(), "products.csv")
 	require.NoError(t, os.WriteFile(file, []byte("before"), 0o600))
 	out, stderr = f.ran("catalog", "export", "--output", file)
 	assert.Empty(t, out)
-	assert.Regexp(t, `^\d+ products; next time: --changes-since \d+, into another file: it writes the changes alone\n$`, stderr)
+	assert.Regexp(t, `^\d+ products; next time, use --changes-since \d+ and another file, because it exports only changes\n$`, stderr)
 	content, err := os.ReadFile(file)
 	require.NoError(t, err)
 	rows, err := csv.NewReader(bytes.NewReader(content)).ReadAll()
@@ -102,11 +102,11 @@ func TestCatalogExport(t *testing.T) {
 	}
 	assert.Len(t, rows, 1+variants)
 	at := slices.IndexFunc(rows, func(row []string) bool { return row[0] == created.ID })
-	assert.Equal(t, `'=HYPERLINK("x")`, rows[at][1], "no formula in a spreadsheet")
-	assert.NotEqual(t, rows[at][6], rows[at+1][6], "a row for each variant")
+	assert.Equal(t, `'=HYPERLINK("x")`, rows[at][1], "a spreadsheet shows text instead of a formula")
+	assert.NotEqual(t, rows[at][6], rows[at+1][6], "each variant has a row")
 	assert.ElementsMatch(t, []string{"true", "false"}, []string{rows[at][7], rows[at+1][7]})
 
-	require.NoError(t, f.platform.Products.Remove(created.ID)) // it is missing, and then gone
+	require.NoError(t, f.platform.Products.Remove(created.ID)) // missing after one sync, gone after two
 	f.ran("catalog", "sync")
 	f.ran("catalog", "sync")
 	out, _ = f.ran("catalog", "export")
@@ -117,16 +117,16 @@ func TestCatalogExport(t *testing.T) {
 	_, revision, _ := strings.Cut(strings.TrimSpace(stderr), "--changes-since ")
 	out, stderr = f.ran("catalog", "export", "--changes-since", revision, "--json")
 	assert.Empty(t, out)
-	assert.Equal(t, "0 products; next time: --changes-since "+revision+"\n", stderr)
+	assert.Equal(t, "0 products; next time, use --changes-since "+revision+"\n", stderr)
 
-	f.refused("--changes-since: the newest revision is "+revision, "catalog", "export", "--changes-since", "100000")
-	f.refused("--changes-since: not a revision", "catalog", "export", "--changes-since", "-1")
+	f.refused("--changes-since must be at most "+revision+", the newest revision", "catalog", "export", "--changes-since", "100000")
+	f.refused("--changes-since must not be negative", "catalog", "export", "--changes-since", "-1")
 	f.refused("--output: ", "catalog", "export", "--output", f.folder)
 	f.refused("--output: ", "catalog", "export", "--output", filepath.Join(f.folder, "absent", "x.csv"))
 }
 
-// An export that fails leaves the file that was there, and nothing beside it.
-func TestCatalogExportIsWholeOrNotAtAll(t *testing.T) {
+// A failed export leaves no temporary file.
+func TestFailedCatalogExportKeepsOldFile(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).withToken()
 	f.ran("catalog", "sync")
@@ -150,8 +150,8 @@ func TestCatalogExportIsWholeOrNotAtAll(t *testing.T) {
 	assert.Len(t, left, 1)
 }
 
-// A sync that is interrupted says so, and the next one goes on there.
-func TestCatalogSyncGoesOn(t *testing.T) {
+// After an interruption, the next sync continues at the printed page.
+func TestCatalogSyncResumes(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, dispensarytest.WithTuning(dispensarytest.Tuning{WorldSize: model.WorldSize{Products: 1_000}})).withToken()
 	ctx, interrupt := context.WithCancel(t.Context())
@@ -163,7 +163,7 @@ func TestCatalogSyncGoesOn(t *testing.T) {
 		return out.Write(p)
 	})
 	assert.Equal(t, exitFailed, f.program(nil, stdout, &stderr).run(ctx, []string{"catalog", "sync", "--prefetch", "2"}))
-	assert.Regexp(t, `^dispensary: interrupted after page [34] of 1\d: the next sync goes on there\n$`, stderr.String())
+	assert.Regexp(t, `^dispensary: interrupted after page [34] of 1\d: the next sync continues there\n$`, stderr.String())
 	assert.Regexp(t, `^page 1 of 1\d\t100 of \d+ products\npage 2 of `, out.String())
 	status, _ := f.ran("catalog", "status")
 	assert.Regexp(t, `^never\t\t[34]00\t.*\tpage [34] of 1\d, begun `, status)
@@ -171,7 +171,7 @@ func TestCatalogSyncGoesOn(t *testing.T) {
 	read := len(f.platform.Journal.Requests("products.list"))
 	text, _ := f.ran("catalog", "sync")
 	assert.NotContains(t, text, "page 1 of")
-	assert.LessOrEqual(t, len(f.platform.Journal.Requests("products.list"))-read, 9, "not all of them again")
+	assert.LessOrEqual(t, len(f.platform.Journal.Requests("products.list"))-read, 9, "the stored pages are not read again")
 	status, _ = f.ran("catalog", "status", "--json")
 	var d statusDocument
 	require.NoError(t, json.Unmarshal([]byte(status), &d))
@@ -179,28 +179,28 @@ func TestCatalogSyncGoesOn(t *testing.T) {
 	assert.Equal(t, int64(1), d.Complete.Generation)
 }
 
-// writerFunc is a function that takes what is written.
+// writerFunc implements [io.Writer] with a function.
 type writerFunc func([]byte) (int, error)
 
 // Write implements [io.Writer].
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// What fails after the list was read as a whole does not seem to be the middle of the list.
-func TestCatalogSyncThatFailsAfterTheList(t *testing.T) {
+// The error of a failure after the whole list names no page.
+func TestCatalogSyncReportsFailureAfterList(t *testing.T) {
 	t.Parallel()
 	for flag, operation := range map[string]string{"--details": "products.get", "--filters": "ingredients.list"} {
 		f := newFixture(t).withToken()
 		f.platform.Fault(model.Fault{Effect: model.EffectErrorStatus, Status: 403, Operation: operation})
 		code, _, stderr := f.run("catalog", "sync", flag)
 		assert.Equal(t, exitFailed, code, flag)
-		assert.Contains(t, stderr, "the list was read as a whole", flag)
-		assert.NotContains(t, stderr, "ended after page", flag)
+		assert.Contains(t, stderr, "read the whole list, but not the details or filters", flag)
+		assert.NotContains(t, stderr, "failed after page", flag)
 		assert.Contains(t, stderr, "403 Forbidden", flag)
 	}
 }
 
-// The commands reject a foreign file, and leave it as it is.
-func TestCatalogStoresThatAreRefused(t *testing.T) {
+// The commands reject a file that is not a copy of the catalog, and leave it unchanged.
+func TestCatalogRejectsForeignStores(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).withToken()
 	folder := t.TempDir()
@@ -216,8 +216,8 @@ func TestCatalogStoresThatAreRefused(t *testing.T) {
 	empty := filepath.Join(folder, "empty.db")
 	require.NoError(t, os.WriteFile(empty, nil, 0o600))
 	for file, want := range map[string]string{
-		foreign: "not a catalog; it is left as it is", other: "table dispensary_catalog_products has no column hash",
-		empty: "there is no catalog yet", folder: "--store " + folder + ": ",
+		foreign: "is not a copy of the catalog", other: "table dispensary_catalog_products has no column hash",
+		empty: "contains no copy yet", folder: "--store " + folder + " is not a copy",
 	} {
 		before, _ := os.ReadFile(file)
 		for _, args := range [][]string{{"sync"}, {"status"}, {"search", "x"}, {"export"}} {
@@ -229,15 +229,14 @@ func TestCatalogStoresThatAreRefused(t *testing.T) {
 		after, _ := os.ReadFile(file)
 		assert.Equal(t, before, after, file)
 	}
-	f.refused("is neither the path of a file", "catalog", "status", "--store", "mysql://there/x")
-	f.refused("leave the password out", "catalog", "status", "--store", "postgres://me:canary@there/x")
-	f.refused("leave the password out", "catalog", "status", "--store", "postgres://there/x?password=canary")
-	f.refused("not an address as PostgreSQL's driver", "catalog", "status", "--store", "postgres://there:x/y?sslmode=canary")
+	f.refused("mysql://… is not supported: use the path of a file", "catalog", "status", "--store", "mysql://there/x")
+	f.refused("--store must not contain a password", "catalog", "status", "--store", "postgres://me:canary@there/x")
+	f.refused("--store must not contain a password", "catalog", "status", "--store", "postgres://there/x?password=canary")
+	f.refused("--store is not a valid PostgreSQL URL", "catalog", "status", "--store", "postgres://there:x/y?sslmode=canary")
 	f.refused("--store postgres://…: ", "catalog", "status", "--store", "postgres://127.0.0.1:1/x?connect_timeout=1")
 }
 
-// Two syncs at once: the second says so.
-func TestCatalogSyncsTakeTurns(t *testing.T) {
+func TestSecondCatalogSyncIsRejected(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).withToken()
 	f.ran("catalog", "sync")
@@ -245,18 +244,18 @@ func TestCatalogSyncsTakeTurns(t *testing.T) {
 	require.NoError(t, err)
 	unlock, err := store.Lock(t.Context())
 	require.NoError(t, err)
-	f.refused("another sync of it is under way", "catalog", "sync")
-	f.ran("catalog", "search", "magnesium") // which needs no turn
+	f.refused("another sync is running", "catalog", "sync")
+	f.ran("catalog", "search", "magnesium") // needs no lock
 	require.NoError(t, unlock())
 	require.NoError(t, store.db.Close())
 	f.ran("catalog", "sync")
 }
 
-func TestCatalogInPostgreSQL(t *testing.T) {
+func TestCatalogUsesPostgreSQL(t *testing.T) {
 	t.Parallel()
 	address := postgrestest.Schema(t)
 	f := newFixture(t).withToken()
-	f.refused("there is no catalog yet", "catalog", "status", "--store", address)
+	f.refused("--store postgres://… contains no copy yet", "catalog", "status", "--store", address)
 	f.ran("catalog", "sync", "--store", address)
 	out, _ := f.ran("catalog", "search", "magn", "gly", "--store", address)
 	assert.Contains(t, out, "Magnesium Glycinate\t")
@@ -269,10 +268,10 @@ func TestCatalogSyncReportsSkippedProducts(t *testing.T) {
 	var out, stderr bytes.Buffer
 	s := syncProgress{p: newFixture(t).program(nil, &out, &stderr)}
 	require.NoError(t, s.done(catalogstore.Walk{Generation: 1, Page: 1, PageSize: 100, Total: 20, Skipped: 2}))
-	assert.Equal(t, "2 products of the list were skipped, because they have no usable id\n", stderr.String())
+	assert.Equal(t, "Skipped 2 products of the list without a usable id.\n", stderr.String())
 }
 
-func TestNoFormula(t *testing.T) {
+func TestNoFormulaQuotesFormulas(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"": "", "Zinc": "Zinc", "=1": "'=1", "+1": "'+1", "-1": "'-1", "@x": "'@x", "\tx": "'\tx", "\rx": "'\rx", "\nx": "'\nx", "＝1": "'＝1", "1=": "1=", "é": "é",

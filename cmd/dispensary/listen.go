@@ -23,10 +23,10 @@ type listenCommand struct {
 	*program
 	target
 	url             string // of the receiver
-	configured      bool   // the receiver has the secrets of the configuration
+	configured      bool   // sign with the secrets of the configuration
 	users, types    []string
 	headers         []string // for the receiver
-	show            string   // prints this only
+	show            string   // of --print
 	since, interval time.Duration
 	cursor          string
 }
@@ -35,16 +35,18 @@ func newListenCommand(p *program) *cobra.Command {
 	c := listenCommand{program: p}
 	command := &cobra.Command{
 		Use:   "listen",
-		Short: "Forward what happens on the platform to a receiver on this machine",
-		Long: `Listen asks the platform what happens, and posts each event to your receiver as the platform's
-webhooks are: the same body, signed, and recognised by an inbox that has had the webhook. There
-is no tunnel and no relay. Nothing is lost while listen is off: it goes on where it ended, for as
-long as the platform keeps events, which is 30 days.
+		Short: "Forward events of the platform to your receiver",
+		Long: `Listen polls the platform for events and posts each event to your receiver as a signed webhook
+with the same body and key as the platform's webhook. An inbox that receives both handles the
+event once. Listen needs no tunnel and no relay. It loses no event while it is off: it continues
+from its last position, up to 30 days back, the time for which the platform keeps events.
 
-An event is done when the receiver answers 200 or 201 with the challenge token; otherwise it is
-tried again, ever less often, up to once a minute. At the start listen prints the secret and the
-token to configure the receiver with; a receiver that has those of the platform is served with
---configured. It ends with Ctrl-C.`,
+An event is done once the receiver responds with 200 or 201 and the challenge token. Otherwise
+listen retries it with increasing waits of up to 1 minute. At the start, listen prints the webhook
+secret and the challenge token for the receiver. If the receiver has those of the platform, use
+--configured. Listen changes nothing on the platform.
+
+Exit codes: 0 after Ctrl-C. 1 if it failed after its first request. 2 if it sent no request.`,
 		Example: `  dispensary listen --forward-to http://localhost:3000/webhooks
   dispensary listen --forward-to http://localhost:3000/webhooks --since 2h --type order.placed
   dispensary listen --forward-to http://localhost:3000/webhooks --configured --profile sandbox
@@ -62,14 +64,14 @@ token to configure the receiver with; a receiver that has those of the platform 
 	flags := command.Flags()
 	c.define(flags)
 	flags.StringVar(&c.url, "forward-to", "", "post events to the receiver at `URL`, such as http://localhost:3000/webhooks")
-	flags.BoolVar(&c.configured, "configured", false, "sign with the webhook secret and the challenge token of the configuration, and not with those of this machine")
-	flags.StringArrayVar(&c.users, "user", []string{"me"}, "listen at the clinic of the connected user `ID`, and not at that of DISPENSARY_ACCESS_TOKEN; may be repeated")
-	flags.StringArrayVar(&c.headers, "header", nil, "send `'NAME: VALUE'` with each event; may be repeated")
-	flags.StringVar(&c.show, "print", "", "print only the secret or the challenge token of this machine, a `WORD`: secret or challenge")
-	flags.StringArrayVar(&c.types, "type", nil, "forward events of `TYPE` only, such as order.placed; may be repeated")
-	flags.DurationVar(&c.since, "since", 0, "begin so long ago, at the first start: `TIME` such as 2h")
-	flags.DurationVar(&c.interval, "interval", listen.DefaultInterval, "ask the platform every `TIME`")
-	flags.StringVar(&c.cursor, "cursor", "", "keep in `FILE` how far listen came; one of the configuration folder unless set")
+	flags.BoolVar(&c.configured, "configured", false, "use the webhook secret and the challenge token of the configuration instead of those of this machine")
+	flags.StringArrayVar(&c.users, "user", []string{"me"}, "forward events of the clinic of the connected user `ID`; if set, DISPENSARY_ACCESS_TOKEN is ignored; repeatable")
+	flags.StringArrayVar(&c.headers, "header", nil, "send the header `'NAME: VALUE'` with each event; repeatable")
+	flags.StringVar(&c.show, "print", "", "print only the secret or the challenge token of this machine, and exit; `WORD` is secret or challenge")
+	flags.StringArrayVar(&c.types, "type", nil, "forward only events of `TYPE`, such as order.placed; repeatable")
+	flags.DurationVar(&c.since, "since", 0, "begin at the first start with events up to `TIME` old, such as 2h (default: only new events)")
+	flags.DurationVar(&c.interval, "interval", listen.DefaultInterval, "poll the platform every `TIME`")
+	flags.StringVar(&c.cursor, "cursor", "", "store the position in `FILE` (default: a file in the configuration folder)")
 	return command
 }
 
@@ -114,7 +116,7 @@ func (c *listenCommand) run(ctx context.Context) error {
 	err = listener.Run(ctx)
 	switch {
 	case errors.Is(err, listen.ErrInUse):
-		return fmt.Errorf("--cursor %s: another listener uses it", config.Cursor)
+		return fmt.Errorf("--cursor %s is in use by another listener", config.Cursor)
 	case ctx.Err() != nil && err == context.Cause(ctx):
 		return failed(out.err)
 	case !begun:
@@ -123,10 +125,10 @@ func (c *listenCommand) run(ctx context.Context) error {
 	return failed(errors.Join(err, out.err))
 }
 
-// printReceiver prints a secret of this machine alone, for a script or a clipboard.
+// printReceiver prints one secret of this machine without other text, for a script or a clipboard.
 func (c *listenCommand) printReceiver() error {
 	if c.configured || c.json || c.url != "" {
-		return errors.New("--print prints plain text and ends: leave out --forward-to, --configured and --json")
+		return errors.New("--print only prints plain text: omit --forward-to, --configured and --json")
 	}
 	with, err := c.localReceiver()
 	text := map[string]string{"secret": with.Secret, "challenge": with.Challenge}[c.show]
@@ -134,39 +136,39 @@ func (c *listenCommand) printReceiver() error {
 	case err != nil:
 		return err
 	case text == "":
-		return errors.New("--print: one of secret or challenge")
+		return errors.New("--print must be secret or challenge")
 	}
 	_, err = fmt.Fprintln(c.out, text)
 	return err
 }
 
-// headerLine matches a header of a request.
+// headerLine matches a request header: the name, and the value without surrounding blanks.
 var headerLine = regexp.MustCompile("^([\\w!#$%&'*+.^`|~-]+):[ \t]*([^\\x00-\\x1f\\x7f]*?)[ \t]*$")
 
-// parseHeaders reads the headers of the command line. Values may be secret, so its error
-// contains none.
+// parseHeaders parses the headers of the command line. Its error contains no header, because a
+// value may be secret.
 func parseHeaders(lines []string) (http.Header, error) {
 	header := http.Header{}
 	for i, line := range lines {
 		parts := headerLine.FindStringSubmatch(line)
 		if parts == nil {
-			return nil, fmt.Errorf("--header number %d is not of the form 'NAME: VALUE'", i+1)
+			return nil, fmt.Errorf("--header number %d must be 'NAME: VALUE'", i+1)
 		}
 		header.Add(parts[1], parts[2])
 	}
 	return header, nil
 }
 
-// announce prints how to configure the receiver.
+// announce prints the secrets for the receiver.
 func (c *listenCommand) announce(sources []listen.Source, with receiverSecrets) {
-	fmt.Fprintf(c.errOut, "Listening at %d clinic(s) of %s. Configure the receiver with\n", len(sources), sources[0].Environment)
+	fmt.Fprintf(c.errOut, "Listening for events in %[2]s (clinics: %[1]d). Configure your receiver with:\n", len(sources), sources[0].Environment)
 	if c.configured {
-		with = receiverSecrets{"that of the configuration", "that of the configuration"}
+		with = receiverSecrets{"as in the configuration", "as in the configuration"}
 	}
 	fmt.Fprintf(c.errOut, "  webhook secret   %s\n  challenge token  %s\n", with.Secret, with.Challenge)
 }
 
-// pollPrinter prints each problem of a poll once.
+// pollPrinter returns a function that prints each problem of a poll once.
 func (c *listenCommand) pollPrinter() func(listen.Poll) {
 	last := map[string]string{}
 	report := func(source, text string) { fmt.Fprintf(c.errOut, "dispensary: %s: %s\n", source, oneLine(text)) }
@@ -180,13 +182,13 @@ func (c *listenCommand) pollPrinter() func(listen.Poll) {
 		}
 		last[poll.Source] = text
 		if poll.Gap {
-			report(poll.Source, "this cursor was not used for more than 30 days: older events are lost")
+			report(poll.Source, "events are lost, because this cursor was last used more than 30 days ago")
 		}
 	}
 }
 
-// sources returns the clinics of users, each once. check rejects wrong flags before the first
-// request of a source.
+// sources returns the clinics of the users, without duplicates. It calls check before the first
+// request of each source, so that invalid flags are rejected without a request.
 func (c *listenCommand) sources(ctx context.Context, check func(dispensary.Site, listen.Source) error) (sources []listen.Source, closed func() error, err error) {
 	var opened []func() error
 	closed = func() error {
@@ -221,12 +223,12 @@ func (c *listenCommand) sources(ctx context.Context, check func(dispensary.Site,
 		sources = append(sources, s)
 	}
 	if len(sources) == 0 {
-		return nil, closed, errors.New("--user: there is none")
+		return nil, closed, errors.New("--user: no user is given")
 	}
 	return sources, closed, nil
 }
 
-// cursorFile returns the path of the cursor of a site and a receiver.
+// cursorFile returns the path of the cursor for a site and a receiver, and creates its folder.
 func (p *program) cursorFile(site dispensary.Site, url string) (string, error) {
 	folder, err := p.configFolder()
 	if err == nil {
@@ -242,11 +244,11 @@ func typesOf(names []string) (types []events.Type) {
 	return types
 }
 
-// forwarder creates the forwarder to the receiver. Its secrets are those of the configuration,
-// or those of this machine.
+// forwarder creates the forwarder to the receiver, and returns its secrets: with --configured those
+// of the configuration, and otherwise those of this machine.
 func (c *listenCommand) forwarder() (_ *listen.Forwarder, with receiverSecrets, err error) {
 	if c.url == "" {
-		return nil, with, errors.New("--forward-to is needed: the address of a receiver, such as http://localhost:3000/webhooks")
+		return nil, with, errors.New("--forward-to is required: use the URL of a receiver, such as http://localhost:3000/webhooks")
 	}
 	if c.configured {
 		with, err = c.configuredReceiver()
@@ -266,7 +268,7 @@ func (c *listenCommand) forwarder() (_ *listen.Forwarder, with receiverSecrets, 
 	return forwarder, with, err
 }
 
-// configuredReceiver returns the secrets that the platform's own webhooks are sent with.
+// configuredReceiver returns the secrets of the platform's own webhooks from the configuration.
 func (c *listenCommand) configuredReceiver() (r receiverSecrets, err error) {
 	settings, err := c.loadConfig("webhook_secrets", "webhook_challenge")
 	if err != nil {
@@ -277,7 +279,7 @@ func (c *listenCommand) configuredReceiver() (r receiverSecrets, err error) {
 		return r, err
 	}
 	if len(a.WebhookSecrets) == 0 || a.WebhookChallenge.IsZero() {
-		return r, fmt.Errorf("--configured: no webhook secret and challenge token of %s are configured", a.Site.Environment)
+		return r, fmt.Errorf("--configured: no webhook secret and challenge token are configured for %s", a.Site.Environment)
 	}
 	return receiverSecrets{a.WebhookSecrets[0].Reveal(), a.WebhookChallenge.Reveal()}, nil
 }

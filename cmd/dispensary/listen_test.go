@@ -24,11 +24,11 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
 )
 
-// destination is a receiver that events are forwarded to.
+// destination is a receiver of forwarded events.
 type destination struct {
 	url     string
-	handler atomic.Pointer[webhook.Handler] // nil answers 503
-	handled chan string                     // the ids of events
+	handler atomic.Pointer[webhook.Handler] // nil responds with 503
+	handled chan string                     // ids of handled events
 }
 
 func newDestination(t *testing.T) *destination {
@@ -46,7 +46,7 @@ func newDestination(t *testing.T) *destination {
 	return d
 }
 
-// configure has the receiver take what is signed with these secrets.
+// configure lets the receiver accept events signed with these secrets.
 func (d *destination) configure(t *testing.T, with receiverSecrets) {
 	t.Helper()
 	inbox, err := memoryinbox.New(memoryinbox.Config{Work: webhook.Work{Handle: func(_ context.Context, e events.Event) error {
@@ -63,7 +63,7 @@ func (d *destination) configure(t *testing.T, with receiverSecrets) {
 	d.handler.Store(handler)
 }
 
-// listen starts a listener.
+// listen starts a listener with a short interval.
 func (f *fixture) listen(args ...string) *running {
 	f.t.Helper()
 	return f.start(nil, append([]string{"listen", "--interval", "20ms"}, args...)...)
@@ -76,9 +76,8 @@ func (f *fixture) order() string {
 	return e.ID
 }
 
-// The receiver is configured with what listen prints, and gets what happens while listen is
-// on and while it was off, once.
-func TestListen(t *testing.T) {
+// The receiver uses the printed secrets. It gets events from the time while listen is off, too.
+func TestListenForwardsEventsOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).withToken()
 	to := newDestination(t)
@@ -88,7 +87,7 @@ func TestListen(t *testing.T) {
 	assert.Equal(t, first, <-to.handled)
 	l.out.after(t, `"done":true`)
 
-	f.fails("another listener uses it", "listen", "--forward-to", to.url)
+	f.fails("is in use by another listener", "listen", "--forward-to", to.url)
 	l.end(exitDone)
 	assert.Equal(t, 1, strings.Count(l.out.String(), `"done":true`))
 	assert.Positive(t, assertDocuments(t, "listen", l.out.String()))
@@ -105,7 +104,7 @@ func TestListen(t *testing.T) {
 	l.out.after(t, second)
 	l.end(exitDone)
 	assert.NotContains(t, l.out.String(), first)
-	assert.Contains(t, l.out.String(), "\t"+second+"\torder.placed\t", "plain lines")
+	assert.Contains(t, l.out.String(), "\t"+second+"\torder.placed\t", "tab-separated lines")
 	assert.Regexp(t, `(?m)^\d\d:\d\d:\d\d\t1\t200\tyes\t[\d.]+m?s\t`, l.out.String())
 	files, err := filepath.Glob(filepath.Join(f.folder, "dispensary", "*"))
 	require.NoError(t, err)
@@ -116,8 +115,7 @@ func TestListen(t *testing.T) {
 	}
 }
 
-// On a terminal the responses are a table.
-func TestListenOnATerminal(t *testing.T) {
+func TestListenPrintsTable(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, dispensarytest.WithTuning(dispensarytest.Tuning{Integrations: 2})).withToken()
 	f.terminal = true
@@ -144,8 +142,7 @@ func TestListenOnATerminal(t *testing.T) {
 	assert.NotContains(t, l.out.String(), "\x1b")
 }
 
-// A receiver that has the platform's own secrets is served as the platform serves it.
-func TestListenWithTheConfiguredSecrets(t *testing.T) {
+func TestListenUsesConfiguredSecrets(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).withToken()
 	folder := t.TempDir()
@@ -159,7 +156,7 @@ func TestListenWithTheConfiguredSecrets(t *testing.T) {
 	to := newDestination(t)
 	to.configure(t, receiverSecrets{"s-canary", "c-canary"})
 	l := f.listen("--forward-to", to.url, "--configured", "--config", file, "--profile", "local")
-	assert.Equal(t, "that of the configuration", l.errOut.after(t, "webhook secret"))
+	assert.Equal(t, "as in the configuration", l.errOut.after(t, "webhook secret"))
 	id := f.order()
 	assert.Equal(t, id, <-to.handled)
 	l.out.after(t, "\t200\tyes\t")
@@ -167,7 +164,7 @@ func TestListenWithTheConfiguredSecrets(t *testing.T) {
 	assert.NotContains(t, l.out.String()+l.errOut.String(), "canary")
 	assert.NoFileExists(t, filepath.Join(f.folder, "dispensary", "receiver.json"))
 
-	f.refused("no webhook secret and challenge token of us/sandbox are configured", "listen", "--forward-to", to.url, "--configured")
+	f.refused("no webhook secret and challenge token are configured for us/sandbox", "listen", "--forward-to", to.url, "--configured")
 }
 
 func TestListenPrintsSecretAlone(t *testing.T) {
@@ -180,9 +177,9 @@ func TestListenPrintsSecretAlone(t *testing.T) {
 	assert.Empty(t, stderr)
 	out, _ = f.ran("listen", "--print", "challenge")
 	assert.Equal(t, kept.Challenge+"\n", out)
-	f.refused("--print: one of secret or challenge", "listen", "--print", "token")
+	f.refused("--print must be secret or challenge", "listen", "--print", "token")
 	for _, beside := range []string{"--configured", "--json", "--forward-to=http://localhost:1"} {
-		f.refused("--print prints plain text and ends", "listen", "--print", "secret", beside)
+		f.refused("--print only prints plain text", "listen", "--print", "secret", beside)
 	}
 }
 
@@ -201,23 +198,23 @@ func TestListenSendsHeaders(t *testing.T) {
 	l.end(exitDone)
 	assert.NotContains(t, l.out.String()+l.errOut.String(), "canary")
 	for _, wrong := range []string{"canary", "a b: canary", "A: canary\r\nB: 1", ": canary"} {
-		assert.NotContains(t, f.refused("--header number 2 is not of the form 'NAME: VALUE'", "listen", "--forward-to", server.URL, "--header", "A: 1", "--header", wrong), "canary")
+		assert.NotContains(t, f.refused("--header number 2 must be 'NAME: VALUE'", "listen", "--forward-to", server.URL, "--header", "A: 1", "--header", wrong), "canary")
 	}
 	f.refused("--header cannot set Svc-Signature: it is part of the delivery", "listen", "--forward-to", server.URL, "--header", "svc-signature: canary")
 }
 
-func TestListenRefusesWhatIsWrong(t *testing.T) {
+func TestListenRejectsArguments(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).withToken()
 	to := "http://localhost:1/x"
-	f.refused("--forward-to is needed", "listen")
+	f.refused("--forward-to is required", "listen")
 	f.refused("--forward-to must be a URL", "listen", "--forward-to", "localhost:3000")
 	f.refused(`--type must be an event type such as patient.updated, not "order"`, "listen", "--forward-to", to, "--type", "order")
 	f.refused("--since must not be negative", "listen", "--forward-to", to, "--since", "-2h")
 	f.refused("--interval must not be negative", "listen", "--forward-to", to, "--interval", "-2h")
 	f.refused("invalid argument \"2 hours\" for \"--since\"", "listen", "--forward-to", to, "--since", "2 hours")
 	f.fails("cursor", "listen", "--forward-to", to, "--cursor", filepath.Join(t.TempDir(), "absent", "x"))
-	f.refused("takes no arguments", "listen", to)
+	f.refused("listen accepts no arguments", "listen", to)
 
 	damaged := filepath.Join(f.folder, "dispensary", "receiver.json")
 	require.NoError(t, os.WriteFile(damaged, []byte("{"), 0o600))

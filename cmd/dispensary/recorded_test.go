@@ -34,17 +34,17 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the recordings in docs/command.md")
 
-// commandPage shows output of the command between <!-- recorded: NAME --> and <!-- end -->.
+// commandPage contains recorded output between <!-- recorded: NAME --> and <!-- end -->.
 const commandPage = "../../docs/command.md"
 
-// recording is what a terminal shows of some commands.
+// recording is the terminal output of commands.
 type recording struct {
 	*fixture
 	text strings.Builder
-	same []string // what differs from run to run, and what stands for it, in turn
+	same []string // pairs of a text that varies between runs, and its replacement
 }
 
-// newRecording records commands that work with a platform which is the same in every run.
+// newRecording returns a recording with a fake platform whose data is the same in every run.
 func newRecording(t *testing.T) *recording {
 	t.Helper()
 	r := &recording{fixture: newFixture(t, dispensarytest.WithTuning(dispensarytest.Tuning{Seed: 1}), dispensarytest.WithBehavior(behavior.DeliveryTimeout5s))}
@@ -53,15 +53,15 @@ func newRecording(t *testing.T) *recording {
 	return r
 }
 
-// stands has texts shown as others.
+// stands adds pairs of a text and its replacement.
 func (r *recording) stands(texts ...string) { r.same = append(r.same, texts...) }
 
-// prompt shows how a command is called.
+// prompt records the command line of a command.
 func (r *recording) prompt(args ...string) {
 	fmt.Fprintf(&r.text, "$ dispensary %s\n", strings.Join(args, " "))
 }
 
-// runs a command that ends, and shows what it prints.
+// runs runs a command to its end and records its output.
 func (r *recording) runs(code int, args ...string) {
 	r.t.Helper()
 	r.prompt(args...)
@@ -70,7 +70,7 @@ func (r *recording) runs(code int, args ...string) {
 	r.text.WriteString(out.String())
 }
 
-// starts a command, and shows what it prints until it is ended.
+// starts starts a command. Its function end records the output and ends the command.
 func (r *recording) starts(args ...string) (out *output, end func(code int)) {
 	r.prompt(args...)
 	out = newOutput()
@@ -85,7 +85,7 @@ func (r *recording) starts(args ...string) (out *output, end func(code int)) {
 	}
 }
 
-// What differs from run to run.
+// Texts that vary between runs.
 var (
 	timesOfDay = regexp.MustCompile(`T?\d\d:\d\d:\d\d`)
 	moments    = regexp.MustCompile(`\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
@@ -96,14 +96,14 @@ var (
 	addresses  = regexp.MustCompile(`127\.0\.0\.1:\d{5}\b`)
 )
 
-// What the command sends beside text. A line ends without blanks.
+// Styles and blanks at the ends of lines, which a recording omits.
 var (
 	styles = regexp.MustCompile("\x1b\\[[0-9]+m")
 	blanks = regexp.MustCompile(" *\n")
 )
 
-// screen is what the terminal shows. What differs from run to run is replaced: times by one a
-// second, durations by a short one, the rest in the order in which it appears.
+// screen returns the recorded text without variations: times increase by one second per line,
+// durations are short, and ids, secrets and addresses are numbered in order of appearance.
 func (r *recording) screen() string {
 	text := strings.NewReplacer(r.same...).Replace(r.text.String())
 	second := 0
@@ -136,7 +136,7 @@ func (r *recording) screen() string {
 	return blanks.ReplaceAllString(styles.ReplaceAllString(text, ""), "\n")
 }
 
-// numbered replaces the matches of a pattern, the same by the same.
+// numbered replaces the matches of a pattern. Equal matches get the same replacement.
 func numbered(text string, pattern *regexp.Regexp, by func(n int) string) string {
 	seen := map[string]string{}
 	return pattern.ReplaceAllStringFunc(text, func(match string) string {
@@ -147,7 +147,7 @@ func numbered(text string, pattern *regexp.Regexp, by func(n int) string) string
 	})
 }
 
-// listens records a listener, and a receiver that refuses one event once.
+// listens records a listener whose receiver rejects one event once.
 func (r *recording) listens() {
 	to := newDestination(r.t)
 	r.stands(to.url, "http://127.0.0.1:3000/webhooks")
@@ -170,17 +170,17 @@ func (r *recording) listens() {
 	end(exitDone)
 }
 
-// examines records what doctor says of an integration whose endpoint stands behind a proxy that
-// writes bodies anew, and whose handler gave up two orders.
+// examines records doctor for an integration with two dead letters, and with a proxy that rewrites
+// bodies in front of the endpoint.
 func (r *recording) examines() {
 	address := r.integrates()
 	r.stands(address, "http://127.0.0.1:3000/webhooks/us-sandbox")
 	r.runs(exitFailed, "doctor", "--webhook", address, "--operation", "patients.create")
 }
 
-// integrates runs a program with the whole integration, which a user is connected to. It has
-// two orders that it cannot handle, and then a third does not reach it. It returns where its
-// endpoint for webhooks is.
+// integrates runs a program with a complete integration and a connected user. Its handler fails for
+// two orders, and the proxy breaks the webhook of a third. It returns the URL of the webhook
+// endpoint.
 func (r *recording) integrates() string {
 	t, file := r.t, "sqlite:"+filepath.Join(r.folder, "ehr.db")
 	registered := r.platform.Application()
@@ -229,17 +229,17 @@ func (r *recording) integrates() string {
 	return address
 }
 
-// rewrite writes a body anew, as some proxies do.
+// rewrite decodes and encodes a body again, as some proxies do.
 func rewrite(q *http.Request) {
 	var body any
 	if json.NewDecoder(q.Body).Decode(&body) != nil {
 		return
 	}
-	again, _ := json.MarshalIndent(body, "", "  ") // what was JSON is JSON
+	again, _ := json.MarshalIndent(body, "", "  ") // never fails for decoded JSON
 	q.Body, q.ContentLength = io.NopCloser(bytes.NewReader(again)), int64(len(again))
 }
 
-// checks records the acceptance test of an endpoint that ignores the timestamp of signatures.
+// checks records a check of an endpoint that ignores the timestamp of signatures.
 func (r *recording) checks() {
 	r.variables["SECRET"], r.variables["CHALLENGE"] = mistakes.Secret, mistakes.Challenge
 	s := mistakes.New(r.t)
@@ -250,7 +250,7 @@ func (r *recording) checks() {
 	r.runs(exitFailed, "check", url, "--secret-env", "SECRET", "--challenge-env", "CHALLENGE", "--timeout", "1m", "--run", "Signature")
 }
 
-// uses records the tools that are used by hand.
+// uses records single commands.
 func (r *recording) uses() {
 	t := r.t
 	secrets := filepath.Join(r.folder, "secret")
@@ -268,8 +268,7 @@ func (r *recording) uses() {
 	r.runs(exitFailed, "verify", filepath.Join(r.folder, "delivery.http"), "--secret-file", secrets)
 }
 
-// The recordings in docs/command.md equal the output of the command. On a busy machine a response takes
-// seconds, which doctor reports. Then the test records again.
+// On a busy machine a response takes seconds, and doctor reports them. The test then records again.
 func TestRecordingsEqualOutput(t *testing.T) {
 	t.Parallel()
 	content, err := os.ReadFile(commandPage)
@@ -282,7 +281,7 @@ func TestRecordingsEqualOutput(t *testing.T) {
 		before, rest, found := strings.Cut(page, head)
 		require.True(t, found, head)
 		was, after, found := strings.Cut(rest, "<!-- end -->\n")
-		require.True(t, found, "its end")
+		require.True(t, found, "no end of recording")
 		text := ""
 		for range 5 {
 			r := newRecording(t)

@@ -25,19 +25,21 @@ func newVerifyCommand(p *program) *cobra.Command {
 	c := verifyCommand{program: p}
 	command := &cobra.Command{
 		Use:   "verify FILE",
-		Short: "Check the signature of a saved delivery, and say what is wrong with it",
-		Long: `Verify checks a delivery that was saved against the webhook secrets, offline, and says why it
-is refused: another secret, a clock that is off and by how much, or a body that is not the
-one that was signed, and what changed it.
+		Short: "Verify the signature of a saved delivery",
+		Long: `Verify checks a saved delivery against the webhook secrets and prints the reason if it is
+rejected: a different secret, a clock difference and its size, or a changed body and the likely
+change. It sends no request and changes nothing.
 
-FILE is a whole HTTP request, or with --headers the body alone; - is stdin. The secrets are
-those of the configuration, or that in --secret-file. Exit code 1 says that it is refused.`,
+FILE is a complete HTTP request, or with --headers only the body; - is stdin. The secrets are those
+of the configuration, or the secret in --secret-file.
+
+Exit codes: 0 if the delivery is valid. 1 if it is rejected. 2 if an input is missing or invalid.`,
 		Example: `  dispensary verify delivery.http --received 2026-03-02T09:00:00Z
   dispensary verify body.json --headers headers.txt
   dispensary verify delivery.http --secret-file /run/secrets/webhook --json`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return errors.New("verify wants the name of one file")
+				return errors.New("verify needs the name of one file, or - for stdin")
 			}
 			return nil
 		},
@@ -45,14 +47,14 @@ those of the configuration, or that in --secret-file. Exit code 1 says that it i
 	}
 	flags := command.Flags()
 	c.define(flags)
-	flags.StringVar(&c.headers, "headers", "", "read the headers from `FILE`, lines of the form Name: value")
-	flags.StringVar(&c.received, "received", "", "the `TIME` at which it arrived (RFC 3339); now unless set")
-	flags.StringVar(&c.secret, "secret-file", "", "take the secret in `FILE`, and not those of the configuration")
-	flags.StringVar(&c.challenge, "challenge-file", "", "the challenge token is in `FILE`; to notice that the two are swapped")
+	flags.StringVar(&c.headers, "headers", "", "read the headers from `FILE`, with lines of the form Name: value")
+	flags.StringVar(&c.received, "received", "", "`TIME` of arrival in RFC 3339 (default: now)")
+	flags.StringVar(&c.secret, "secret-file", "", "read the secret from `FILE` instead of the configuration")
+	flags.StringVar(&c.challenge, "challenge-file", "", "read the challenge token from `FILE`, to detect a swap with the secret")
 	return command
 }
 
-// run prints what was found.
+// run checks the delivery and prints the reason.
 func (c *verifyCommand) run(ctx context.Context, name string) error {
 	config, err := c.diagnoseConfig()
 	if err != nil {
@@ -83,16 +85,16 @@ func (c *verifyCommand) run(ctx context.Context, name string) error {
 		_, err = fmt.Fprintf(c.out, ": %s\n", r.Detail)
 	}
 	if err == nil && !document.Valid {
-		err = failed(errors.New("the delivery is refused"))
+		err = failed(errors.New("the delivery is rejected"))
 	}
 	return err
 }
 
-// diagnoseConfig gathers the secrets.
+// diagnoseConfig returns the secrets and the time of arrival.
 func (c *verifyCommand) diagnoseConfig() (made diagnose.Config, err error) {
 	if c.received != "" {
 		if made.ReceivedAt, err = time.Parse(time.RFC3339, c.received); err != nil {
-			return made, errors.New("--received: not a time such as 2026-03-02T09:00:00Z")
+			return made, errors.New("--received must be a time such as 2026-03-02T09:00:00Z")
 		}
 	}
 	if c.secret != "" {
@@ -108,11 +110,11 @@ func (c *verifyCommand) diagnoseConfig() (made diagnose.Config, err error) {
 		}
 		a, err := c.application(integration, c.target)
 		if err != nil {
-			return made, fmt.Errorf("%w; or name a file with --secret-file", err)
+			return made, fmt.Errorf("%w, or use --secret-file", err)
 		}
 		made.Secrets, made.Challenge = a.WebhookSecrets, a.WebhookChallenge
 		if len(made.Secrets) == 0 {
-			return made, errors.New("no webhook secret is configured: set DISPENSARY_US_SANDBOX_WEBHOOK_SECRETS, or name a file with --secret-file")
+			return made, errors.New("no webhook secret is configured: set DISPENSARY_US_SANDBOX_WEBHOOK_SECRETS, or use --secret-file")
 		}
 	}
 	if c.challenge != "" {
@@ -121,7 +123,7 @@ func (c *verifyCommand) diagnoseConfig() (made diagnose.Config, err error) {
 	return made, err
 }
 
-// savedDelivery reads the delivery.
+// savedDelivery reads the delivery from a file.
 func (c *verifyCommand) savedDelivery(ctx context.Context, name string) (diagnose.Delivery, error) {
 	content, err := c.readFile(ctx, name)
 	if err != nil {
@@ -130,7 +132,7 @@ func (c *verifyCommand) savedDelivery(ctx context.Context, name string) (diagnos
 	if c.headers == "" {
 		delivery, err := diagnose.Parse(content)
 		if err != nil {
-			err = fmt.Errorf("%s: %w; for a body alone, add --headers", name, err)
+			err = fmt.Errorf("%s: %w; if the file contains only a body, add --headers", name, err)
 		}
 		return delivery, err
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// saved has the platform deliver an event, and returns the request as it was received.
+// saved lets the platform deliver an event and returns the received request.
 func (f *fixture) saved() []byte {
 	f.t.Helper()
 	got := make(chan []byte, 1)
@@ -33,7 +33,7 @@ func (f *fixture) saved() []byte {
 	return <-got
 }
 
-func TestVerify(t *testing.T) {
+func TestVerifyExplainsDelivery(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	app := f.platform.Application()
@@ -73,7 +73,7 @@ func TestVerify(t *testing.T) {
 			continue
 		}
 		assert.Equal(t, exitFailed, code, name)
-		assert.Equal(t, "dispensary: the delivery is refused\n", stderr)
+		assert.Equal(t, "dispensary: the delivery is rejected\n", stderr)
 	}
 
 	f.variables["DISPENSARY_US_SANDBOX_WEBHOOK_SECRETS"] = "another " + app.WebhookSecret
@@ -89,7 +89,7 @@ func TestVerify(t *testing.T) {
 		assert.NotContains(t, out, text)
 	}
 
-	f.refused("the name of one file", "verify")
+	f.refused("verify needs the name of one file", "verify")
 	f.refused("no such file", "verify", "none.http")
 	f.refused("add --headers", "verify", bodyFile)
 	f.refused(`lines of the form "Name: value"`, "verify", bodyFile, "--headers", bodyFile)
@@ -97,7 +97,7 @@ func TestVerify(t *testing.T) {
 	f.refused("--secret-file: open none", "verify", whole, "--secret-file", "none")
 	f.refused("the file is empty", "verify", whole, "--secret-file", file("empty", nil))
 	f.refused("the file is encoded in UTF-16: save it as UTF-8", "verify", whole, "--secret-file", file("wide", []byte("\xff\xfes\x00")))
-	f.refused("--received: not a time", "verify", whole, "--received", "yesterday")
+	f.refused("--received must be a time", "verify", whole, "--received", "yesterday")
 	f.variables = map[string]string{}
 	f.refused("--secret-file", "verify", whole)
 }
