@@ -1,5 +1,5 @@
-// Package starter writes a small integration of the dispensary with its own tests. Folder
-// program contains its files. The tests of this repository run them as they are written.
+// Package starter writes a small program that integrates the dispensary, with its own tests.
+// Folder program contains its files, which are also built and tested in this repository.
 package starter
 
 import (
@@ -33,11 +33,12 @@ type Config struct {
 	Clone string
 }
 
-// ErrNotReleased is the error of a development version. No module proxy has it.
+// ErrNotReleased is the error of a development version, which no module proxy provides.
 var ErrNotReleased = errors.New("is not released")
 
 // Files returns the contents of the program's files by slash-separated path. It fails with
-// [ErrNotReleased], and if Clone is not a clone of the library.
+// [ErrNotReleased] if Version is a development version, and if Clone is not a clone of the
+// library.
 func (c Config) Files() (map[string][]byte, error) {
 	gomod, err := c.gomod()
 	if err != nil {
@@ -60,7 +61,7 @@ const (
 	goVersion         = "1.26.0" // of the library
 )
 
-// gomod returns the go.mod. "go mod tidy" completes it.
+// gomod returns the go.mod file without indirect requirements. "go mod tidy" adds them.
 func (c Config) gomod() ([]byte, error) {
 	version, replaced := "v"+c.Version, map[string]string{}
 	if c.Clone != "" {

@@ -39,7 +39,7 @@ func read(t *testing.T, name string) string {
 	return string(content)
 }
 
-func TestFilesAreTestedProgram(t *testing.T) {
+func TestFilesEqualProgramFolder(t *testing.T) {
 	t.Parallel()
 	files := filesOf(t, released)
 	delete(files, "go.mod")
@@ -89,7 +89,7 @@ require (
 	}
 }
 
-func TestGoVersionIsThatOfLibrary(t *testing.T) {
+func TestGoVersionEqualsLibrary(t *testing.T) {
 	t.Parallel()
 	file, err := modfile.Parse("go.mod", []byte(read(t, filepath.Join(repository, "go.mod"))), nil)
 	require.NoError(t, err)
@@ -100,7 +100,7 @@ func TestGoModReplacesModulesOfClone(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	require.NoError(t, Write(folder, filesOf(t, Config{Module: "ehr", Clone: repository})))
-	// Its sums are there, so that Go needs no network.
+	// With the sums of the clone, Go needs no network.
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "go.sum"), []byte(read(t, "../../go.sum")), 0o600))
 	command := exec.CommandContext(t.Context(), "go", "list", "-mod=mod", "-deps", "-test", "./...")
 	command.Dir, command.Env = folder, append(os.Environ(), "GOWORK=off")
@@ -120,7 +120,7 @@ func TestGoModReplacesModulesOfClone(t *testing.T) {
 	assert.EqualError(t, err, other+" is not a clone of "+library)
 }
 
-func TestCheckModule(t *testing.T) {
+func TestCheckModuleRejectsInvalidPath(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{"ehr", "example.com/ehr", "example.com/ehr/v2", "github.com/Example/EHR", "test"} {
 		assert.NoError(t, CheckModule(path), path)
@@ -145,7 +145,7 @@ func TestCheckModule(t *testing.T) {
 	}
 }
 
-// The table of settings is not exported, so the test reads it in the source.
+// The table of settings is unexported, so the test parses the source.
 func TestEnvExampleListsAllVariables(t *testing.T) {
 	t.Parallel()
 	var want []string

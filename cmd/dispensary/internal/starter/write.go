@@ -11,10 +11,10 @@ import (
 	"syscall"
 )
 
-// ExistError is the error of files that [Write] would overwrite. Paths are their names.
+// ExistError is the error of files that [Write] would overwrite. Paths are the paths of the files.
 type ExistError struct{ Paths []string }
 
-// Error returns the names of the files.
+// Error lists the files.
 func (e *ExistError) Error() string {
 	if len(e.Paths) == 1 {
 		return e.Paths[0] + " exists"

@@ -9,8 +9,8 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
-// The functions of this file stand for the login of your application: everyone is the same
-// user, and an operator. Replace them before you go to production.
+// The functions of this file are placeholders for the login of your application: every visitor is
+// the same user and an operator. Replace them before you go to production.
 
 // signedIn returns the ID of the user of the session, as your application knows it.
 func signedIn(*http.Request) (string, error) { return "dr-17", nil }
@@ -23,7 +23,7 @@ func isOperator(*http.Request) bool { return true }
 // another clinic, whose patients would appear as yours.
 func ownClinic(_ context.Context, grant tokens.Authorization) error {
 	if grant.Clinic.ID == "" {
-		return tokens.ErrUndecided // the platform could not be asked, so the user tries again
+		return tokens.ErrUndecided // the clinic could not be read, so the user has to retry
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// fixture is the program beside a fake of the platform.
+// fixture is the program with a fake platform.
 type fixture struct {
 	*testing.T
 	platform *dispensarytest.Server
@@ -96,7 +96,7 @@ func TestWebhookStoresOrder(t *testing.T) {
 func TestReconcilerRecoversLostEvent(t *testing.T) {
 	f := newFixture(t)
 	f.connect()
-	f.platform.Fault(model.Fault{Effect: model.EffectDeliveryLost}) // no webhook arrives
+	f.platform.Fault(model.Fault{Effect: model.EffectDeliveryLost}) // lose the webhook
 	number := f.order()
 	f.app.dispensary.Reconcilers[dispensary.USSandbox].Trigger() // the program does so every hour
 	f.waitFor("/", number)
@@ -104,7 +104,7 @@ func TestReconcilerRecoversLostEvent(t *testing.T) {
 
 func TestReplayStoresOrderOfDeadLetter(t *testing.T) {
 	f := newFixture(t)
-	number := f.order() // no user is connected who could read it
+	number := f.order() // the event fails without a connected user
 	f.waitFor("/operations/events?state=dead", "order.placed")
 	f.connect()
 	dead := engine.Filter{States: []engine.State{engine.StateDead}}
