@@ -83,7 +83,7 @@ var answerHeader = []string{"TIME", "ATTEMPT", "STATUS", "CHALLENGE", "DURATION"
 func (a *answers) add(answer listen.Answer) {
 	problem := ""
 	if answer.Err != nil {
-		problem = strings.TrimPrefix(oneLine(answer.Err.Error()), "listen: not acknowledged: ")
+		problem = strings.TrimPrefix(oneLine(answer.Err.Error()), listen.ErrNotAcknowledged.Error()+": ")
 	}
 	if a.p.json {
 		a.err = errors.Join(a.err, a.p.printJSON(answerDocument{
