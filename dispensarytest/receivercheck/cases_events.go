@@ -38,7 +38,7 @@ var challengeCases = []testCase{
 			demand(c, "an empty body without a signature", c.post(request{genuine: c.Features.UnsignedProbe}))
 		},
 		consequence: "any caller gets the challenge token and can respond in your name; or registration fails if the platform sends unsigned probes",
-		fix:         "respond with 401 to an empty body without a signature, unless registration then fails; set Target.Features.UnsignedProbe to the intended behavior",
+		fix:         "respond with 401 to an empty body without a signature, unless registration then fails; configure this test for the intended behavior of unsigned probes",
 	},
 	{
 		name: "Challenge/OnlyPost",

@@ -134,6 +134,9 @@ func (c *checker) run(tc testCase) Verdict {
 		reason = cmp.Or(c.unreachable, c.halted, reason)
 	}
 	if v.Skipped = reason; reason != "" {
+		if reason == c.missing(tc.needs) {
+			v.Needs = tc.needs.field
+		}
 		return v
 	}
 	c.current, c.found, c.skipped = v.Case, nil, ""

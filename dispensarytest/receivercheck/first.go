@@ -80,7 +80,7 @@ func (c *checker) diagnose(ev event, refused exchange) {
 			return
 		}
 	}
-	c.reportf("usual causes: the endpoint verifies with a secret other than Target.Secret (each environment has its own), does not verify <t>.<raw body>, or does not find the header because it distinguishes the case of header names (%s)", http.CanonicalHeaderKey("SVC-Signature"))
+	c.reportf("usual causes: the endpoint verifies with a secret other than the webhook secret of this test (each environment has its own), does not verify <t>.<raw body>, or does not find the header because it distinguishes the case of header names (%s)", http.CanonicalHeaderKey("SVC-Signature"))
 }
 
 // verifies reports whether the endpoint distinguishes a valid signature of a body from a wrong

@@ -167,7 +167,8 @@ func TestEmptyLogSkipsCase(t *testing.T) {
 	r.Hooks.Logs = func() string { return "" }
 	verdict := examineCase(t, r, "Always/QuietLogs")
 	assert.False(t, verdict.Failed(), "%s", verdict)
-	assert.Contains(t, verdict.Skipped, "Target.Hooks.Logs returned nothing")
+	assert.Equal(t, "the log is empty", verdict.Skipped)
+	assert.Empty(t, verdict.Needs)
 }
 
 // If the process of a receiver ends, the report names the last case with a running process.

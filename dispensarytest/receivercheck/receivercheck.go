@@ -55,6 +55,10 @@ type Verdict struct {
 	// Skipped is the reason why the case was skipped, or empty if it ran.
 	Skipped string
 
+	// Needs is the field of [Target] that a skipped case needs, such as "Hooks.Handled". It is
+	// empty if the case ran, or was skipped for another reason.
+	Needs string
+
 	// Findings are the observed mistakes, each with its evidence. Empty means that the case
 	// passed or was skipped.
 	Findings []string
