@@ -120,8 +120,7 @@ func (c *checkCommand) run(ctx context.Context, url string) error {
 	case hooks.err != nil:
 		return hooks.err
 	case !c.sent.Load(): // no connection, which the first case reports
-		reason, _, _ := strings.Cut(verdicts[0].Findings[0], " (required:")
-		return fmt.Errorf("%s: %s", url, reason)
+		return fmt.Errorf("%s: %s", url, verdicts[0].Findings[0])
 	}
 	report := doctor.Report{Environment: url, Rows: checkRows(verdicts, math.MaxInt)}
 	document := struct {

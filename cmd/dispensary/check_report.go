@@ -9,20 +9,17 @@ import (
 	"github.com/dispensary-go/dispensary/internal/doctor"
 )
 
-// asCheckFlags replaces fields of [receivercheck.Target] in verdicts by their flags.
-var asCheckFlags = strings.NewReplacer(
-	"Target.Hooks.BlockHandler", "the hook block_handler of --hooks",
-	"Target.Hooks.BreakStorage", "the hook break_storage of --hooks",
-	"Target.Hooks.Handled", "the hook handled of --hooks",
-	"Target.Hooks.Logs returned nothing", "the file of --log is empty",
-	"Target.Hooks.Logs", "--log",
-	"Target.Hooks.WithoutSecret", "--without-secret",
-	"Target.Features.OldSecret", "a second secret behind the webhook secret",
-	"Target.Features.OtherEnvelopes", "--other-envelopes",
-	"Target.Features.UnsignedProbe", "--unsigned-probe",
-	"Target.Timing.BodyTimeout", "--body-timeout",
-	"Target.Secret", "the given webhook secret",
-)
+// checkNeeds maps [receivercheck.Verdict].Needs to arguments.
+var checkNeeds = map[string]string{
+	"Features.OldSecret":      "an old secret after the webhook secret",
+	"Features.OtherEnvelopes": "--other-envelopes",
+	"Hooks.BlockHandler":      "the hook block_handler of --hooks",
+	"Hooks.BreakStorage":      "the hook break_storage of --hooks",
+	"Hooks.Handled":           "the hook handled of --hooks",
+	"Hooks.Logs":              "--log",
+	"Hooks.WithoutSecret":     "--without-secret",
+	"Timing.BodyTimeout":      "--body-timeout",
+}
 
 // checkRows returns the rows of a report on verdicts. Each row contains up to most findings.
 func checkRows(verdicts []receivercheck.Verdict, most int) []doctor.Row {
@@ -30,19 +27,17 @@ func checkRows(verdicts []receivercheck.Verdict, most int) []doctor.Row {
 	for i, v := range verdicts {
 		row := doctor.Row{Check: v.Case, Status: doctor.StatusPass}
 		switch {
+		case v.Needs != "":
+			row.Status, row.Seen = doctor.StatusSkip, "needs "+checkNeeds[v.Needs]
 		case v.Skipped != "":
 			row.Status, row.Seen = doctor.StatusSkip, v.Skipped
-			if needs, _, found := strings.Cut(v.Skipped, ", "); found && strings.HasPrefix(needs, "needs Target.") {
-				row.Seen = needs
-			}
-			row.Seen = asCheckFlags.Replace(row.Seen)
 		case v.Failed():
 			findings := v.Findings[:min(most, len(v.Findings))]
-			row.Status, row.Seen = doctor.StatusFail, asCheckFlags.Replace(strings.Join(findings, "; "))
+			row.Status, row.Seen = doctor.StatusFail, strings.Join(findings, "; ")
 			if left := len(v.Findings) - most; left > 0 {
 				row.Seen += fmt.Sprintf("; and %d more with --json", left)
 			}
-			row.Consequence, row.Fix = v.Consequence, asCheckFlags.Replace(v.Fix)
+			row.Consequence, row.Fix = v.Consequence, v.Fix
 		}
 		rows[i] = row
 	}

@@ -181,6 +181,7 @@ func TestCheckPrintsTable(t *testing.T) {
 		assert.Contains(t, out, want)
 	}
 	assert.NotContains(t, out, "Target.")
+	assert.NotRegexp(t, `needs *\n`, out, "every needed field has an argument")
 
 	content, err := os.ReadFile(report)
 	require.NoError(t, err)
