@@ -46,7 +46,7 @@ func Start(opts ...Option) (*Server, error) {
 	if set.webhook != nil {
 		if err := s.Webhooks.Register(set.webhook.URL, set.webhook.Types...); err != nil {
 			_ = s.Close()
-			return nil, err
+			return nil, invalid("WithWebhook", err)
 		}
 	}
 	return s, nil

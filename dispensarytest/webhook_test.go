@@ -127,7 +127,7 @@ func TestProbesFollowBehavior(t *testing.T) {
 	_, registered := b.fake.Webhooks.Endpoint()
 	assert.False(t, registered)
 	_, err := Start(WithBehavior(behavior.ProbeOnRegistration), WithWebhook(deaf.URL))
-	require.ErrorContains(t, err, "refused")
+	require.ErrorContains(t, err, "challenge token")
 }
 
 func TestWaitEndsWithContext(t *testing.T) {

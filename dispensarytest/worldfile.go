@@ -55,7 +55,7 @@ func (s *settings) buildFile() (err error) {
 		return nil
 	}
 	if s.size != (model.WorldSize{}) {
-		return wrong("WithWorldFile", "determines the size of the world: omit Tuning.WorldSize")
+		return wrong("WithWorldFile", "sets the size of the world: remove the size option")
 	}
 	if s.file.world, err = worldfile.Build(s.file.content, s.seed, s.environment); err != nil {
 		return invalid("WithWorldFile", fmt.Errorf("%s: %w", s.file.name, err))

@@ -143,5 +143,5 @@ func TestWorldFileReportsPaths(t *testing.T) {
 	_, err := Start(WithWorldFile(filepath.Join(t.TempDir(), "none")))
 	require.ErrorIs(t, err, os.ErrNotExist)
 	_, err = Start(WithWorldFile(worldOf(t, ownWorld)), WithTuning(Tuning{WorldSize: model.WorldSize{Patients: 100}}))
-	require.ErrorContains(t, err, "omit Tuning.WorldSize")
+	require.ErrorContains(t, err, "remove the size option")
 }

@@ -74,7 +74,7 @@ func TestFakeStartsWithOwnWorld(t *testing.T) {
 	stderr := bare(t).refused("--world: "+world+": patients[0].email is not an e-mail address; ", "fake", "--world", world)
 	assert.Contains(t, stderr, "; plans[0].products[0].unit does not exist: did you mean units?")
 	assert.NotContains(t, stderr, "canary")
-	bare(t).refused("--world: determines the size of the world: omit --size", "fake", "--world", world, "--size", "large")
+	bare(t).refused("--world: sets the size of the world: remove the size option", "fake", "--world", world, "--size", "large")
 }
 
 // Without a seed, secrets are unpredictable. The printed seed still repeats the run.

@@ -107,7 +107,7 @@ func TestFailedStartIsRejected(t *testing.T) {
 		"fake --addr " + at:                "--addr " + at + ": address already in use",
 		"fake --control-addr " + at:        "--control-addr " + at + ": address already in use",
 		"fake --expose --addr 192.0.2.1:0": "--addr 192.0.2.1:0: ",
-		"fake --webhook http://127.0.0.1:1/ --behavior probe=on-registration": "the endpoint was refused",
+		"fake --webhook http://127.0.0.1:1/ --behavior probe=on-registration": "--webhook: probe: ",
 		"fake --state /none/state.json":                                       "--state /none/state.json: directory /none does not exist",
 		"fake --state .":                                                      "is a directory",
 		"fake --tls --cert /none/platform.pem":                                "--cert: ",

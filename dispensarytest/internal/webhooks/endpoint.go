@@ -55,7 +55,7 @@ func (s *Sender) Register(address string, types ...string) error {
 	}
 	if s.Behaviors.Get().Probe != rules.ProbeNever {
 		if a := s.post(address, nil, s.probeSignature()); a.Err != "" {
-			return fmt.Errorf("dispensarytest: the webhook endpoint was refused: %s", a.Err)
+			return fmt.Errorf("dispensarytest: %s", a.Err)
 		}
 	}
 	defer s.Changes.Notify()

@@ -26,9 +26,9 @@ func startError(err error, addr, state string) error {
 	case errors.As(err, &argument) && argument.Field == "dispensarytest.WithSnapshot":
 		return fmt.Errorf("--state %s: %s; the file was not changed", state, strings.TrimPrefix(argument.Reason, "is invalid: "))
 	case errors.As(err, &argument) && flagOf[argument.Field] != "":
-		return errors.New(flagOf[argument.Field] + ": " + strings.Replace(strings.TrimPrefix(argument.Reason, "is invalid: "), "Tuning.WorldSize", "--size", 1))
+		return errors.New(flagOf[argument.Field] + ": " + strings.TrimPrefix(argument.Reason, "is invalid: "))
 	case errors.As(err, &listening) && listening.Op == "listen" && argument == nil:
 		return httpserve.ListenError("--addr", addr, err)
 	}
-	return errors.New(strings.NewReplacer("dispensarytest: ", "", "the webhook endpoint was refused", "--webhook: the endpoint was refused").Replace(err.Error()))
+	return errors.New(strings.TrimPrefix(err.Error(), "dispensarytest: "))
 }
