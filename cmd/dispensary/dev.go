@@ -20,8 +20,9 @@ import (
 // controlVariable is the environment variable with the URL of the control API.
 const controlVariable = "DISPENSARY_CONTROL_URL"
 
-// childGrace is the time from the interrupt of the program until it is killed.
-const childGrace = 10 * time.Second
+// childGrace is the time from the interrupt of the program until it is killed. By default
+// [integration.Integration.Serve] takes up to 25 seconds to stop.
+const childGrace = 30 * time.Second
 
 // devCommand is the command with its flags, which include those of fake.
 type devCommand struct {

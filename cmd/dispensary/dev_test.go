@@ -108,7 +108,7 @@ func TestDevEndsProgramBeforePlatform(t *testing.T) {
 	r.out.after(t, "calls us-sandbox\n")
 	r.end(exitDone)
 	assert.Contains(t, r.out.String(), "ended <nil>\n")
-	assert.Contains(t, r.errOut.String(), "Waiting up to 10 s for "+self+" to exit.\n")
+	assert.Contains(t, r.errOut.String(), "Waiting up to 30 s for "+self+" to exit.\n")
 }
 
 // devSettings returns the settings of the fixture's platform, as dev passes them to a program.

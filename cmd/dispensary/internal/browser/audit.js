@@ -6,15 +6,15 @@
   const seen = new Map();
 
   // paint returns a color of any notation as red, green, blue and opacity.
-  function paint(colour) {
-    if (!seen.has(colour)) {
+  function paint(color) {
+    if (!seen.has(color)) {
       pen.clearRect(0, 0, 1, 1);
-      pen.fillStyle = colour;
+      pen.fillStyle = color;
       pen.fillRect(0, 0, 1, 1);
       const [r, g, b, a] = pen.getImageData(0, 0, 1, 1).data;
-      seen.set(colour, [r, g, b, a / 255]);
+      seen.set(color, [r, g, b, a / 255]);
     }
-    return seen.get(colour);
+    return seen.get(color);
   }
 
   const over = (top, ground) => top.slice(0, 3).map((c, i) => c * top[3] + ground[i] * (1 - top[3])).concat(1);
