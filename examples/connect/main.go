@@ -4,7 +4,7 @@
 //	go run ./examples/connect
 //
 // It also starts a fake platform. Open the printed URL, press Connect, and sign in with an account
-// from the platform's page. app.go contains the application, main.go starts the fake.
+// from the platform's page. app.go contains the application, as a real one would be. main.go starts the fake.
 package main
 
 import (

@@ -56,7 +56,7 @@ func Order(ctx context.Context, platform *dispensarytest.Server) (number string,
 	return order.Number, platform.Webhooks.WaitDelivered(ctx, event.ID)
 }
 
-// Orders places five orders of a patient, and adds their numbers to placed.
+// Orders places an order of a patient five times, and adds the numbers to placed.
 func Orders(ctx context.Context, platform *dispensarytest.Server, placed map[string]bool) error {
 	for range 5 {
 		number, err := Order(ctx, platform)
