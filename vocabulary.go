@@ -51,7 +51,7 @@ func ProblemOf(err error) *Problem { return api.ProblemOf(err) }
 
 // Errors to match with [errors.Is]. Package api has all of them.
 var (
-	ErrNotFound    = api.ErrNotFound    // 404
+	ErrNotFound    = api.ErrNotFound    // 404: does not exist, or not visible to this token
 	ErrValidation  = api.ErrValidation  // 400, 409, 422: see ProblemOf
 	ErrRateLimited = api.ErrRateLimited // 429: see Error.RetryAfter
 	ErrReauthorize = api.ErrReauthorize // the user must authorize again

@@ -83,7 +83,7 @@ func (e ArgumentErrors) Error() string {
 	return b.String()
 }
 
-// Unwrap returns the errors.
+// Unwrap returns the single errors for [errors.Is] and [errors.As].
 func (e ArgumentErrors) Unwrap() []error {
 	all := make([]error, len(e))
 	for i, one := range e {

@@ -19,7 +19,7 @@ import (
 // API section: "Events".
 type Group string
 
-// The groups.
+// The groups of events. Each has its own list on the platform.
 const (
 	GroupClinicKeys     Group = "clinic_keys"
 	GroupProducts       Group = "products"

@@ -58,7 +58,7 @@ func New(config Config) (*Client, error) {
 	return c, nil
 }
 
-// Environment returns the environment of the client.
+// Environment returns the region and stage of [Config].Site.
 func (c *Client) Environment() api.Environment { return c.config.Site.Environment }
 
 // ClientID returns the application's ID in the client's environment. See [Config].

@@ -134,7 +134,7 @@ type RetryReason string
 // The reasons of a retry.
 const (
 	RetryReasonNetwork      RetryReason = "network"      // no complete response
-	RetryReasonRateLimited  RetryReason = "rate_limited" // 429
+	RetryReasonRateLimited  RetryReason = "rate_limited" // 429, retried after a wait
 	RetryReasonServer       RetryReason = "server"       // 5xx
 	RetryReasonUnauthorized RetryReason = "unauthorized" // 401, retried with a fresh token
 )

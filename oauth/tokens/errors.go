@@ -50,7 +50,7 @@ func (e *StoreError) Problem() *api.Problem {
 	return &api.Problem{Status: http.StatusServiceUnavailable, Title: "This is not possible right now. Please try again later."}
 }
 
-// Unwrap returns the error of the store.
+// Unwrap returns the cause, an error of the store, for [errors.Is] and [errors.As].
 func (e *StoreError) Unwrap() error { return e.err }
 
 // storeError wraps an error of a store. It returns nil if err is nil.

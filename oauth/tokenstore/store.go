@@ -187,7 +187,7 @@ type Store interface {
 
 // FlowClaim is a claim of one owner on an authorization flow.
 type FlowClaim struct {
-	// Environment is the environment of the flow.
+	// Environment is the region and stage to which the flow belongs.
 	Environment api.Environment
 
 	// Flow identifies the flow in its environment: 1 to 255 bytes of printable ASCII.

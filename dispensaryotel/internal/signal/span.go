@@ -51,7 +51,7 @@ func (s Span) Fail(why string) {
 	}
 }
 
-// End ends the span.
+// End ends the span and records its duration.
 func (s Span) End() {
 	if s.span != nil {
 		s.span.End()
