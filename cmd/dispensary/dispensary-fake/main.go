@@ -37,38 +37,46 @@ func main() {
 }
 
 // run runs the program and returns the exit code: 0 on success, 1 if the state file cannot be
-// written, and 2 if the platform does not start.
+// written or the health check fails, and 2 if the platform does not start.
 func run(ctx context.Context, args []string, out, errOut io.Writer) int {
 	var c platform.Config
 	flags := pflag.NewFlagSet("dispensary-fake", pflag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	asJSON := flags.Bool("json", false, "print one JSON document")
+	health := flags.Bool("health", false, "check the platform of this --control-addr: exit code 0 if it responds, 1 if not")
 	c.Define(flags)
 	err := flags.Parse(args)
-	if errors.Is(err, pflag.ErrHelp) {
+	switch {
+	case errors.Is(err, pflag.ErrHelp):
 		_, _ = fmt.Fprintf(out, "%s\nFlags:\n%s", platform.Help(), flags.FlagUsages())
 		return 0
-	}
-	if err == nil && flags.NArg() > 0 {
+	case err != nil:
+	case flags.NArg() > 0:
 		err = fmt.Errorf("dispensary-fake accepts no arguments: remove %q", flags.Arg(0))
-	}
-	if err == nil {
-		err = c.Complete(flags)
-	}
-	if err == nil {
-		err = platform.Run(ctx, c, func(_ *dispensarytest.Server, settings control.Settings) error {
-			if *asJSON {
-				return json.NewEncoder(out).Encode(settings)
-			}
-			return platform.Announce(out, c, settings)
-		})
+	case *health:
+		err = c.Health(ctx)
+	default:
+		err = serve(ctx, c, flags, *asJSON, out)
 	}
 	if err == nil {
 		return 0
 	}
 	_, _ = fmt.Fprintln(errOut, "dispensary-fake:", err)
-	if errors.As(err, new(platform.StateError)) {
+	if errors.As(err, new(platform.StateError)) || errors.As(err, new(platform.HealthError)) {
 		return 1
 	}
 	return 2
+}
+
+// serve runs the platform until ctx ends, and prints its settings once it responds.
+func serve(ctx context.Context, c platform.Config, flags *pflag.FlagSet, asJSON bool, out io.Writer) error {
+	if err := c.Complete(flags); err != nil {
+		return err
+	}
+	return platform.Run(ctx, c, func(_ *dispensarytest.Server, settings control.Settings) error {
+		if asJSON {
+			return json.NewEncoder(out).Encode(settings)
+		}
+		return platform.Announce(out, c, settings)
+	})
 }

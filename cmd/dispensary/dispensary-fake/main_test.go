@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -30,9 +32,26 @@ func TestRun(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, answer.Body.Close())
 	assert.Equal(t, http.StatusUnauthorized, answer.StatusCode, "the API requires a token")
+	control := strings.TrimSuffix(strings.TrimPrefix(settings.ControlURL, "http://"), "/control")
+	assert.Zero(t, run(t.Context(), []string{"--control-addr", control, "--health"}, io.Discard, io.Discard))
 	stop()
 	assert.Zero(t, <-code)
 	require.FileExists(t, state)
+	var errOut bytes.Buffer
+	assert.Equal(t, 1, run(t.Context(), []string{"--control-addr", control, "--health"}, io.Discard, &errOut))
+	assert.Contains(t, errOut.String(), "dispensary-fake: --health: ")
+}
+
+func TestHealthRejectsOtherServer(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	var errOut bytes.Buffer
+	assert.Equal(t, 1, run(t.Context(), []string{"--control-addr", server.Listener.Addr().String(), "--health"}, io.Discard, &errOut))
+	assert.Equal(t, "dispensary-fake: --health: "+server.URL+"/control/settings responded with 404 Not Found\n", errOut.String())
+	errOut.Reset()
+	assert.Equal(t, 2, run(t.Context(), []string{"--control-addr", "8081 ", "--health"}, io.Discard, &errOut))
+	assert.Equal(t, "dispensary-fake: --control-addr 8081 : not of the form HOST:PORT\n", errOut.String())
 }
 
 func TestRunRejectsArguments(t *testing.T) {
