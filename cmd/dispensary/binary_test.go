@@ -50,6 +50,16 @@ func TestSignalEndsBinary(t *testing.T) {
 	}
 }
 
+// A terminal and npm send the same Ctrl-C, see main.
+func TestRepeatedSignalKeepsState(t *testing.T) {
+	t.Parallel()
+	command, _, _ := start(t, "--state", filepath.Join(t.TempDir(), "state.json"))
+	for range 20_000 {
+		require.NoError(t, command.Process.Signal(os.Interrupt))
+	}
+	assert.NoError(t, command.Wait(), "exit code 0")
+}
+
 func TestBinaryRejectsUnknownFlag(t *testing.T) {
 	t.Parallel()
 	name, err := binary()

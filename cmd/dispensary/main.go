@@ -48,6 +48,7 @@ import (
 	"runtime"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -57,8 +58,9 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// A second signal ends the program immediately.
-	context.AfterFunc(ctx, stop)
+	// A second signal ends the program immediately. Within a second it is still the first one,
+	// sent by a terminal to all processes and passed on by npm and other parents.
+	context.AfterFunc(ctx, func() { time.AfterFunc(time.Second, stop) })
 	p := &program{
 		in: os.Stdin, out: os.Stdout, errOut: os.Stderr,
 		environ: os.Environ(), configDir: os.UserConfigDir, cacheDir: os.UserCacheDir,

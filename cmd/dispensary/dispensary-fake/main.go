@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
@@ -27,8 +28,9 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// A second signal ends the program immediately.
-	context.AfterFunc(ctx, stop)
+	// A second signal ends the program immediately. Within a second it is still the first one,
+	// sent by a terminal to all processes and passed on by npm and other parents.
+	context.AfterFunc(ctx, func() { time.AfterFunc(time.Second, stop) })
 	var out io.Writer = os.Stdout
 	if term.IsTerminal(int(os.Stdout.Fd())) {
 		out = terminal.NewWriter(out)
