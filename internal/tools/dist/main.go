@@ -1,0 +1,72 @@
+// Dist builds all files of a release from a checkout, and publishes nothing:
+//
+//   - an archive and a bill of materials of each program for each system
+//   - a formula for Homebrew with the command
+//   - provenance and checksums of all these files
+//
+// Equal commits make equal bytes: no file has a time but that of the commit. Nothing is signed.
+//
+//	SOURCE_DATE_EPOCH=$(git log -1 --format=%ct) go run ./dist -commit $(git rev-parse HEAD) ../.. ../../dist
+//
+// The first argument is the checkout, the second a folder for the files, which must be empty.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"time"
+)
+
+func main() {
+	commit := flag.String("commit", "", "the commit of the checkout, `SHA`")
+	quick := flag.Bool("quick", false, "build for this system only")
+	flag.Parse()
+	r := release{commit: *commit, checkout: flag.Arg(0), out: flag.Arg(1), systems: systems}
+	if *commit == "" || flag.NArg() != 2 {
+		_, _ = fmt.Fprintln(os.Stderr, "usage: dist -commit SHA [-quick] CHECKOUT FOLDER")
+		os.Exit(2)
+	}
+	if *quick {
+		r.systems = []system{{runtime.GOOS, runtime.GOARCH}}
+	}
+	if err := r.build(); err != nil {
+		_, _ = fmt.Fprintln(os.Stderr, "dist:", err)
+		os.Exit(1)
+	}
+}
+
+// build writes all files.
+func (r *release) build() (err error) {
+	seconds, err := strconv.ParseInt(os.Getenv("SOURCE_DATE_EPOCH"), 10, 64)
+	if err != nil {
+		return errors.New("SOURCE_DATE_EPOCH must be the time of the commit in seconds")
+	}
+	r.time = time.Unix(seconds, 0).UTC()
+	if r.version, err = r.readVersion(); err != nil {
+		return err
+	}
+	folder, err := os.MkdirTemp("", "dist")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	programs, err := r.compile(folder)
+	if err != nil {
+		return err
+	}
+	for _, p := range programs {
+		if err := errors.Join(r.writeArchive(p), r.writeBill(p)); err != nil {
+			return err
+		}
+	}
+	for _, write := range []func([]program) error{r.writeFormula} {
+		if err := write(programs); err != nil {
+			return err
+		}
+	}
+	return errors.Join(r.writeProvenance(), r.writeChecksums())
+}
