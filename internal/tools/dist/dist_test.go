@@ -5,6 +5,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"compress/gzip"
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -46,6 +47,7 @@ func newRelease(t *testing.T) (*release, []program) {
 		require.NoError(t, r.writeArchive(p))
 	}
 	require.NoError(t, r.writeFormula(programs))
+	require.NoError(t, r.writePackages(programs))
 	require.NoError(t, r.writeProvenance())
 	require.NoError(t, r.writeChecksums())
 	return r, programs
@@ -93,7 +95,7 @@ func TestEqualReleasesHaveEqualFiles(t *testing.T) {
 	second, _ := newRelease(t)
 	files, err := os.ReadDir(first.out)
 	require.NoError(t, err)
-	assert.Len(t, files, 10+1+1+1, "archives, formula, provenance, checksums")
+	assert.Len(t, files, 10+1+1+5+1+1, "archives, formula, npm, provenance, checksums")
 	for _, file := range files {
 		assert.Equal(t, first.read(t, file.Name()), second.read(t, file.Name()), file.Name())
 	}
@@ -152,6 +154,26 @@ func TestFormulaParses(t *testing.T) {
 	r, _ := newRelease(t)
 	out, err := exec.CommandContext(t.Context(), "ruby", "-c", filepath.Join(r.out, "dispensary.rb")).CombinedOutput()
 	require.NoError(t, err, "%s", out)
+}
+
+func TestPackagesForSystems(t *testing.T) {
+	t.Parallel()
+	r, _ := newRelease(t)
+	found := r.unpackTarball(t, "dispensary-go-cli-1.2.3.tgz")
+	var main manifest
+	require.NoError(t, json.Unmarshal(found["package/package.json"].data, &main))
+	assert.Equal(t, "@dispensary-go/cli", main.Name)
+	assert.Contains(t, found, "package/"+main.Bin["dispensary"])
+	assert.Len(t, main.Optional, 5)
+	assert.NotContains(t, string(found["package/package.json"].data), `"scripts"`)
+
+	found = r.unpackTarball(t, "dispensary-go-cli-win32-x64-1.2.3.tgz")
+	var windows manifest
+	require.NoError(t, json.Unmarshal(found["package/package.json"].data, &windows))
+	assert.Equal(t, main.Optional[windows.Name], windows.Version)
+	assert.Equal(t, []string{"win32"}, windows.OS)
+	assert.Equal(t, []string{"x64"}, windows.CPU)
+	assert.Equal(t, entry{"package/bin/dispensary.exe", 0o755, []byte("dispensary for windows on amd64")}, found["package/bin/dispensary.exe"])
 }
 
 // The types of in-toto reject unknown and missing fields.

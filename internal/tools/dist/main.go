@@ -1,7 +1,7 @@
 // Dist builds all files of a release from a checkout, and publishes nothing:
 //
 //   - an archive and a bill of materials of each program for each system
-//   - a formula for Homebrew with the command
+//   - a formula for Homebrew and packages for npm, both with the command
 //   - provenance and checksums of all these files
 //
 // Equal commits make equal bytes: no file has a time but that of the commit. Nothing is signed.
@@ -63,7 +63,7 @@ func (r *release) build() (err error) {
 			return err
 		}
 	}
-	for _, write := range []func([]program) error{r.writeFormula} {
+	for _, write := range []func([]program) error{r.writeFormula, r.writePackages} {
 		if err := write(programs); err != nil {
 			return err
 		}
