@@ -48,6 +48,7 @@ func newRelease(t *testing.T) (*release, []program) {
 	}
 	require.NoError(t, r.writeFormula(programs))
 	require.NoError(t, r.writePackages(programs))
+	require.NoError(t, r.writeImage(programs))
 	require.NoError(t, r.writeProvenance())
 	require.NoError(t, r.writeChecksums())
 	return r, programs
@@ -95,7 +96,7 @@ func TestEqualReleasesHaveEqualFiles(t *testing.T) {
 	second, _ := newRelease(t)
 	files, err := os.ReadDir(first.out)
 	require.NoError(t, err)
-	assert.Len(t, files, 10+1+1+5+1+1, "archives, formula, npm, provenance, checksums")
+	assert.Len(t, files, 10+1+1+5+1+1+1, "archives, formula, npm, image, provenance, checksums")
 	for _, file := range files {
 		assert.Equal(t, first.read(t, file.Name()), second.read(t, file.Name()), file.Name())
 	}

@@ -2,6 +2,7 @@
 //
 //   - an archive and a bill of materials of each program for each system
 //   - a formula for Homebrew and packages for npm, both with the command
+//   - the image of the test platform
 //   - provenance and checksums of all these files
 //
 // Equal commits make equal bytes: no file has a time but that of the commit. Nothing is signed.
@@ -63,7 +64,7 @@ func (r *release) build() (err error) {
 			return err
 		}
 	}
-	for _, write := range []func([]program) error{r.writeFormula, r.writePackages} {
+	for _, write := range []func([]program) error{r.writeFormula, r.writePackages, r.writeImage} {
 		if err := write(programs); err != nil {
 			return err
 		}
