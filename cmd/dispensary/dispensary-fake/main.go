@@ -4,6 +4,16 @@
 //
 //	go install github.com/dispensary-go/dispensary/cmd/dispensary/dispensary-fake@latest
 //	dispensary-fake --addr 127.0.0.1:8080
+//
+// The container image has this program and no other file. It listens on 127.0.0.1:8080, with
+// console and control API on 127.0.0.1:8081, so it needs the network of its host, or of the
+// container that calls it (network_mode: "service:NAME" in a compose file). Flags may follow:
+//
+//	docker run --rm --network host ghcr.io/dispensary-go/dispensary-fake --seed 1
+//
+// The image's health check is "dispensary-fake --health". It needs the --control-addr of the
+// running program. To send webhooks to HTTPS endpoints, mount the certificates of a system
+// with --volume /etc/ssl/certs:/etc/ssl/certs:ro.
 package main
 
 import (

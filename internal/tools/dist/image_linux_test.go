@@ -1,8 +1,15 @@
 package main
 
 import (
+	"fmt"
+	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
 	"testing"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -85,4 +92,49 @@ func (r *release) layer(t *testing.T, image v1.Image) map[string]entry {
 	require.NoError(t, err)
 	defer func() { _ = content.Close() }()
 	return r.unpack(t, content)
+}
+
+// container returns a command of an image in its root and as its user.
+func container(t *testing.T, root string, config v1.Config, args ...string) *exec.Cmd {
+	t.Helper()
+	run := exec.CommandContext(t.Context(), args[0], args[1:]...)
+	run.Dir, run.Env = "/", config.Env
+	credential := &syscall.Credential{}
+	_, err := fmt.Sscanf(config.User, "%d:%d", &credential.Uid, &credential.Gid)
+	require.NoError(t, err)
+	run.SysProcAttr = &syscall.SysProcAttr{Chroot: root, Credential: credential}
+	return run
+}
+
+func TestBuiltImageStartsWithoutRoot(t *testing.T) {
+	t.Parallel()
+	name := built(t, "dispensary-fake_*_oci.tar")
+	if os.Getuid() != 0 {
+		t.Skip("chroot needs root")
+	}
+	r := &release{}
+	_, r.version, _ = strings.Cut(strings.TrimSuffix(filepath.Base(name), "_oci.tar"), "_")
+	image := r.openImages(t, name)[runtime.GOARCH]
+	require.NotNil(t, image)
+	file, err := image.ConfigFile()
+	require.NoError(t, err)
+	config, root := file.Config, t.TempDir()
+	extract(t, root, r.layer(t, image))
+
+	// The ports of the image may be in use here.
+	args := append(slices.Clone(config.Entrypoint), "--json", "--addr", "127.0.0.1:0", "--control-addr", "127.0.0.1:0")
+	platform := start(t, container(t, root, config, args...))
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", platform.Process.Pid))
+	require.NoError(t, err)
+	assert.Contains(t, string(status), "\nUid:\t65534\t65534\t65534\t65534\nGid:\t65534\t65534\t65534\t65534\n")
+	control, err := url.Parse(platform.ControlURL)
+	require.NoError(t, err)
+	require.Equal(t, "CMD", config.Healthcheck.Test[0])
+	assert.Subset(t, config.Healthcheck.Test, config.Entrypoint[3:], "both have the same --control-addr")
+	health := append(config.Healthcheck.Test[1:], "--control-addr", control.Host)
+	require.NoError(t, container(t, root, config, health...).Run())
+
+	platform.end(t, func() error { return platform.Process.Signal(syscall.SIGTERM) })
+	require.NoError(t, platform.Wait())
+	assert.Error(t, container(t, root, config, health...).Run())
 }
