@@ -20,6 +20,8 @@ import (
 	"runtime"
 	"strconv"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 func main() {
@@ -59,15 +61,20 @@ func (r *release) build() (err error) {
 	if err != nil {
 		return err
 	}
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
 	for _, p := range programs {
-		if err := errors.Join(r.writeArchive(p), r.writeBill(p)); err != nil {
+		group.Go(func() error { return errors.Join(r.writeArchive(p), r.writeBill(p)) })
+	}
+	group.Go(func() error { return r.writePackages(programs) })
+	group.Go(func() error { return r.writeImage(programs) })
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	for _, write := range []func() error{func() error { return r.writeFormula(programs) }, r.writeProvenance, r.writeChecksums} {
+		if err := write(); err != nil {
 			return err
 		}
 	}
-	for _, write := range []func([]program) error{r.writeFormula, r.writePackages, r.writeImage} {
-		if err := write(programs); err != nil {
-			return err
-		}
-	}
-	return errors.Join(r.writeProvenance(), r.writeChecksums())
+	return nil
 }
