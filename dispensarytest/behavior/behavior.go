@@ -1,6 +1,6 @@
-// Package behavior lists the points that the API leaves open, and the ways to decide each.
+// Package behavior lists the points that the API leaves open, and the variants of each.
 //
-// The test platform decides every point by a default, the first variant of its [Choice].
+// The fake decides every point by a default, the first variant of its [Choice].
 // Each other variant has a constant:
 //
 //	fake := dispensarytest.New(t, dispensarytest.WithBehavior(behavior.RefreshRotationGrace))

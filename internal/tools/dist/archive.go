@@ -53,7 +53,7 @@ func (r *release) archiveName(p program) string {
 	return r.stem(p) + ".tar.gz"
 }
 
-// stem is the name of files about a program, without an ending.
+// stem returns the name of the files of a program, without an extension.
 func (r *release) stem(p program) string {
 	return p.name + "_" + r.version + "_" + p.os + "_" + p.arch
 }
@@ -82,7 +82,7 @@ func writeTarball(w io.Writer, modified time.Time, entries []entry) error {
 	return errors.Join(writeTar(compressed, modified, entries), compressed.Close())
 }
 
-// writeTar writes entries that belong to root.
+// writeTar writes entries with owner root.
 func writeTar(w io.Writer, modified time.Time, entries []entry) error {
 	archive := tar.NewWriter(w)
 	for _, e := range entries {

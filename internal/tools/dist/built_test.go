@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// built returns the path of the one file that .ci/release has built by this pattern.
+// built returns the path of the only file of .ci/release with this pattern.
 func built(t *testing.T, pattern string) string {
 	t.Helper()
 	folder := os.Getenv("DISPENSARY_TEST_DIST")
@@ -38,7 +38,7 @@ func TestBuiltFormulaMatchesArchives(t *testing.T) {
 	assert.NotEmpty(t, r.checkFormula(t))
 }
 
-// started is a running test platform.
+// started is a running fake platform.
 type started struct {
 	*exec.Cmd
 	output     *bufio.Reader
@@ -46,7 +46,7 @@ type started struct {
 	ControlURL string `json:"control_url"`
 }
 
-// start starts a test platform with --json in a process group, and waits until it responds.
+// start starts a fake platform with --json in a process group, and waits until it responds.
 func start(t *testing.T, program *exec.Cmd) *started {
 	t.Helper()
 	if program.SysProcAttr == nil {
@@ -69,7 +69,7 @@ func start(t *testing.T, program *exec.Cmd) *started {
 	return s
 }
 
-// end calls kill, and waits until the platform has ended.
+// end calls kill and waits until the platform has stopped.
 func (s *started) end(t *testing.T, kill func() error) {
 	t.Helper()
 	require.NoError(t, kill())
@@ -98,7 +98,7 @@ func TestBuiltPackagesRun(t *testing.T) {
 	npx := exec.CommandContext(t.Context(), "npx", "--offline", "dispensary", "fake", "--json")
 	npx.Dir = folder
 	run := start(t, npx)
-	run.end(t, func() error { return syscall.Kill(-run.Process.Pid, syscall.SIGINT) }) // as Ctrl-C does
+	run.end(t, func() error { return syscall.Kill(-run.Process.Pid, syscall.SIGINT) }) // like Ctrl-C
 
 	wrapper := filepath.Join(folder, "node_modules", ".bin", command)
 	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGTERM} {

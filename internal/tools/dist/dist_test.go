@@ -23,7 +23,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 )
 
-// newRelease returns a release without files, and programs that are texts.
+// newRelease returns a release without files, and programs with text contents.
 func newRelease(t *testing.T) (*release, []program) {
 	t.Helper()
 	r := &release{
@@ -74,7 +74,7 @@ func (r *release) unpack(t *testing.T, from io.Reader) map[string]entry {
 		require.NoError(t, err)
 		data, err := io.ReadAll(archive)
 		require.NoError(t, err)
-		if r.time.IsZero() { // of a release that .ci/release has built
+		if r.time.IsZero() { // of a release from .ci/release
 			r.time = header.ModTime
 		}
 		assert.True(t, header.ModTime.Equal(r.time), header.Name)
@@ -121,8 +121,8 @@ func TestArchivesContainProgram(t *testing.T) {
 	assert.Equal(t, []string{"LICENSE", "README.md", "dispensary.exe"}, names)
 }
 
-// checkFormula compares the URLs and checksums in the formula with the archives, and returns
-// their processors and names.
+// checkFormula compares the URLs and checksums in the formula with the archives. It returns their
+// processors and names.
 func (r *release) checkFormula(t *testing.T) (archives [][2]string) {
 	t.Helper()
 	base := `https://github\.com/dispensary-go/dispensary/releases/download/cmd%2Fdispensary%2Fv([^/]*)/`

@@ -3,7 +3,7 @@ package main
 // archive is a line of the formula.
 type archive struct{ URL, Digest string }
 
-// writeFormula writes the formula for Homebrew, which installs the command from the archives.
+// writeFormula writes the Homebrew formula. It installs the command from the archives.
 func (r *release) writeFormula(programs []program) error {
 	archives := map[string]map[string]archive{} // by system and architecture
 	for _, p := range programs {

@@ -18,17 +18,16 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// imageName is where the release workflow pushes the image.
+// imageName is the name of the image in the registry.
 const imageName = "ghcr.io/dispensary-go/dispensary-fake"
 
-// maxImage is the largest size of the image of one platform in bytes, compressed.
+// maxImage is the maximum size of the image of one platform, in compressed bytes.
 const maxImage = 20_000_000
 
-// controlAddress is of the image's control API, for its health check.
+// controlAddress is the address of the control API in the image, for the health check.
 const controlAddress = "127.0.0.1:8081"
 
-// writeImage writes the image of the test platform for all architectures of Linux as a tar of
-// an OCI layout.
+// writeImage writes the image of the fake for all architectures of Linux as a tar of an OCI layout.
 func (r *release) writeImage(programs []program) (err error) {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, p := range programs {
@@ -65,7 +64,7 @@ func (r *release) writeImage(programs []program) (err error) {
 	return r.create(fake+"_"+r.version+"_oci.tar", func(w io.Writer) error { return writeTar(w, r.time, entries) })
 }
 
-// image returns the image of one architecture: the program and no other file.
+// image returns the image of one architecture.
 func (r *release) image(p program) (v1.Image, error) {
 	executable, err := os.ReadFile(p.path)
 	if err != nil {
@@ -110,7 +109,7 @@ func (r *release) imageConfig(p program) *v1.ConfigFile {
 	}
 }
 
-// labels are for the image and the index, see
+// labels returns the labels of the image and the index, see
 // https://specs.opencontainers.org/image-spec/annotations.
 func (r *release) labels() map[string]string {
 	labels := map[string]string{
@@ -125,7 +124,7 @@ func (r *release) labels() map[string]string {
 	return long
 }
 
-// readFolder returns all files of a folder in the order of their names.
+// readFolder returns all files of a folder, sorted by name.
 func readFolder(folder string) (entries []entry, err error) {
 	root := os.DirFS(folder)
 	err = fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {

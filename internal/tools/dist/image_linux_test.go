@@ -28,7 +28,7 @@ func extract(t *testing.T, folder string, files map[string]entry) {
 	}
 }
 
-// openImages returns the images in the OCI layout by architecture, and checks their sizes.
+// openImages returns the images in the OCI layout by architecture. It checks their sizes.
 func (r *release) openImages(t *testing.T, name string) map[string]v1.Image {
 	t.Helper()
 	file, err := os.Open(name)
@@ -94,7 +94,7 @@ func (r *release) layer(t *testing.T, image v1.Image) map[string]entry {
 	return r.unpack(t, content)
 }
 
-// container returns a command of an image in its root and as its user.
+// container returns a command that runs in the root of an image, as its user.
 func container(t *testing.T, root string, config v1.Config, args ...string) *exec.Cmd {
 	t.Helper()
 	run := exec.CommandContext(t.Context(), args[0], args[1:]...)
@@ -121,7 +121,7 @@ func TestBuiltImageStartsWithoutRoot(t *testing.T) {
 	config, root := file.Config, t.TempDir()
 	extract(t, root, r.layer(t, image))
 
-	// The ports of the image may be in use here.
+	// The ports of the image may be in use on this machine.
 	args := append(slices.Clone(config.Entrypoint), "--json", "--addr", "127.0.0.1:0", "--control-addr", "127.0.0.1:0")
 	platform := start(t, container(t, root, config, args...))
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", platform.Process.Pid))

@@ -1,15 +1,15 @@
-// Dist builds all files of a release from a checkout, and publishes nothing:
+// Dist builds all files of a release from a checkout. It publishes and signs nothing:
 //
-//   - an archive and a bill of materials of each program for each system
-//   - a formula for Homebrew and packages for npm, both with the command
-//   - the image of the test platform
+//   - an archive and a software bill of materials (SBOM) of each program for each system
+//   - a Homebrew formula and npm packages of the command
+//   - the image of the fake
 //   - provenance and checksums of all these files
 //
-// Equal commits make equal bytes: no file has a time but that of the commit. Nothing is signed.
+// The files contain no time except the time of the commit, so equal commits give equal bytes.
 //
 //	SOURCE_DATE_EPOCH=$(git log -1 --format=%ct) go run ./dist -commit $(git rev-parse HEAD) ../.. ../../dist
 //
-// The first argument is the checkout, the second a folder for the files, which must be empty.
+// The first argument is the checkout. The second is an empty folder for the files.
 package main
 
 import (

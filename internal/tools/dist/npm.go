@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// scope has all packages. The one with the command depends on one for each system, of which a
-// package manager installs the one that fits. No package runs a script when it is installed.
+// scope is the npm scope of all packages. The package of the command has an optional dependency for each
+// system, and a package manager installs the matching one. No package has an install script.
 const scope = "@dispensary-go/"
 
 // manifest is a package.json.
@@ -21,11 +21,11 @@ type manifest struct {
 	Engines         map[string]string `json:"engines,omitempty"`
 	OS              []string          `json:"os,omitempty"`
 	CPU             []string          `json:"cpu,omitempty"`
-	PreferUnplugged bool              `json:"preferUnplugged,omitempty"` // a program cannot run from a zip of Yarn
+	PreferUnplugged bool              `json:"preferUnplugged,omitempty"` // Yarn must unzip the program
 	Optional        map[string]string `json:"optionalDependencies,omitempty"`
 }
 
-// npmName is the name of a system's package, in the words of Node.
+// npmName returns the name of a system's package, with Node's names of the system.
 func (s system) npmName() string { return scope + "cli-" + s.npmOS() + "-" + s.npmCPU() }
 
 func (s system) npmOS() string { return strings.Replace(s.os, "windows", "win32", 1) }
@@ -72,7 +72,7 @@ func (r *release) writePackages(programs []program) error {
 func (r *release) manifest(name, description string) manifest {
 	return manifest{
 		Name: name, Version: r.version, Description: description, License: "MIT",
-		Repository: map[string]string{"type": "git", "url": "git+" + repository + ".git"}, // npm compares it with the provenance
+		Repository: map[string]string{"type": "git", "url": "git+" + repository + ".git"}, // npm compares the URL with the provenance
 	}
 }
 

@@ -34,9 +34,9 @@ type provenance struct {
 	} `json:"runDetails"`
 }
 
-// writeProvenance writes how all other files were made. The builder is the script, wherever it
-// runs, so that equal commits have equal provenance. The release workflow signs a statement of
-// its own about the same files, which names the run (actions/attest-build-provenance).
+// writeProvenance writes the provenance of all other files. The builder is the script on any machine, so equal
+// commits have equal provenance. The release workflow signs another statement about the same files with the
+// ID of the run (actions/attest-build-provenance).
 func (r *release) writeProvenance() error {
 	s := statement{Type: "https://in-toto.io/Statement/v1", PredicateType: "https://slsa.dev/provenance/v1"}
 	files, err := os.ReadDir(r.out)

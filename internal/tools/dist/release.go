@@ -27,14 +27,14 @@ const (
 	fake    = "dispensary-fake"
 )
 
-// system is an operating system and an architecture in the words of Go.
+// system is an operating system and an architecture, with Go's names.
 type system struct{ os, arch string }
 
 var systems = []system{
 	{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}, {"windows", "amd64"},
 }
 
-// release is what all files of a release share.
+// release contains the data for all files of a release.
 type release struct {
 	version  string // without v
 	commit   string
@@ -51,17 +51,17 @@ type program struct {
 	path string
 }
 
-// fileName is the name of the executable in archives and packages.
+// fileName returns the name of the executable in archives and packages.
 func (p program) fileName() string { return filepath.Base(p.path) }
 
-// readVersion returns the version of the module that the command requires: 0.0.0 before the
-// first release. All modules have the same version.
+// readVersion returns the version of the root module in the go.mod of the command: 0.0.0 before the first
+// release. All modules have the same version.
 func (r *release) readVersion() (string, error) {
 	version, err := r.run(nil, "list", "-m", "-f", "{{.Version}}", module)
 	return strings.TrimPrefix(strings.TrimSpace(version), "v"), err
 }
 
-// compile builds all programs into a folder, with the toolchain that built this program.
+// compile builds all programs into a folder, with the toolchain of this program.
 func (r *release) compile(folder string) (programs []program, err error) {
 	for _, s := range r.systems {
 		into := filepath.Join(folder, s.os, s.arch) + string(filepath.Separator)
@@ -112,7 +112,7 @@ func (r *release) createFile(name string, data []byte) error {
 	})
 }
 
-// encodeJSON returns a document of several lines.
+// encodeJSON returns an indented document.
 func encodeJSON(document any) ([]byte, error) {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
@@ -128,7 +128,7 @@ func (r *release) digest(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = file.Close() }() // it is only read
+	defer func() { _ = file.Close() }() // read-only
 	hash := sha256.New()
 	_, err = io.Copy(hash, file)
 	return hex.EncodeToString(hash.Sum(nil)), err

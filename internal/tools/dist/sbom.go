@@ -9,8 +9,8 @@ import (
 	"github.com/CycloneDX/cyclonedx-go"
 )
 
-// writeBill writes the bill of materials of a program: the modules that Go has built into it,
-// with their versions and checksums. It has neither a time nor a random number.
+// writeBill writes the SBOM of a program: its Go modules with versions and checksums. It contains no time and
+// no random number.
 func (r *release) writeBill(p program) error {
 	info, err := buildinfo.ReadFile(p.path)
 	if err != nil {
@@ -19,8 +19,8 @@ func (r *release) writeBill(p program) error {
 	return r.create(r.stem(p)+".cdx.json", func(w io.Writer) error { return encodeBill(w, info, "v"+r.version) })
 }
 
-// encodeBill writes a bill as CycloneDX. The version is that of this project's own modules,
-// which are built from a checkout.
+// encodeBill writes an SBOM as CycloneDX. version is the version of this project's modules, because a checkout
+// has none.
 func encodeBill(w io.Writer, info *debug.BuildInfo, version string) error {
 	bill := cyclonedx.NewBOM()
 	info.Main.Version = version

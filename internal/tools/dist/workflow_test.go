@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Only the release workflow has secrets. It runs for tags of the command, and a tag of an
-// action that moves cannot change it.
+// Only the release workflow has secrets. It runs only for tags of the command. It pins each action by its
+// commit, because a tag can move.
 func TestOnlyReleaseWorkflowHasSecrets(t *testing.T) {
 	t.Parallel()
 	workflows, err := filepath.Glob("../../../.github/workflows/*")

@@ -2,9 +2,9 @@
 //
 //	go run ./release v1.2.3
 //
-// The first commit requires each module of the repository at the version, and the branch gets it.
-// It keeps the replace lines, because importers ignore them. `go install` rejects them, so a
-// command is tagged on a second commit without them, beside the branch.
+// The first commit, on the branch, requires each module of the repository at the version. It keeps the replace
+// lines, because importers ignore them. `go install` rejects them, so a command is tagged on a second commit
+// without them, outside of the branch.
 //
 // It changes the checkout only after all checks have passed.
 package main
@@ -35,7 +35,7 @@ func main() {
 	}
 }
 
-// run releases the checkout that contains folder. It keeps the module proxy unless proxy is empty.
+// run releases the checkout of folder. It keeps the module proxy unless proxy is empty.
 func run(folder, version, proxy string, out io.Writer) (err error) {
 	if !semver.IsValid(version) || semver.Canonical(version) != version {
 		return fmt.Errorf("%s is not a version such as v1.2.3", version)
@@ -77,7 +77,7 @@ func run(folder, version, proxy string, out io.Writer) (err error) {
 	return err
 }
 
-// instructions returns the commands that publish the release, in their order.
+// instructions returns the commands to publish the release, in order.
 func (r *release) instructions() string {
 	var downloads, libraries, commands strings.Builder
 	for _, m := range r.libraries {

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/mod/zip"
 )
 
-// addToProxy writes the files that a module proxy serves of a module, see
+// addToProxy writes the files of a module for a module proxy, see
 // https://go.dev/ref/mod#goproxy-protocol.
 func (r *release) addToProxy(m *gomod) error {
 	base, err := r.proxied(m)
@@ -43,7 +43,7 @@ func (r *release) addToProxy(m *gomod) error {
 	if err != nil {
 		return err
 	}
-	// Package zip reads a repository where its .git is a folder, which that of a worktree is not.
+	// Package zip needs a .git folder. A worktree has a .git file.
 	repository, err := git(r.tree, "rev-parse", "--path-format=absolute", "--git-common-dir")
 	if err == nil {
 		folder := strings.TrimPrefix(m.folder, ".")
@@ -52,8 +52,8 @@ func (r *release) addToProxy(m *gomod) error {
 	return errors.Join(err, archive.Close())
 }
 
-// addSums adds the modules of the repository that the file requires to go.sum, because the
-// proxy of Go does not have them yet.
+// addSums adds the required modules of the repository to go.sum, because the proxy of Go does not have them
+// yet.
 func (r *release) addSums(m *gomod, file *modfile.File) error {
 	name := filepath.Join(r.tree, m.folder, "go.sum")
 	sums, err := os.ReadFile(name)
@@ -80,7 +80,7 @@ func (r *release) addSums(m *gomod, file *modfile.File) error {
 		}
 		lines = append(lines, sibling.path+" "+r.version+" "+archive+"\n", sibling.path+" "+r.version+"/go.mod "+gomod+"\n")
 	}
-	// Stable, because lines of one module are in the order of their versions.
+	// A stable sort keeps the lines of one module in version order.
 	slices.SortStableFunc(lines, func(a, b string) int {
 		first, _, _ := strings.Cut(a, " ")
 		second, _, _ := strings.Cut(b, " ")

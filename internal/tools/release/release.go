@@ -17,17 +17,17 @@ import (
 type release struct {
 	version string
 	tree    string   // top folder of the worktree
-	proxy   string   // folder of the module proxy that gets the modules
+	proxy   string   // folder of the module proxy
 	modules []*gomod // all of the repository
 
-	libraries, commands []*gomod // those to release
+	libraries, commands []*gomod // to release
 }
 
 // gomod is a module of the repository.
 type gomod struct {
 	path   string
 	folder string // relative, with slashes: "." for the root
-	commit string // has the tag of a released module
+	commit string // with the tag of a released module
 }
 
 // isReleased reports whether programs outside of the repository can use the module.
@@ -49,7 +49,7 @@ func (r *release) sibling(path string) *gomod {
 	return nil
 }
 
-// commitAll makes the commits in the worktree, and writes the modules to the proxy.
+// commitAll creates the commits in the worktree and writes the modules to the proxy.
 func (r *release) commitAll() error {
 	if err := r.readModules(); err != nil {
 		return err
@@ -81,7 +81,7 @@ func (r *release) publish(checkout string) error {
 	return nil
 }
 
-// readModules finds the modules. It fails if the version has a tag.
+// readModules finds the modules. It fails if a tag of the version exists.
 func (r *release) readModules() error {
 	files, err := git(r.tree, "ls-files", "go.mod", "*/go.mod")
 	if err != nil {
@@ -113,7 +113,7 @@ func (r *release) readModules() error {
 	return nil
 }
 
-// commitLibraries makes the commit of all modules but the commands.
+// commitLibraries creates the commit of all modules except the commands.
 func (r *release) commitLibraries() error {
 	for _, m := range r.modules {
 		if err := r.requireVersion(m); err != nil {
@@ -130,8 +130,8 @@ func (r *release) commitLibraries() error {
 	return r.commit("require modules at "+r.version, r.libraries...)
 }
 
-// requireVersion requires the siblings of a module at the version. It edits unreleased modules,
-// too, because their replace lines name modules that require the version.
+// requireVersion requires the siblings of a module at the version. It also edits unreleased modules, because
+// their replace lines name modules with this requirement.
 func (r *release) requireVersion(m *gomod) error {
 	file, err := r.read(m)
 	if err != nil {
@@ -145,7 +145,7 @@ func (r *release) requireVersion(m *gomod) error {
 	return errors.Join(err, r.write(m, file))
 }
 
-// commitCommand makes the commit of a command, without replace lines.
+// commitCommand creates the commit of a command, without replace lines.
 func (r *release) commitCommand(m *gomod) error {
 	file, err := r.read(m)
 	if err != nil {
@@ -162,8 +162,7 @@ func (r *release) commitCommand(m *gomod) error {
 	return r.commit("drop replace lines of "+m.folder, m)
 }
 
-// commit commits the worktree if it has changes. It checks the modules as they are in the
-// commit, and adds them to the proxy.
+// commit commits the worktree if it has changes. It checks the committed modules and adds them to the proxy.
 func (r *release) commit(subject string, modules ...*gomod) error {
 	changes, err := git(r.tree, "status", "--porcelain")
 	if err != nil {
@@ -193,7 +192,7 @@ func (r *release) commit(subject string, modules ...*gomod) error {
 	return nil
 }
 
-// check reports a line of go.mod with which the module cannot be imported or installed.
+// check reports a line of go.mod that prevents importing or installing the module.
 func (r *release) check(m *gomod) error {
 	file, err := r.read(m)
 	if err != nil {

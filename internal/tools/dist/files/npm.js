@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// Runs the program that is in the package for this system.
+// Runs the program of the package for this system.
 "use strict";
 
 const { spawn } = require("node:child_process");
@@ -7,7 +7,7 @@ const { spawn } = require("node:child_process");
 const platform = `@dispensary-go/cli-${process.platform}-${process.arch}`;
 const program = find();
 if (program === undefined) {
-  console.error(`dispensary: the package ${platform} is not installed: install with optional dependencies, on a system that has one`);
+  console.error(`dispensary: the package ${platform} is not installed: install optional dependencies, on a supported system`);
   process.exit(2);
 }
 
@@ -24,7 +24,7 @@ child.on("exit", (code, signal) => {
   process.kill(process.pid, signal);
 });
 
-// A terminal sends Ctrl-C to the program, too, which expects that.
+// A terminal also sends Ctrl-C to the program, and the program ignores the second signal.
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) {
   process.on(signal, () => child.kill(signal));
 }
