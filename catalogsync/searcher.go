@@ -53,7 +53,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/sentinel"
 )
 
-// ErrNotLoaded: the searcher has no index yet.
+// ErrNotLoaded is the error of a search if the searcher has no index yet.
 var ErrNotLoaded = sentinel.New("catalogsync: the catalog is not loaded yet", api.Problem{
 	Status: http.StatusServiceUnavailable, Title: "The catalog is not ready yet. Please try again in a few minutes.",
 })

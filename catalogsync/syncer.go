@@ -57,9 +57,9 @@ type SyncerConfig struct {
 	Logger *slog.Logger
 }
 
-// ErrTooManySkipped: more than a fifth of the products in the list, and more than 10, have no
-// usable id. It is returned by [Syncer.Sync].
-var ErrTooManySkipped = errors.New("catalogsync: too many products of the list have no usable id")
+// ErrTooManySkipped is the error of [Syncer.Sync] if more than a fifth of the listed products, and
+// more than 10, are not objects or have no usable ID or an invalid number.
+var ErrTooManySkipped = errors.New("catalogsync: too many products of the list cannot be used")
 
 // Progress is the progress of a call of [Syncer.Sync].
 type Progress struct {

@@ -56,7 +56,7 @@ after Ctrl-C. 2 if the platform or the program cannot be started.`,
   dispensary dev -- dispensary api GET /clinic`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return errors.New("dev needs a command after two dashes, such as dev -- go run .")
+				return errors.New("dev needs a command after two dashes, such as dev -- ./ehr")
 			}
 			return nil
 		},

@@ -37,7 +37,8 @@ type Inbox interface {
 	ReleaseCheckpoint(ctx context.Context, name, holder string) error
 }
 
-// ErrCheckpointHeld: another replica has the checkpoint, or has had it since the claim.
+// ErrCheckpointHeld is the error of a claim while another replica has the checkpoint, and of a
+// save after the claim has expired.
 var ErrCheckpointHeld = errors.New("reconcile: checkpoint is held by another replica")
 
 // safeInbox returns panics of an inbox as errors. Your functions, such as

@@ -46,7 +46,7 @@ func (t *Tree) LLMs(cookbook string) string {
 	var others []string
 	for importPath, p := range t.byPath {
 		if t.public(importPath) != nil && !slices.Contains(manual, p.Folder) {
-			others = append(others, fmt.Sprintf("- %s: %s\n", p.Folder, doc.Synopsis(p.text())))
+			others = append(others, fmt.Sprintf("- %s: %s\n", p.Folder, new(doc.Package).Synopsis(p.text())))
 		}
 	}
 	slices.Sort(others)
