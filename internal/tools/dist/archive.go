@@ -68,7 +68,7 @@ func (r *release) archived(p program) ([]entry, error) {
 		return nil, err
 	}
 	readme, err := execute("archive.md.tmpl", map[string]string{"Program": p.name, "Version": r.version, "Repository": repository})
-	return []entry{license, {"README.md", 0o644, readme}, {p.fileName(), 0o755, executable}}, err
+	return []entry{license, p.notice(), {"README.md", 0o644, readme}, {p.fileName(), 0o755, executable}}, err
 }
 
 func (r *release) license() (entry, error) {

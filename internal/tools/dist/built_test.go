@@ -118,3 +118,23 @@ func TestBuiltPackagesRun(t *testing.T) {
 	require.Error(t, err)
 	assert.True(t, strings.HasPrefix(string(out), "dispensary: the package @dispensary-go/cli-"), "%s", out)
 }
+
+// The notices name every module of the SBOM except those of this repository.
+func TestBuiltNoticesNameAllModules(t *testing.T) {
+	t.Parallel()
+	name := built(t, command+"_*_"+runtime.GOOS+"_"+runtime.GOARCH+".tar.gz")
+	r := &release{out: filepath.Dir(name)}
+	notices := string(r.unpackTarball(t, filepath.Base(name))["THIRD_PARTY_NOTICES.txt"].data)
+	var bill struct {
+		Components []struct{ Name, Version string }
+	}
+	require.NoError(t, json.Unmarshal(r.read(t, strings.TrimSuffix(filepath.Base(name), ".tar.gz")+".cdx.json"), &bill))
+	require.NotEmpty(t, bill.Components)
+	for _, c := range bill.Components {
+		if c.Name != "std" && !strings.HasPrefix(c.Name, module) {
+			assert.Contains(t, notices, "\n"+c.Name+" "+c.Version+": ")
+		}
+	}
+	assert.Contains(t, notices, "\nGo go1.")
+	assert.Contains(t, notices, "Mozilla Public License")
+}

@@ -34,7 +34,7 @@ func newRelease(t *testing.T) (*release, []program) {
 	folder := t.TempDir()
 	for _, s := range systems {
 		for _, name := range []string{command, fake} {
-			p := program{name: name, system: s, path: filepath.Join(folder, s.os, s.arch, name)}
+			p := program{name: name, system: s, path: filepath.Join(folder, s.os, s.arch, name), notices: []byte("licenses")}
 			if s.os == "windows" {
 				p.path += ".exe"
 			}
@@ -109,16 +109,17 @@ func TestArchivesContainProgram(t *testing.T) {
 	assert.Equal(t, entry{fake, 0o755, []byte("dispensary-fake for darwin on arm64")}, found[fake])
 	assert.Contains(t, string(found["LICENSE"].data), "MIT License")
 	assert.Contains(t, string(found["README.md"].data), "# dispensary-fake 1.2.3\n")
-	assert.Len(t, found, 3)
+	assert.Equal(t, "licenses", string(found["THIRD_PARTY_NOTICES.txt"].data))
+	assert.Len(t, found, 4)
 
 	archive := r.read(t, "dispensary_1.2.3_windows_amd64.zip")
 	opened, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
 	require.NoError(t, err)
-	names := make([]string, 0, 3)
+	names := make([]string, 0, 4)
 	for _, file := range opened.File {
 		names = append(names, file.Name)
 	}
-	assert.Equal(t, []string{"LICENSE", "README.md", "dispensary.exe"}, names)
+	assert.Equal(t, []string{"LICENSE", "THIRD_PARTY_NOTICES.txt", "README.md", "dispensary.exe"}, names)
 }
 
 // checkFormula compares the URLs and checksums in the formula with the archives. It returns their

@@ -71,7 +71,7 @@ func (r *release) image(p program) (v1.Image, error) {
 		return nil, err
 	}
 	var content bytes.Buffer
-	if err := writeTarball(&content, r.time, []entry{{fake, 0o755, executable}}); err != nil {
+	if err := writeTarball(&content, r.time, []entry{{fake, 0o755, executable}, p.notice()}); err != nil {
 		return nil, err
 	}
 	if content.Len() > maxImage {

@@ -63,7 +63,7 @@ func (r *release) openImages(t *testing.T, name string) map[string]v1.Image {
 	return images
 }
 
-func TestImageHasOnlyProgram(t *testing.T) {
+func TestImageContainsProgramAndNotices(t *testing.T) {
 	t.Parallel()
 	r, _ := newRelease(t)
 	images := r.openImages(t, filepath.Join(r.out, "dispensary-fake_1.2.3_oci.tar"))
@@ -78,7 +78,8 @@ func TestImageHasOnlyProgram(t *testing.T) {
 		for name, want := range map[string]string{"source": repository, "version": "1.2.3", "revision": r.commit, "licenses": "MIT"} {
 			assert.Equal(t, want, config.Config.Labels["org.opencontainers.image."+name])
 		}
-		assert.Equal(t, map[string]entry{fake: {fake, 0o755, []byte("dispensary-fake for linux on " + architecture)}}, r.layer(t, image))
+		program, notices := entry{fake, 0o755, []byte("dispensary-fake for linux on " + architecture)}, program{notices: []byte("licenses")}.notice()
+		assert.Equal(t, map[string]entry{fake: program, notices.name: notices}, r.layer(t, image))
 	}
 }
 

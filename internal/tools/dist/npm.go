@@ -62,7 +62,7 @@ func (r *release) writePackages(programs []program) error {
 		}
 		m := r.manifest(p.npmName(), "The program of "+scope+"cli for "+p.npmOS()+" on "+p.npmCPU())
 		m.OS, m.CPU, m.PreferUnplugged = []string{p.npmOS()}, []string{p.npmCPU()}, true
-		if err := r.writePackage(m, entry{"bin/" + p.fileName(), 0o755, executable}); err != nil {
+		if err := r.writePackage(m, p.notice(), entry{"bin/" + p.fileName(), 0o755, executable}); err != nil {
 			return err
 		}
 	}

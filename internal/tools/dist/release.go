@@ -48,8 +48,12 @@ type release struct {
 type program struct {
 	name string
 	system
-	path string
+	path    string
+	notices []byte // licenses of others
 }
+
+// notice returns the licenses of others as a file.
+func (p program) notice() entry { return entry{"THIRD_PARTY_NOTICES.txt", 0o644, p.notices} }
 
 // fileName returns the name of the executable in archives and packages.
 func (p program) fileName() string { return filepath.Base(p.path) }
@@ -73,6 +77,9 @@ func (r *release) compile(folder string) (programs []program, err error) {
 			p := program{name: name, system: s, path: into + name}
 			if s.os == "windows" {
 				p.path += ".exe"
+			}
+			if p.notices, err = r.readNotices(p.path); err != nil {
+				return nil, err
 			}
 			programs = append(programs, p)
 		}
