@@ -42,7 +42,7 @@ func TestInboxes(t *testing.T) {
 			w := worker{Kind: kindInbox, Database: database{Source: of.source(t)}}
 			f := newFleet(t, of.processes, w, of.pause)
 			r := report{outcomes: map[string]int{}}
-			for calls := 0; calls < testsize.Of(2_000, 50_000); calls += of.processes * inboxCalls {
+			for calls := 0; calls < testsize.Of(800, 50_000); calls += of.processes * inboxCalls {
 				r.rounds++
 				f.play(t, r.rounds)
 			}

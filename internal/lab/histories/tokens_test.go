@@ -100,7 +100,7 @@ func TestTokens(t *testing.T) {
 			t.Parallel()
 			f := newFleet(t, processes, worker{Kind: kindTokens, Database: newDatabase(t, dialect)}, 60*time.Millisecond)
 			r := report{outcomes: map[string]int{}}
-			for r.calls < testsize.Of(1_500, 30_000) {
+			for r.calls < testsize.Of(600, 30_000) {
 				f.play(t, r.rounds)
 				r.add(t, f.notes())
 				if !assert.Empty(t, r.wrong) {

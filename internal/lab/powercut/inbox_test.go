@@ -59,7 +59,7 @@ const (
 	inboxEvents = 12 // per life
 )
 
-func inboxImages() int { return testsize.Of(2_200, 25_000) }
+func inboxImages() int { return testsize.Of(1_000, 25_000) }
 
 // number returns the number of the event with a key. It determines the outcomes of its handler.
 func number(key webhook.Key) (n int) {

@@ -34,7 +34,7 @@ const (
 	tokenWrites = 12 // per user and life
 )
 
-func tokenImages() int { return testsize.Of(2_900, 25_000) }
+func tokenImages() int { return testsize.Of(1_200, 25_000) }
 
 // written is the record of a user after a write. If answered is false, the write has not returned
 // yet.

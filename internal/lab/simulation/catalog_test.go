@@ -19,7 +19,7 @@ import (
 
 // TestCatalog checks that no product of the platform is ever marked as gone. A store updated by two
 // replicas must end equal to the platform's catalog, and so must a reader of its change feed.
-func TestCatalog(t *testing.T) { explore(t, newCatalogWorld, 500, 25_000) }
+func TestCatalog(t *testing.T) { explore(t, newCatalogWorld, 250, 25_000) }
 
 // catalogWorld is a platform with changing products, a store, and replicas that update the store.
 type catalogWorld struct {

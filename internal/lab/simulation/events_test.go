@@ -33,7 +33,7 @@ func TestEvents(t *testing.T) {
 	explore(t, func(s *schedule.Scheduler) {
 		w := newEventWorld(s)
 		s.Cleanup(func() { webhooks.Add(w.webhooks.Load()) })
-	}, 6000, 80_000)
+	}, 2500, 80_000)
 	assert.Positive(t, webhooks.Load(), "the platform has sent no webhooks")
 }
 

@@ -23,7 +23,7 @@ import (
 )
 
 // TestTokens checks the guarantees of package tokens for users of several replicas.
-func TestTokens(t *testing.T) { explore(t, newTokenWorld, 10_000, 100_000) }
+func TestTokens(t *testing.T) { explore(t, newTokenWorld, 4000, 100_000) }
 
 // tokenWorld is a platform and a database in which replicas store the tokens of its users.
 type tokenWorld struct {

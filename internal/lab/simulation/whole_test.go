@@ -26,7 +26,7 @@ import (
 
 // TestWhole checks the guarantees of all parts in the same replicas: accounts, receiver, inbox,
 // worker, reconciler, refresher and catalog.
-func TestWhole(t *testing.T) { explore(t, newWholeWorld, 500, 15_000) }
+func TestWhole(t *testing.T) { explore(t, newWholeWorld, 250, 15_000) }
 
 // wholeWorld is a platform and replicas with all parts. Their handler calls the API as one of the
 // users. It ensures a plan for each patient and reads the plan of each plan event.

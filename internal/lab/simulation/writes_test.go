@@ -21,7 +21,7 @@ import (
 
 // TestWrites checks that the client never repeats a write that may have been applied, and that
 // Ensure creates one record per key.
-func TestWrites(t *testing.T) { explore(t, newWriteWorld, 4000, 50_000) }
+func TestWrites(t *testing.T) { explore(t, newWriteWorld, 2000, 50_000) }
 
 // writeWorld is a platform and replicas that write to it.
 type writeWorld struct {
