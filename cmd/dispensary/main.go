@@ -44,29 +44,23 @@ import (
 	"context"
 	"net/http/httptrace"
 	"os"
-	"os/signal"
 	"runtime"
 	"strings"
-	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/httpserve"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// A second signal ends the program immediately. Within a second it is still the first one,
-	// sent by a terminal to all processes and passed on by npm and other parents.
-	context.AfterFunc(ctx, func() { time.AfterFunc(time.Second, stop) })
 	p := &program{
 		in: os.Stdin, out: os.Stdout, errOut: os.Stderr,
 		environ: os.Environ(), configDir: os.UserConfigDir, cacheDir: os.UserCacheDir,
 		terminal: term.IsTerminal(int(os.Stdout.Fd())), asks: term.IsTerminal(int(os.Stdin.Fd())), keyring: systemKeyring{},
 	}
-	os.Exit(p.run(ctx, os.Args[1:]))
+	os.Exit(p.run(httpserve.UntilInterrupt(), os.Args[1:]))
 }
 
 // run runs the command in args and returns its exit code.

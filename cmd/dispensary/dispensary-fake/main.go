@@ -23,29 +23,23 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
-	"time"
 
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/control"
+	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/httpserve"
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/platform"
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/terminal"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// A second signal ends the program immediately. Within a second it is still the first one,
-	// sent by a terminal to all processes and passed on by npm and other parents.
-	context.AfterFunc(ctx, func() { time.AfterFunc(time.Second, stop) })
 	var out io.Writer = os.Stdout
 	if term.IsTerminal(int(os.Stdout.Fd())) {
 		out = terminal.NewWriter(out)
 	}
-	os.Exit(run(ctx, os.Args[1:], out, terminal.NewWriter(os.Stderr)))
+	os.Exit(run(httpserve.UntilInterrupt(), os.Args[1:], out, terminal.NewWriter(os.Stderr)))
 }
 
 // run runs the program and returns the exit code: 0 on success, 1 if the state file cannot be
