@@ -13,6 +13,7 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/starter"
+	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/terminal"
 )
 
 // initCommand is the command with its flags.
@@ -140,5 +141,5 @@ func shellWord(word string) string {
 	if plainWord.MatchString(word) {
 		return word
 	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	return terminal.Quote(word)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/control"
+	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/terminal"
 	"github.com/dispensary-go/dispensary/internal/webpage"
 )
 
@@ -124,9 +125,9 @@ func (h *Handler) call(op control.Operation, path string, body []byte) string {
 	switch op.Method {
 	case http.MethodGet:
 	case http.MethodPost:
-		command += "--json " + quoted(string(body)) + " "
+		command += "--json " + terminal.Quote(string(body)) + " "
 	default:
-		command += "-X " + op.Method + " --json " + quoted(string(body)) + " "
+		command += "-X " + op.Method + " --json " + terminal.Quote(string(body)) + " "
 	}
-	return command + quoted(h.api.Settings().ControlURL+path)
+	return command + terminal.Quote(h.api.Settings().ControlURL+path)
 }

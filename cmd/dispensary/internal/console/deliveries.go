@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/terminal"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/webpage"
 )
@@ -184,11 +185,11 @@ func slotsOf(d model.Delivery, now time.Time) []slot {
 
 // webhookCurl returns a command that sends a webhook again with its original signature.
 func webhookCurl(a model.Attempt, to string) string {
-	command := "curl -i --json " + quoted(string(a.RequestBody))
+	command := "curl -i --json " + terminal.Quote(string(a.RequestBody))
 	if a.Signature != "" {
-		command += " -H " + quoted("SVC-Signature: "+a.Signature)
+		command += " -H " + terminal.Quote("SVC-Signature: "+a.Signature)
 	}
-	return command + " " + quoted(to)
+	return command + " " + terminal.Quote(to)
 }
 
 // verifyCommand returns shell commands that compute the signature.
@@ -197,6 +198,6 @@ func verifyCommand(a model.Attempt, secret string) string {
 	if a.Signature == "" {
 		return "# this request was not signed"
 	}
-	return "printf %s " + quoted(timestamp+"."+string(a.RequestBody)) + " | openssl dgst -sha256 -hmac " + quoted(secret) +
+	return "printf %s " + terminal.Quote(timestamp+"."+string(a.RequestBody)) + " | openssl dgst -sha256 -hmac " + terminal.Quote(secret) +
 		"\n# compare with v1 in: " + a.Signature
 }

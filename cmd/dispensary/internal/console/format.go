@@ -21,9 +21,6 @@ func short(id string) string {
 	return id[:8] + "…"
 }
 
-// quoted quotes text for a shell.
-func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
-
 func or(value, fallback string) string {
 	if strings.TrimSpace(value) == "" {
 		return fallback

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/terminal"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
@@ -92,7 +93,7 @@ func quotedBody(body []byte) string {
 	if len(body) == 0 {
 		return ""
 	}
-	return quoted(string(body))
+	return terminal.Quote(string(body))
 }
 
 // curl returns a command that repeats a request. The journal stores no tokens, and bodies only
@@ -109,7 +110,7 @@ func (h *Handler) curl(r model.Request) string {
 	if r.TokenID != "" {
 		command += ` -H "Authorization: Bearer $TOKEN"`
 	}
-	return command + " " + quoted(address)
+	return command + " " + terminal.Quote(address)
 }
 
 // eventText returns the searchable text of an event.

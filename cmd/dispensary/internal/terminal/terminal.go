@@ -1,4 +1,4 @@
-// Package terminal prints text from other machines to a terminal safely.
+// Package terminal prints text from other machines to a terminal safely, and quotes it for a shell.
 package terminal
 
 import (
@@ -99,3 +99,6 @@ func steers(r rune) bool {
 	}
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
 }
+
+// Quote quotes text as a word for a POSIX shell.
+func Quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
