@@ -93,7 +93,7 @@ func (c Config) checkStorage() []error {
 	case c.SealKeys.IsZero() && durable:
 		problems = append(problems, c.problem(c.name("seal_keys"), "is empty, but tokens and events are stored encrypted"))
 	case !c.SealKeys.IsZero() && err != nil:
-		problems = append(problems, c.problem(c.name("seal_keys"), "cannot be used: "+strings.TrimPrefix(err.Error(), "dispensary: ")))
+		problems = append(problems, c.unusableKeys(err))
 	}
 	return problems
 }
@@ -114,6 +114,11 @@ func (c Config) name(key string) string { return c.names.of("", key) }
 
 func (c Config) problem(name, reason string) error {
 	return &api.ArgumentError{Field: name, Reason: reason}
+}
+
+// unusableKeys returns an error of the encryption keys as an error of their setting.
+func (c Config) unusableKeys(err error) error {
+	return c.problem(c.name("seal_keys"), "cannot be used: "+strings.TrimPrefix(err.Error(), "dispensary: "))
 }
 
 // keys maps field names in errors of constructors to settings of an application.

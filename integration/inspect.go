@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/api"
@@ -84,7 +83,7 @@ func Inspect(ctx context.Context, config Config, environment dispensary.Environm
 	if durable(store, storeProblem) || durable(inbox, inboxProblem) {
 		var err error
 		if keys, err = seal.ParseKeyRing(config.SealKeys); err != nil {
-			problems = append(problems, config.problem(config.name("seal_keys"), "cannot be used: "+strings.TrimPrefix(err.Error(), "dispensary: ")))
+			problems = append(problems, config.unusableKeys(err))
 		}
 	}
 	if err := errors.Join(problems...); err != nil {
