@@ -5,6 +5,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"compress/gzip"
+	"debug/buildinfo"
 	"encoding/json"
 	"errors"
 	"io"
@@ -212,7 +213,9 @@ func TestBillListsModules(t *testing.T) {
 	r := &release{version: "1.2.3", out: t.TempDir()}
 	executable, err := os.Executable()
 	require.NoError(t, err)
-	require.NoError(t, r.writeBill(program{name: "dist", system: system{"linux", "amd64"}, path: executable}))
+	info, err := buildinfo.ReadFile(executable)
+	require.NoError(t, err)
+	require.NoError(t, r.writeBill(program{name: "dist", system: system{"linux", "amd64"}, path: executable, info: info}))
 	bill := string(r.read(t, "dist_1.2.3_linux_amd64.cdx.json"))
 	assert.Contains(t, bill, `"purl": "pkg:golang/github.com/dispensary-go/dispensary/internal/tools@v1.2.3"`)
 	assert.Contains(t, bill, `"purl": "pkg:golang/github.com/CycloneDX/cyclonedx-go@v`)

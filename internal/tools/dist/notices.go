@@ -2,11 +2,11 @@ package main
 
 import (
 	"bytes"
-	"debug/buildinfo"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
 	"strings"
 
 	gomod "golang.org/x/mod/module"
@@ -15,35 +15,24 @@ import (
 // licenseFile matches the names of license files.
 var licenseFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents)`)
 
-// readNotices returns the licenses of Go and of all third-party modules in a program. Most of these
+// noticesOf returns the licenses of Go and of all third-party modules in a program. Most of these
 // licenses require a copy in a binary distribution. It fails if a module has none.
-func (r *release) readNotices(path string) ([]byte, error) {
-	info, err := buildinfo.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	folders, err := r.run(nil, "env", "GOROOT", "GOMODCACHE")
-	if err != nil {
-		return nil, err
-	}
-	goroot, cache, _ := strings.Cut(strings.TrimSpace(folders), "\n")
+func noticesOf(info *debug.BuildInfo, goroot, cache string) ([]byte, error) {
 	var out bytes.Buffer
 	if err := addLicenses(&out, "Go "+info.GoVersion, goroot); err != nil {
 		return nil, err
 	}
 	for _, dependency := range info.Deps {
-		if dependency.Replace != nil {
-			dependency = dependency.Replace
-		}
-		if strings.HasPrefix(dependency.Path, ".") { // another module of the checkout
+		built, own := builtFrom(dependency)
+		if own {
 			continue
 		}
-		escaped, err := gomod.EscapePath(dependency.Path)
+		escaped, err := gomod.EscapePath(built.Path)
 		if err != nil {
 			return nil, err
 		}
-		folder := filepath.Join(cache, filepath.FromSlash(escaped)+"@"+dependency.Version)
-		if err := addLicenses(&out, dependency.Path+" "+dependency.Version, folder); err != nil {
+		folder := filepath.Join(cache, filepath.FromSlash(escaped)+"@"+built.Version)
+		if err := addLicenses(&out, built.Path+" "+built.Version, folder); err != nil {
 			return nil, err
 		}
 	}

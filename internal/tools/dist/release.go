@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"crypto/sha256"
+	"debug/buildinfo"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"time"
 )
@@ -49,7 +51,8 @@ type program struct {
 	name string
 	system
 	path    string
-	notices []byte // licenses of others
+	info    *debug.BuildInfo // with the modules
+	notices []byte           // licenses of others
 }
 
 // notice returns the licenses of others as a file.
@@ -67,6 +70,11 @@ func (r *release) readVersion() (string, error) {
 
 // compile builds all programs into a folder, with the toolchain of this program.
 func (r *release) compile(folder string) (programs []program, err error) {
+	folders, err := r.run(nil, "env", "GOROOT", "GOMODCACHE")
+	if err != nil {
+		return nil, err
+	}
+	goroot, cache, _ := strings.Cut(strings.TrimSpace(folders), "\n")
 	for _, s := range r.systems {
 		into := filepath.Join(folder, s.os, s.arch) + string(filepath.Separator)
 		environment := []string{"GOOS=" + s.os, "GOARCH=" + s.arch}
@@ -78,7 +86,10 @@ func (r *release) compile(folder string) (programs []program, err error) {
 			if s.os == "windows" {
 				p.path += ".exe"
 			}
-			if p.notices, err = r.readNotices(p.path); err != nil {
+			if p.info, err = buildinfo.ReadFile(p.path); err != nil {
+				return nil, err
+			}
+			if p.notices, err = noticesOf(p.info, goroot, cache); err != nil {
 				return nil, err
 			}
 			programs = append(programs, p)

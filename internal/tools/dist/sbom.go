@@ -1,7 +1,6 @@
 package main
 
 import (
-	"debug/buildinfo"
 	"io"
 	"runtime/debug"
 	"strings"
@@ -12,11 +11,7 @@ import (
 // writeBill writes the SBOM of a program: its Go modules with versions and checksums. It contains no time and
 // no random number.
 func (r *release) writeBill(p program) error {
-	info, err := buildinfo.ReadFile(p.path)
-	if err != nil {
-		return err
-	}
-	return r.create(r.stem(p)+".cdx.json", func(w io.Writer) error { return encodeBill(w, info, "v"+r.version) })
+	return r.create(r.stem(p)+".cdx.json", func(w io.Writer) error { return encodeBill(w, p.info, "v"+r.version) })
 }
 
 // encodeBill writes an SBOM as CycloneDX. version is the version of this project's modules, because a checkout
@@ -30,18 +25,27 @@ func encodeBill(w io.Writer, info *debug.BuildInfo, version string) error {
 	modules := []cyclonedx.Component{{
 		Type: cyclonedx.ComponentTypeLibrary, Name: "std", Version: info.GoVersion, BOMRef: "std", PackageURL: "pkg:golang/std@" + info.GoVersion[2:],
 	}}
-	for _, module := range info.Deps {
-		switch {
-		case module.Replace == nil:
-		case strings.HasPrefix(module.Replace.Path, "."): // another module of the checkout
-			module.Version = version
-		default:
-			module = module.Replace
+	for _, dependency := range info.Deps {
+		built, own := builtFrom(dependency)
+		if own {
+			built.Version = version
 		}
-		modules = append(modules, component(module, cyclonedx.ComponentTypeLibrary))
+		modules = append(modules, component(built, cyclonedx.ComponentTypeLibrary))
 	}
 	bill.Components = &modules
 	return cyclonedx.NewBOMEncoder(w, cyclonedx.BOMFileFormatJSON).SetPretty(true).Encode(bill)
+}
+
+// builtFrom returns the module that a program contains for a dependency, and reports whether it is
+// another module of the checkout.
+func builtFrom(dependency *debug.Module) (module *debug.Module, own bool) {
+	switch {
+	case dependency.Replace == nil:
+		return dependency, false
+	case strings.HasPrefix(dependency.Replace.Path, "."):
+		return dependency, true
+	}
+	return dependency.Replace, false
 }
 
 func component(module *debug.Module, kind cyclonedx.ComponentType) cyclonedx.Component {
