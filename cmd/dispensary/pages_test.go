@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,21 +20,21 @@ func TestPagesNameExistingCommands(t *testing.T) {
 	t.Parallel()
 	pages, err := filepath.Glob("../../docs/*.md")
 	require.NoError(t, err)
+	root := bare(t).program(nil, nil, nil).root()
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
 	calls := 0
 	for _, page := range append(pages, "../../README.md", "../../CONTRIBUTING.md", "../../oauth/sqlstore/README.md", "../../catalogsync/sqlstore/README.md") {
 		text, err := os.ReadFile(page)
 		require.NoError(t, err)
 		for _, call := range shown.FindAllStringSubmatch(string(text), -1) {
 			args := strings.Fields(strings.TrimSpace(call[1]))
-			root := bare(t).program(nil, nil, nil).root()
-			root.InitDefaultHelpCmd()
-			root.InitDefaultCompletionCmd()
 			command, rest, err := root.Find(args)
 			if !assert.NoError(t, err, "%s: %s", page, call[0]) || !assert.NotEqual(t, root, command, "%s: %s", page, call[0]) {
 				continue
 			}
-			if end := strings.Index(" "+strings.Join(rest, " ")+" ", " -- "); end >= 0 { // the command of dev
-				rest = strings.Fields(strings.Join(rest, " ")[:end])
+			if end := slices.Index(rest, "--"); end >= 0 { // the command of dev
+				rest = rest[:end]
 			}
 			for _, arg := range rest {
 				if name, isFlag := strings.CutPrefix(arg, "--"); isFlag {

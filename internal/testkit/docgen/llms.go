@@ -18,13 +18,7 @@ var manual = []string{
 // task is a task of the cookbook: its heading, and the folder and the name of its example.
 var task = regexp.MustCompile(`(?s)\n### ([^\n]+)\n(?:[^\n]*\n)*?(?:<!-- example: (\S+) (\w+) -->|<!-- command -->)\n`)
 
-// beforeAssumptions returns a package comment without its last sections, which list the assumptions of the
-// fake platform.
-func beforeAssumptions(text string) string {
-	text, _, _ = strings.Cut(text, "\n# Assumptions\n")
-	return text
-}
-
+// packageHeading matches the mark of a heading in a package comment.
 var packageHeading = regexp.MustCompile(`(?m)^# `)
 
 // LLMs returns docs/llms.txt for coding agents that integrate the library. It contains the package
@@ -39,8 +33,9 @@ func (t *Tree) LLMs(cookbook string) string {
 > against the platform. "dispensary help --json" lists the commands.
 `, Module)
 	for _, folder := range manual {
-		p := t.byPath[path.Join(Module, folder)]
-		fmt.Fprintf(&out, "\n## %s\n\n%s", path.Join(Module, folder), packageHeading.ReplaceAllString(beforeAssumptions(p.text()), "##$0"))
+		importPath := path.Join(Module, folder)
+		text, _, _ := strings.Cut(t.byPath[importPath].text(), "\n# Assumptions\n") // the fake has a long list
+		fmt.Fprintf(&out, "\n## %s\n\n%s", importPath, packageHeading.ReplaceAllString(text, "##$0"))
 	}
 	out.WriteString("\n## Other packages\n\n")
 	var others []string
