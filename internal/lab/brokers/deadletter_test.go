@@ -21,7 +21,7 @@ import (
 // but drops it, so the dead letters of an event and its replay need different IDs.
 func TestDeadLetterSharesStream(t *testing.T) {
 	t.Parallel()
-	b := broker{Kind: "nats", Address: embeddedNATS(t), Topic: "t" + strings.ToLower(rand.Text()[:12])}
+	b := broker{Kind: "nats", Address: address(t, natsVariable), Topic: "t" + strings.ToLower(rand.Text()[:12])}
 	stream := provideStream(t, b.Address, jetstream.LimitsPolicy, b.Topic, b.deadLetterTopic())
 	ring := receivertest.KeyRing(t)
 	publisher, subscriber := b.connected(t, b.Topic)
