@@ -28,8 +28,15 @@ type alive struct {
 	mu    sync.Mutex
 	beat  time.Time       // the last one
 	jobs  map[int64]int   // handlers by job: 2 after a take-over by the same process
+	lost  []try           // of the last call of abandon
 	lease context.Context // ends with life, or after patience without a beat
 	end   context.CancelFunc
+}
+
+// try is an attempt of a job.
+type try struct {
+	Job     int64
+	Attempt int
 }
 
 func newAlive(life context.Context, takeOver time.Duration) *alive {
@@ -60,22 +67,36 @@ func (a *alive) renew(beat time.Time) {
 	}
 }
 
-// hold registers a handler until the call of drop. The returned context ends with the lease.
-func (a *alive) hold(ctx context.Context, job int64) (_ context.Context, drop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	unlink := context.AfterFunc(a.current(), cancel)
+// hold registers a handler until the call of drop. The returned context ends with the lease. It returns
+// false for an abandoned attempt.
+func (a *alive) hold(ctx context.Context, t try) (_ context.Context, drop func(), ok bool) {
+	lease := a.current()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.jobs[job]++
+	if slices.Contains(a.lost, t) {
+		return nil, nil, false
+	}
+	a.jobs[t.Job]++
+	ctx, cancel := context.WithCancel(ctx)
+	unlink := context.AfterFunc(lease, cancel)
 	return ctx, func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		if a.jobs[job]--; a.jobs[job] == 0 {
-			delete(a.jobs, job)
+		if a.jobs[t.Job]--; a.jobs[t.Job] == 0 {
+			delete(a.jobs, t.Job)
 		}
 		unlink()
 		cancel()
-	}
+	}, true
+}
+
+// abandon returns the attempts without a handler. They get none before the next call, so their jobs can be
+// released.
+func (a *alive) abandon(tries []try) []try {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.lost = slices.DeleteFunc(slices.Clone(tries), func(t try) bool { return a.jobs[t.Job] > 0 })
+	return a.lost
 }
 
 // held returns the jobs of running handlers.
@@ -104,12 +125,17 @@ func (i *Inbox) beat(ctx context.Context) error {
 	if err := i.live(ctx); err != nil {
 		return err
 	}
-	const adrift = "j.attempted_by[cardinality(j.attempted_by)] = $2 AND j.id <> ALL ($3) AND "
-	err := i.release(ctx, adrift+"j.id || '.' || j.attempt = ANY ($4)", i.name, i.alive.held(), i.adrift)
+	const mine = "j.attempted_by[cardinality(j.attempted_by)] = $2 AND "
+	var jobs []int64
+	var attempts []int
+	for _, t := range i.alive.abandon(i.adrift) {
+		jobs, attempts = append(jobs, t.Job), append(attempts, t.Attempt)
+	}
+	err := i.release(ctx, mine+"(j.id, j.attempt) IN (SELECT * FROM unnest($3::bigint[], $4::integer[]))", i.name, jobs, attempts)
 	if err != nil {
 		return err
 	}
-	i.adrift, err = collect(ctx, i, pgx.RowTo[string], "SELECT j.id || '.' || j.attempt FROM {s}.river_job j WHERE "+adrift+"state::text = $1",
+	i.adrift, err = collect(ctx, i, pgx.RowToStructByPos[try], "SELECT j.id, j.attempt FROM {s}.river_job j WHERE "+mine+"state::text = $1 AND j.id <> ALL ($3)",
 		"running", i.name, i.alive.held())
 	return err
 }

@@ -41,7 +41,7 @@ type Inbox struct {
 	days     atomic.Pointer[[]time.Time] // of the ledger
 	alive    *alive
 	others   others
-	adrift   []string      // attempts without a handler in the last beat
+	adrift   []try         // attempts without a handler in the last beat
 	woken    chan struct{} // by wake
 	life     *inboxkit.Lifecycle
 	loops    sync.WaitGroup

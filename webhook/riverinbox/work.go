@@ -112,7 +112,10 @@ func (w *eventWorker) Work(ctx context.Context, job *river.Job[event]) error {
 	if w.inbox.alive.current().Err() != nil {
 		w.inbox.warn(cannotBeat, w.inbox.live(ctx))
 	}
-	ctx, drop := w.inbox.alive.hold(ctx, job.ID)
+	ctx, drop, ok := w.inbox.alive.hold(ctx, try{job.ID, job.Attempt})
+	if !ok {
+		return recorded{} // beat releases the job
+	}
 	defer drop()
 	return w.inbox.attempt(ctx, job)
 }
