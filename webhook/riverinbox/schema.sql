@@ -238,6 +238,15 @@ CREATE OR REPLACE TRIGGER inbox_died AFTER UPDATE ON {s}.river_job FOR EACH ROW 
 CREATE OR REPLACE TRIGGER inbox_discarded AFTER DELETE ON {s}.river_job FOR EACH ROW
 	WHEN (OLD.state <> 'completed' AND OLD.kind = '{kind}') EXECUTE FUNCTION {s}.inbox_note();
 
+-- River records a canceled attempt when its handler ends, even if another attempt runs by then. The inbox
+-- has recorded the outcome before, so this change of River has no effect.
+CREATE OR REPLACE FUNCTION {s}.inbox_keep() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	RETURN NULL;
+END $$;
+CREATE OR REPLACE TRIGGER inbox_canceled BEFORE UPDATE ON {s}.river_job FOR EACH ROW WHEN (OLD.state = 'running' AND NEW.state = 'cancelled'
+	AND OLD.kind = '{kind}' AND NEW.errors[cardinality(NEW.errors)]->>'error' = '{canceled}') EXECUTE FUNCTION {s}.inbox_keep();
+
 -- inbox_days creates partitions of the ledger. Accepts do not wait for it.
 CREATE OR REPLACE FUNCTION {s}.inbox_days(behind integer, ahead integer) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/rivertype"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -167,6 +168,28 @@ func TestCancelInRiverKeepsOutcome(t *testing.T) {
 		handleAll(t, begun, later)
 		assert.Equal(t, webhook.ResultHandled, next(t, made).Result)
 	}
+	d.allEnd(t)
+}
+
+// TestCancelInRiverSparesNextAttempt retries a canceled event before River records the canceled attempt.
+func TestCancelInRiverSparesNextAttempt(t *testing.T) {
+	t.Parallel()
+	d, inbox, begun, made := newInbox(t, ordered)
+	event := in("a", 1)
+	acceptNew(t, inbox, event)
+	c := next(t, begun)
+	d.inRiver(t, inbox.River().JobCancel, event)
+	<-c.ctx.Done()
+	c.end <- errBad
+	require.Equal(t, webhook.ResultDead, next(t, made).Result)
+	d.becomes(t, "cancelled", event)
+	d.inRiver(t, inbox.River().JobRetry, event)
+	c = next(t, begun)
+	d.exec(t, `UPDATE river_job SET state = 'cancelled', finalized_at = now(), errors = array_append(errors, jsonb_build_object('error', $1::text))
+		WHERE id = $2 AND state = 'running'`, river.ErrJobCancelledRemotely.Error(), d.job(t, event)) // as River does
+	c.end <- nil
+	assert.Equal(t, webhook.ResultHandled, next(t, made).Result)
+	d.becomes(t, "completed", event)
 	d.allEnd(t)
 }
 

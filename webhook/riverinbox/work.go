@@ -149,8 +149,8 @@ func (i *Inbox) attempt(ctx context.Context, job *river.Job[event]) error {
 	}
 	ctx, done := inboxkit.WithTransaction(ctx, task, i.inTransaction(job, a))
 	_ = i.worker.Do(ctx, task, func(made webhook.Attempt) error { // Do has logged an error
-		if done() || made.Result == webhook.ResultReturned && errors.Is(context.Cause(ctx), river.ErrJobCancelledRemotely) {
-			return nil // River records a canceled job
+		if done() {
+			return nil
 		}
 		return i.recordWithRetry(i.outcome(job, a, made))
 	})
