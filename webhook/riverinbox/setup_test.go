@@ -100,7 +100,7 @@ func (d database) connect(t testing.TB, change ...func(*pgxpool.Config)) (*pgxpo
 	config, err := pgxpool.ParseConfig(d.address)
 	require.NoError(t, err)
 	n := &network{}
-	config.ConnConfig.DialFunc, config.MaxConns = n.dial, 12
+	config.ConnConfig.DialFunc, config.MaxConns = n.dial, 8
 	for _, change := range change {
 		change(config)
 	}
