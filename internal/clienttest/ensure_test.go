@@ -21,8 +21,7 @@ import (
 	"github.com/dispensary-go/dispensary/treatmentplans"
 )
 
-// A second call finds the record of the first, for each kind of record. TestWrites of
-// internal/lab/simulation adds lost responses and concurrent callers.
+// A second call finds the record of the first, for each kind of record.
 func TestSecondEnsureFindsRecord(t *testing.T) {
 	t.Parallel()
 	s := calltest.NewFixture(t)
