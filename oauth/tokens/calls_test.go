@@ -49,7 +49,7 @@ func TestCallsAndBackoffsEnd(t *testing.T) {
 			require.ErrorIs(t, err, api.ErrMaybeApplied)
 		}
 		require.NoError(t, conns.Close(t.Context()))
-		assert.Empty(t, conns.calls.running)
+		assert.Empty(t, conns.users.running)
 		require.Error(t, conns.circuit.blocked(conns.Key("user-4")))
 		time.Sleep(backoffMemory + lastBackoff)
 		synctest.Wait()
@@ -72,7 +72,7 @@ func TestBackoffDoublesAndIsBounded(t *testing.T) {
 
 func TestClockChangeRequiresCheck(t *testing.T) {
 	t.Parallel()
-	c := newCachedToken(oauth.Token{AccessToken: api.NewSecret("a")}, 1)
+	c := newCachedToken(oauth.Token{AccessToken: api.NewSecret("a")})
 	assert.NotContains(t, c.checked.String(), "m=", "the monotonic clock stops while a machine sleeps")
 	now := time.Now()
 	assert.False(t, c.unchecked(now))
@@ -106,7 +106,7 @@ func TestSecondPendingCommitIsStored(t *testing.T) {
 		require.NoError(t, err)
 		leased, err := conns.acquireLease(t.Context(), record, nil)
 		require.NoError(t, err)
-		first, _ := conns.calls.join(t.Context(), callKey{key: key, kind: commitCall}, nil, func(context.Context) (tokenstore.Record, error) {
+		first, _ := conns.users.join(t.Context(), callKey{key: key, kind: commitCall}, nil, func(context.Context) (tokenstore.Record, error) {
 			time.Sleep(time.Minute)
 			return tokenstore.Record{}, nil
 		})

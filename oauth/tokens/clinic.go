@@ -60,7 +60,7 @@ func (c *Connections) learnClinic(ctx context.Context, record tokenstore.Record)
 	if c.config.Clinic == nil || record.Token.Clinic != (oauth.Clinic{}) {
 		return
 	}
-	c.calls.join(ctx, callKey{key: record.Key, kind: clinicCall}, nil, func(ctx context.Context) (tokenstore.Record, error) {
+	c.users.join(ctx, callKey{key: record.Key, kind: clinicCall}, nil, func(ctx context.Context) (tokenstore.Record, error) {
 		clinic := c.findClinic(ctx, record.Key, record.Token)
 		if clinic == (oauth.Clinic{}) {
 			return tokenstore.Record{}, nil

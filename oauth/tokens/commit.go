@@ -37,7 +37,7 @@ func (c *Connections) commit(ctx context.Context, leased leasedRecord, token oau
 	}
 	failure := err
 	start := func() (*call, bool) {
-		return c.calls.join(ctx, callKey{key: leased.Key, kind: commitCall}, failure, func(ctx context.Context) (tokenstore.Record, error) {
+		return c.users.join(ctx, callKey{key: leased.Key, kind: commitCall}, failure, func(ctx context.Context) (tokenstore.Record, error) {
 			notify(ctx, &c.hooks, leased.Key, func(o *Observer) func(context.Context, CommitDelayed) { return o.CommitDelayed },
 				CommitDelayed{Key: leased.Key, Err: failure})
 			return p.writeUntilStored(ctx, failure)
@@ -59,7 +59,7 @@ func (c *Connections) commit(ctx context.Context, leased leasedRecord, token oau
 // awaitPendingCommit waits for a pending pair of the user from an earlier refresh. It returns
 // an empty record if there is none.
 func (c *Connections) awaitPendingCommit(key tokenstore.Key) (tokenstore.Record, error) {
-	if pending := c.calls.underWay(callKey{key: key, kind: commitCall}); pending != nil {
+	if pending := c.users.underWay(callKey{key: key, kind: commitCall}); pending != nil {
 		return c.awaitCommit(pending)
 	}
 	return tokenstore.Record{}, nil

@@ -164,7 +164,7 @@ func (c *Connections) verify(ctx context.Context, grant Authorization) error {
 // with such a token in memory get a 401 for their next call and then read the new token.
 func (a *authorizing) connected(ctx context.Context, record tokenstore.Record) tokenstore.Record {
 	c, token := a.conns, record.Token
-	c.forget(a.key)
+	c.users.forget(a.key)
 	c.circuit.forget(a.key)
 	revoking, cancel := c.withAnswerTimeout(context.WithoutCancel(ctx)) // short: the user is waiting for the page
 	defer cancel()

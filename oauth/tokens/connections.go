@@ -123,8 +123,7 @@ type Connections struct {
 	client  *oauth.Client
 	store   tokenstore.Store
 	hooks   hooks
-	calls   callGroup
-	cache   tokenCache
+	users   users
 	circuit circuit
 }
 
@@ -140,13 +139,9 @@ func NewConnections(config Config) (*Connections, error) {
 		hooks:   hooks{observers: config.Observers, logger: config.Client.Logger()},
 		circuit: newCircuit(),
 	}
-	c.cache.limit = cachedUsers
+	c.users.limit = cachedUsers
 	return c, nil
 }
-
-// forget drops the token of a user in memory after it was replaced, revoked or marked. The
-// next call of every source reads the store.
-func (c *Connections) forget(key tokenstore.Key) { c.cache.remove(key.User, c.calls.outdate(key)) }
 
 // Client returns the client of the application.
 func (c *Connections) Client() *oauth.Client { return c.client }
@@ -199,14 +194,14 @@ func (c *Connections) Usable(record tokenstore.Record) error {
 // PendingCommits counts the refreshed token pairs that the store has not accepted and that
 // only this process has. It is 0 in a healthy program. Include it in a health check, and do
 // not end the process while it is not 0.
-func (c *Connections) PendingCommits() int { return len(c.calls.all()[commitCall]) }
+func (c *Connections) PendingCommits() int { return len(c.users.all()[commitCall]) }
 
 // Close waits until no refresh is running, every new token pair is stored, and every token
 // that was not stored is revoked. Call it before the program ends, after the last call. If ctx
 // ends first, Close returns an error that matches the error of ctx and counts the open work.
 func (c *Connections) Close(ctx context.Context) error {
 	for {
-		open := c.calls.all()
+		open := c.users.all()
 		var next *call
 		for _, calls := range open {
 			next = calls[0]

@@ -49,7 +49,7 @@ func (c *Connections) Disconnect(ctx context.Context, user string) error {
 	case err != nil:
 		return err
 	}
-	defer c.forget(key) // the record is deleted or marked
+	defer c.users.forget(key) // the record is deleted or marked
 	if err := c.revokeLeased(ctx, &leased); err != nil {
 		return err
 	}

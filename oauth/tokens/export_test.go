@@ -1,7 +1,7 @@
 package tokens
 
 // Forget drops the token in memory after a test has written to the store directly.
-func (s TokenSource) Forget() { s.conns.forget(s.key) }
+func (s TokenSource) Forget() { s.conns.users.forget(s.key) }
 
 // LimitCache sets the number of users with tokens in memory.
-func (c *Connections) LimitCache(n int) { c.cache.limit = n }
+func (c *Connections) LimitCache(n int) { c.users.limit = n }

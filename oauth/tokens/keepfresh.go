@@ -283,15 +283,15 @@ func (r *refresher) refresh(ctx context.Context, record tokenstore.Record, claim
 	defer recoverAsError(&err)
 	if r.client.ScopesAddedSince(record.Token) {
 		_, err = r.markReauthorize(ctx, claim, record, tokenstore.ReasonScopesExtended, nil)
+		r.users.forget(record.Key)
 		return err
 	}
 	work := &refreshTask{conns: r.Connections, key: record.Key, claim: &claim}
-	c, started := r.calls.join(ctx, callKey{key: record.Key, kind: refreshCall}, nil, work.run)
+	c, started := r.users.join(ctx, callKey{key: record.Key, kind: refreshCall}, nil, work.run)
 	if !started {
 		r.release(context.WithoutCancel(ctx), claim) // otherwise the call would wait for this lease
 	}
-	_, err = c.wait(context.WithoutCancel(ctx), record.Key)
-	return err
+	return c.wait(context.WithoutCancel(ctx), record.Key)
 }
 
 // jittered returns a random duration from 3/4 to 5/4 of d. Otherwise replicas with the same

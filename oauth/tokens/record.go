@@ -119,7 +119,6 @@ func (c *Connections) markReauthorize(ctx context.Context, lease tokenstore.Leas
 	case err == nil && old.State != tokenstore.StateActive:
 		return tokenstore.Record{}, verdict
 	case err == nil:
-		c.forget(lease.Key)
 		c.hooks.log(ctx, slog.LevelInfo, "user must authorize again", lease.Key, slog.String("reason", string(reason)))
 		notify(ctx, &c.hooks, lease.Key, func(o *Observer) func(context.Context, *ReauthorizeError) { return o.MustReauthorize }, verdict)
 		return tokenstore.Record{}, verdict

@@ -84,7 +84,7 @@ func (r *refreshTask) outcome(err error) Outcome {
 // replica has the lease. If a replica has crashed with the lease, acquire waits until the
 // lease expires. It retries a store that fails meanwhile, because many callers may be waiting.
 func (r *refreshTask) acquire(ctx context.Context) (record tokenstore.Record, err error) {
-	if r.claim != nil && r.conns.calls.underWay(callKey{key: r.key, kind: commitCall}) != nil {
+	if r.claim != nil && r.conns.users.underWay(callKey{key: r.key, kind: commitCall}) != nil {
 		r.conns.release(ctx, *r.claim) // the claim blocks the write of the pair
 	}
 	if record, err = r.conns.awaitPendingCommit(r.key); err != nil || r.satisfiedBy(record) {
@@ -134,7 +134,7 @@ func (r *refreshTask) satisfiedBy(record tokenstore.Record) bool {
 	if r.claim != nil {
 		return record.Version != r.claim.Version
 	}
-	cached := newCachedToken(token, 0)
+	cached := newCachedToken(token)
 	if token.RefreshToken.IsZero() && !token.ExpiresAt.IsZero() && cached.valid(time.Now()) {
 		return true // no other token replaces it, and a single 401 may be a fault
 	}

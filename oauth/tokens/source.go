@@ -55,7 +55,7 @@ func (s TokenSource) Key() tokenstore.Key { return s.key }
 // After all errors but the first two, a later call may succeed.
 func (s TokenSource) Token(ctx context.Context) (api.AccessToken, error) {
 	now := time.Now()
-	if cached := s.conns.cache.get(s.key.User); cached != nil && cached.fresh(now) && !cached.unchecked(now) {
+	if cached := s.conns.users.token(s.key.User); cached != nil && cached.fresh(now) && !cached.unchecked(now) {
 		return cached.token, nil
 	}
 	return s.fetch(ctx)
@@ -69,24 +69,24 @@ func (s TokenSource) Refresh(ctx context.Context, rejected api.AccessToken) (api
 	if rejected.Environment != s.key.Environment {
 		return api.AccessToken{}, wrongEnvironment(rejected.Environment, s.key.Environment)
 	}
-	if cached := s.conns.cache.get(s.key.User); cached != nil && cached.token.Secret != rejected.Secret && cached.alive(time.Now()) {
+	if cached := s.conns.users.token(s.key.User); cached != nil && cached.token.Secret != rejected.Secret && cached.alive(time.Now()) {
 		return cached.token, nil
 	}
-	if s.conns.circuit.mayForce(s.key) || s.conns.calls.underWay(callKey{key: s.key, kind: refreshCall}) != nil {
+	if s.conns.circuit.mayForce(s.key) || s.conns.users.underWay(callKey{key: s.key, kind: refreshCall}) != nil {
 		return s.refresh(ctx, &refreshTask{stale: rejected.Secret})
 	}
-	cached, _, err := s.load(ctx) // another process may have a good token
-	if err != nil || !cached.alive(time.Now()) {
+	c, err := s.load(ctx) // another process may have a good token
+	if err != nil || !c.token.alive(time.Now()) {
 		return rejected, err
 	}
-	return cached.token, nil
+	return c.token.token, nil
 }
 
 // Reload reads the store and then returns a token as Token does. It finds a token that another
 // process has stored, even if the token in memory is still valid. A client calls it if the
 // token lacks a scope that the user may have granted since. Errors are those of Token.
 func (s TokenSource) Reload(ctx context.Context) (api.AccessToken, error) {
-	if _, _, err := s.load(ctx); err != nil {
+	if _, err := s.load(ctx); err != nil {
 		return api.AccessToken{}, err
 	}
 	return s.Token(ctx)
@@ -95,23 +95,11 @@ func (s TokenSource) Reload(ctx context.Context) (api.AccessToken, error) {
 // fetch is the part of Token without a fresh and recently checked token in memory.
 func (s TokenSource) fetch(ctx context.Context) (api.AccessToken, error) {
 	r := &refreshTask{}
-	now := time.Now()
-	cached := s.conns.cache.get(s.key.User)
-	switch {
-	case cached == nil:
-		var record tokenstore.Record
-		var err error
-		if cached, record, err = s.load(ctx); err != nil {
-			return s.retryMarked(ctx, err)
-		}
-		r.loaded = &record
-	case cached.unchecked(now):
-		var err error
-		if cached, err = s.check(ctx, cached); err != nil {
-			return s.retryMarked(ctx, err)
-		}
+	cached, err := s.current(ctx, r)
+	if err != nil {
+		return s.retryMarked(ctx, err)
 	}
-	now = time.Now()
+	now := time.Now()
 	switch {
 	case cached.fresh(now):
 		return cached.token, nil
@@ -126,38 +114,33 @@ func (s TokenSource) fetch(ctx context.Context) (api.AccessToken, error) {
 	return token, err
 }
 
-// check compares a token in memory with the store and returns the token to use. It returns
-// cached itself if the store does not respond. It also does so if the user is marked but has
-// no other token, because the mark means that a refresh was rejected, not this token.
-func (s TokenSource) check(ctx context.Context, cached *cachedToken) (*cachedToken, error) {
-	waiting, cancel := context.WithTimeout(ctx, checkPatience)
-	defer cancel()
-	c, err := s.loading(waiting)
-	if err != nil {
-		s.keepUnchecked(ctx, cached)
+// current returns the token in memory after comparing it with the store, if that is due, or
+// the token in the store. A caller with a token in memory waits only briefly: the read goes on
+// and stores its result.
+func (s TokenSource) current(ctx context.Context, r *refreshTask) (*cachedToken, error) {
+	cached := s.conns.users.token(s.key.User)
+	switch {
+	case cached == nil:
+		c, err := s.load(ctx)
+		if err != nil {
+			return nil, err
+		}
+		r.loaded = &c.record
+		return c.token, nil
+	case !cached.unchecked(time.Now()):
 		return cached, nil
 	}
-	record, err := c.wait(waiting, s.key)
-	var marked *ReauthorizeError
-	switch {
+	c := s.loading(ctx)
+	waiting, cancel := context.WithDeadline(ctx, c.began.Add(checkPatience))
+	defer cancel()
+	err := c.wait(waiting, s.key)
+	switch now := s.conns.users.token(s.key.User); {
 	case err == nil:
-		next, _, err := s.await(context.WithoutCancel(ctx), c)
-		return next, err
-	case errors.As(err, &marked) && (record.Token.AccessToken != cached.token.Secret || marked.Reason == tokenstore.ReasonDisconnecting),
-		errors.Is(err, api.ErrWrongEnvironment):
-		_, _, err := s.await(context.WithoutCancel(ctx), c)
+		return c.token, nil
+	case now == nil && (needsUser(err) || errors.Is(err, api.ErrWrongEnvironment)):
 		return nil, err
 	}
-	s.keepUnchecked(ctx, cached)
 	return cached, nil
-}
-
-// keepUnchecked lets calls use an unchecked token until the next check is due. It does nothing
-// if the caller's own context has ended, because this shows nothing about the store.
-func (s TokenSource) keepUnchecked(ctx context.Context, cached *cachedToken) {
-	if ctx.Err() == nil {
-		s.conns.cache.touch(s.key.User, cached)
-	}
 }
 
 // retryMarked returns the token of a marked user. It retries the refresh token if a retry is
@@ -176,41 +159,24 @@ func (s TokenSource) retryMarked(ctx context.Context, mark error) (api.AccessTok
 }
 
 // load reads the stored token into memory.
-func (s TokenSource) load(ctx context.Context) (*cachedToken, tokenstore.Record, error) {
-	c, err := s.loading(ctx)
-	if err != nil {
-		return nil, tokenstore.Record{}, err
-	}
-	return s.await(ctx, c)
-}
-
-// loading returns a call that reads the stored token.
-func (s TokenSource) loading(ctx context.Context) (*call, error) {
+func (s TokenSource) load(ctx context.Context) (*call, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	c, _, err := s.join(ctx, loadCall, func(ctx context.Context) (tokenstore.Record, error) {
+	c := s.loading(ctx)
+	return c, c.wait(ctx, s.key)
+}
+
+// loading returns a call that reads the stored token.
+func (s TokenSource) loading(ctx context.Context) *call {
+	c, _ := s.conns.users.join(ctx, callKey{key: s.key, kind: loadCall}, nil, func(ctx context.Context) (tokenstore.Record, error) {
 		record, err := s.conns.load(ctx, s.key)
 		if err == nil {
 			s.conns.revokeReplacedLater(ctx, record)
 		}
 		return record, err
 	})
-	return c, err
-}
-
-// join returns a call that is not outdated. It waits for an outdated call, which may return
-// the token from before the user reconnected.
-func (s TokenSource) join(ctx context.Context, kind callKind, work func(context.Context) (tokenstore.Record, error)) (c *call, started bool, err error) {
-	for {
-		c, started = s.conns.calls.join(ctx, callKey{key: s.key, kind: kind}, nil, work)
-		if started || !c.outdated.Load() {
-			return c, started, nil
-		}
-		if _, err := c.wait(ctx, s.key); err != nil && ctx.Err() != nil {
-			return nil, false, err
-		}
-	}
+	return c
 }
 
 // refresh waits for a token that satisfies r. If another call for a lesser need is running, it
@@ -223,25 +189,21 @@ func (s TokenSource) refresh(ctx context.Context, r *refreshTask) (api.AccessTok
 		}
 		if blocked := s.conns.circuit.blocked(s.key); blocked != nil {
 			// Another process may have stored a new token.
-			cached, _, err := s.load(ctx)
+			c, err := s.load(ctx)
 			switch {
-			case err == nil && cached.token.Secret != r.stale && cached.alive(time.Now()):
-				return cached.token, nil
+			case err == nil && c.token.token.Secret != r.stale && c.token.alive(time.Now()):
+				return c.token.token, nil
 			case needsUser(err):
 				return api.AccessToken{}, err
 			}
 			return api.AccessToken{}, blocked
 		}
-		c, started, err := s.join(ctx, refreshCall, r.run)
-		if err != nil {
-			return api.AccessToken{}, err
-		}
-		cached, _, err := s.await(ctx, c)
-		switch {
+		c, started := s.conns.users.join(ctx, callKey{key: s.key, kind: refreshCall}, nil, r.run)
+		switch err := c.wait(ctx, s.key); {
 		case err != nil:
 			return api.AccessToken{}, err
-		case started || (cached.token.Secret != r.stale && cached.alive(time.Now())):
-			return cached.token, nil
+		case started || (c.token.token.Secret != r.stale && c.token.alive(time.Now())):
+			return c.token.token, nil
 		}
 		r.loaded = nil // outdated by the call that has just ended
 	}
@@ -254,22 +216,7 @@ func (s TokenSource) refreshInBackground(ctx context.Context, r *refreshTask) {
 		return
 	}
 	ctx = api.ContextWithPriority(ctx, api.PriorityRefresh)
-	if c, started := s.conns.calls.join(ctx, callKey{key: s.key, kind: refreshCall}, nil, r.run); started {
-		go func() { _, _, _ = s.await(context.WithoutCancel(ctx), c) }()
-	}
-}
-
-// await waits for a call and caches its token. If only the user can provide another token,
-// await drops the cached one.
-func (s TokenSource) await(ctx context.Context, c *call) (*cachedToken, tokenstore.Record, error) {
-	record, err := c.wait(ctx, s.key)
-	if err != nil {
-		if needsUser(err) {
-			s.conns.cache.remove(s.key.User, c.seq)
-		}
-		return nil, tokenstore.Record{}, err
-	}
-	return s.conns.cache.put(s.key.User, c, newCachedToken(record.Token, c.seq)), record, nil
+	s.conns.users.join(ctx, callKey{key: s.key, kind: refreshCall}, nil, r.run)
 }
 
 // String names the user.

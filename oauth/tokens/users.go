@@ -1,0 +1,219 @@
+package tokens
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
+)
+
+// users contains the tokens in memory and the running calls. A call that fetches a token also
+// stores it here when it ends, so its callers only read. The zero value with a limit is ready.
+type users struct {
+	limit int // number of tokens in memory
+
+	mu      sync.Mutex
+	order   list.List // of *userToken, the most recently used first
+	tokens  map[string]*list.Element
+	running map[callKey]*call  // the calls that callers can join
+	open    map[*call]callKind // all calls that have not ended
+}
+
+// userToken is a token in memory. All sources of a user share it.
+type userToken struct {
+	user  string
+	token *cachedToken
+}
+
+// callKind distinguishes the calls of one user. Callers that need no refresh wait only for the
+// read of the store.
+type callKind int
+
+const (
+	loadCall callKind = iota
+	refreshCall
+	commitCall  // writes a token pair after a failure of the store
+	clinicCall  // finds the clinic of a user whose record has none
+	revokeCall  // revokes the replaced grants of a record
+	disposeCall // revokes a token that is in no record
+)
+
+// callKey identifies a call. A process runs one call at a time for each key.
+type callKey struct {
+	key   tokenstore.Key
+	kind  callKind
+	token api.Secret // set for a disposeCall, because a user can have several
+}
+
+// call is work for one user. Any number of callers can wait for it. It runs to its end even if
+// all of them stop waiting.
+type call struct {
+	began time.Time
+	done  chan struct{}
+
+	// failure is the error that led to a commitCall. It does not change.
+	failure error
+
+	// Valid once done is closed. token is the token of record.
+	record tokenstore.Record
+	token  *cachedToken
+	err    error
+}
+
+// errAbandoned is the result of a call whose goroutine ended with runtime.Goexit.
+var errAbandoned = errors.New("tokens: a token refresh ended without a result")
+
+// token returns the token of a user in memory, or nil.
+func (u *users) token(user string) *cachedToken {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	element, ok := u.tokens[user]
+	if !ok {
+		return nil
+	}
+	u.order.MoveToFront(element)
+	return element.Value.(*userToken).token
+}
+
+// join returns the running call for at, or starts work as a new call. started reports whether
+// it did. The work gets the values of ctx, but not its cancellation or deadline.
+func (u *users) join(ctx context.Context, at callKey, failure error, work func(context.Context) (tokenstore.Record, error)) (c *call, started bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if c, ok := u.running[at]; ok {
+		return c, false
+	}
+	if u.running == nil {
+		u.running, u.open = map[callKey]*call{}, map[*call]callKind{}
+	}
+	c = &call{began: time.Now(), done: make(chan struct{}), failure: failure, err: errAbandoned}
+	u.running[at], u.open[c] = c, at.kind
+	go u.run(context.WithoutCancel(ctx), at, c, work)
+	return c, true
+}
+
+func (u *users) run(ctx context.Context, at callKey, c *call, work func(context.Context) (tokenstore.Record, error)) {
+	defer func() {
+		if v := recover(); v != nil {
+			c.record, c.err = tokenstore.Record{}, fmt.Errorf("tokens: token refresh of %s: %w", at.key, panicked(v))
+		}
+		u.end(at, c)
+	}()
+	c.record, c.err = work(ctx)
+}
+
+// end ends a call and stores the token that it has fetched, unless forget was called while it
+// ran.
+func (u *users) end(at callKey, c *call) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	defer close(c.done)
+	delete(u.open, c)
+	if c.err == nil {
+		c.token = newCachedToken(c.record.Token)
+	}
+	if u.running[at] != c {
+		return // the result may be the token from before
+	}
+	delete(u.running, at)
+	switch at.kind {
+	case loadCall:
+		u.compared(at.key.User, c)
+	case refreshCall:
+		delete(u.running, callKey{key: at.key, kind: loadCall}) // it may have read the token before
+		switch {
+		case c.err == nil:
+			u.put(at.key.User, c.token)
+		case needsUser(c.err):
+			u.remove(at.key.User)
+		}
+	}
+}
+
+// compared stores the result of a read of the store. A token in memory stays if the store
+// failed. It also stays if the user is marked but has no other token, because the mark means
+// that a refresh was rejected, not this token.
+func (u *users) compared(user string, c *call) {
+	element, found := u.tokens[user]
+	var marked *ReauthorizeError
+	switch {
+	case c.err == nil:
+		u.put(user, c.token)
+	case !found:
+	case errors.Is(c.err, api.ErrWrongEnvironment), errors.As(c.err, &marked) &&
+		(marked.Reason == tokenstore.ReasonDisconnecting || c.record.Token.AccessToken != element.Value.(*userToken).token.token.Secret):
+		u.remove(user)
+	default:
+		next := *element.Value.(*userToken).token
+		next.checked = time.Now().Round(0)
+		element.Value.(*userToken).token = &next
+	}
+}
+
+// put stores a token. The caller has locked mu.
+func (u *users) put(user string, token *cachedToken) {
+	if element, ok := u.tokens[user]; ok {
+		element.Value.(*userToken).token = token
+		u.order.MoveToFront(element)
+		return
+	}
+	if u.tokens == nil {
+		u.tokens = map[string]*list.Element{}
+	}
+	if len(u.tokens) >= u.limit {
+		delete(u.tokens, u.order.Remove(u.order.Back()).(*userToken).user)
+	}
+	u.tokens[user] = u.order.PushFront(&userToken{user, token})
+}
+
+// remove drops the token of a user. The caller has locked mu.
+func (u *users) remove(user string) {
+	if element, ok := u.tokens[user]; ok {
+		u.order.Remove(element)
+		delete(u.tokens, user)
+	}
+}
+
+// forget drops the token of a user in memory after it was replaced, revoked or marked. The
+// next call of every source reads the store. Running calls may return the old token: they
+// store nothing, and no caller joins them.
+func (u *users) forget(key tokenstore.Key) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.remove(key.User)
+	delete(u.running, callKey{key: key, kind: loadCall})
+	delete(u.running, callKey{key: key, kind: refreshCall})
+}
+
+// underWay returns the running call for at, or nil.
+func (u *users) underWay(at callKey) *call {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.running[at]
+}
+
+// all returns the calls that have not ended by kind.
+func (u *users) all() map[callKind][]*call {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	all := map[callKind][]*call{}
+	for c, kind := range u.open {
+		all[kind] = append(all[kind], c)
+	}
+	return all
+}
+
+// wait returns the error of the call, or an error if ctx ends first.
+func (c *call) wait(ctx context.Context, key tokenstore.Key) error {
+	select {
+	case <-c.done:
+		return c.err
+	case <-ctx.Done():
+		return fmt.Errorf("tokens: stopped waiting for a token of %s: %w", key, ctx.Err())
+	}
+}
