@@ -58,7 +58,7 @@ func TestAccountsConnectRefreshDisconnect(t *testing.T) {
 		require.ErrorIs(t, err, dispensary.ErrReauthorize)
 		assert.Equal(t, accounts.StatusMustReauthorize, p.status(t, user))
 		require.NoError(t, p.accounts.Restore(ctx, user))
-		assert.Equal(t, accounts.StatusConnected, p.status(t, user))
+		assert.Equal(t, accounts.StatusExpiring, p.status(t, user), "the API has rejected the access token")
 		require.ErrorIs(t, p.accounts.Restore(ctx, ""), api.ErrArgument)
 
 		p.connect(t, 0, user)

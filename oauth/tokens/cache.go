@@ -1,12 +1,14 @@
 package tokens
 
 import (
+	"errors"
 	"time"
 	"unique"
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/defaults"
 	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // cachedToken is a token in memory with the times of its renewal.
@@ -63,6 +65,14 @@ func (c *cachedToken) unchecked(now time.Time) bool {
 
 func (c *cachedToken) fresh(now time.Time) bool { return c.renew.IsZero() || now.Before(c.renew) }
 func (c *cachedToken) alive(now time.Time) bool { return c.expire.IsZero() || now.Before(c.expire) }
+
+// outlives reports whether the token can be used although its user is marked: the platform
+// has rejected a refresh, not this token.
+func (c *cachedToken) outlives(err error) bool {
+	var mark *ReauthorizeError
+	return errors.As(err, &mark) && (mark.Reason == tokenstore.ReasonInvalidGrant || mark.Reason == tokenstore.ReasonOwnerChanged) &&
+		!c.expire.IsZero() && c.alive(time.Now())
+}
 
 // valid reports whether the token has not expired. It has no margin, because a token in its
 // last seconds is better than none.

@@ -58,7 +58,8 @@
 //
 //   - [*ReauthorizeError], which matches [api.ErrReauthorize]: the user must authorize again.
 //     The error contains the user and the reason, and builds the URL of the authorization
-//     page. The store keeps this mark and the token. Later calls retry a rejected refresh
+//     page. The store keeps this mark and the token. If only the refresh token was rejected,
+//     calls use the access token until it expires. Later calls retry a rejected refresh
 //     token, at least every 10 minutes. [Connections.Restore] removes a wrong mark.
 //   - [*oauth.ConfigError]: the platform rejects the application. No user is marked, and no
 //     refresh is sent for a minute. Valid tokens are still used. A failed exchange of a code

@@ -98,6 +98,12 @@ type ReauthorizeError struct {
 	retryFrom time.Time // the earliest retry of the refresh token, zero for never
 }
 
+// mayRetry reports whether err is a mark whose refresh token may be tried again now.
+func mayRetry(err error) bool {
+	var mark *ReauthorizeError
+	return errors.As(err, &mark) && !mark.retryFrom.IsZero() && !time.Now().Before(mark.retryFrom)
+}
+
 // AuthorizeURL returns the URL to which you redirect the user's browser. See
 // [oauth.Client.AuthorizeURL].
 func (e *ReauthorizeError) AuthorizeURL(state string) (string, error) {

@@ -25,9 +25,6 @@ type refreshTask struct {
 	// loaded is the record that the caller has just read, or nil.
 	loaded *tokenstore.Record
 
-	// retryMarked is true for a retry of the refresh token of a marked user.
-	retryMarked bool
-
 	// claim is the lease that [Connections.KeepFresh] has already taken. It wants this version
 	// replaced although the token has not expired. Nil for the refresh of a call.
 	claim *tokenstore.Lease
@@ -105,7 +102,7 @@ func (r *refreshTask) tryOnce(ctx context.Context) (record tokenstore.Record, do
 	switch {
 	case isStoreError(err):
 		return tokenstore.Record{}, false, err
-	case err != nil && !(r.retryMarked && r.conns.mayBeMistake(record)), r.satisfiedBy(record):
+	case err != nil && !mayRetry(err), r.satisfiedBy(record):
 		return record, true, err
 	}
 	record, done, err = r.attempt(ctx, record)
@@ -120,7 +117,7 @@ func (r *refreshTask) tryOnce(ctx context.Context) (record tokenstore.Record, do
 func (r *refreshTask) look(ctx context.Context) (tokenstore.Record, error) {
 	if loaded := r.loaded; loaded != nil {
 		r.loaded = nil
-		return *loaded, nil
+		return *loaded, r.conns.validate(*loaded)
 	}
 	return r.conns.load(ctx, r.key)
 }
@@ -189,7 +186,7 @@ func (r *refreshTask) replace(ctx context.Context, leased leasedRecord) (tokenst
 		}
 		return r.conns.commit(ctx, leased, token)
 	case isInvalidGrant(err):
-		return r.conns.refused(ctx, leased, err)
+		return r.conns.refused(ctx, leased, leased.Token.AccessToken == r.stale, err)
 	case errors.Is(err, oauth.ErrOwnerChanged):
 		r.conns.hooks.log(ctx, slog.LevelError, "a refresh returned a token of another account; it was not stored", r.key)
 		return r.conns.markReauthorize(ctx, leased.lease, leased.Record, tokenstore.ReasonOwnerChanged, err)
@@ -240,8 +237,8 @@ func (c *Connections) exchangeOnce(ctx context.Context, old oauth.Token) (oauth.
 
 // refused handles a rejected refresh token. If a peer has spent it and stored the next pair,
 // refused returns that pair. Otherwise the second rejection marks the user, because the first
-// may be a fault of the platform.
-func (c *Connections) refused(ctx context.Context, leased leasedRecord, cause error) (tokenstore.Record, error) {
+// may be a fault of the platform. useless means that the API has rejected the access token.
+func (c *Connections) refused(ctx context.Context, leased leasedRecord, useless bool, cause error) (tokenstore.Record, error) {
 	reading, cancel := withStoreTimeout(ctx)
 	defer cancel()
 	current, err := c.read(reading, leased.Key)
@@ -258,8 +255,7 @@ func (c *Connections) refused(ctx context.Context, leased leasedRecord, cause er
 			notify(ctx, &c.hooks, leased.Key, func(o *Observer) func(context.Context, MassRejection) { return o.MassRejection },
 				MassRejection{Environment: c.Environment(), Users: refusedUsers, Window: refusalWindow, Until: until})
 		}
-		if age := time.Since(leased.Token.RejectedAt); age < firstRetry || leased.Token.RejectedAt.IsZero() {
-			c.recordRejection(ctx, leased, age)
+		if c.recordRejection(ctx, leased, useless) {
 			return tokenstore.Record{}, fmt.Errorf("tokens: the refresh token of %s was rejected and is retried before the user is marked: %w", leased.Key, cause)
 		}
 	}
@@ -267,18 +263,31 @@ func (c *Connections) refused(ctx context.Context, leased leasedRecord, cause er
 }
 
 // recordRejection stores the time of the first rejection for all replicas, and ends the lease.
-// It replaces a stored time in the future, because the clocks differ.
-func (c *Connections) recordRejection(ctx context.Context, leased leasedRecord, age time.Duration) {
-	if age >= 0 && age < firstRetry {
+// It replaces a stored time in the future, because the clocks differ. It returns false if this
+// is the second rejection. useless means that the API has rejected the access token too: the
+// record then says that it has expired, before the user is marked.
+func (c *Connections) recordRejection(ctx context.Context, leased leasedRecord, useless bool) (first bool) {
+	token := leased.Token
+	age := time.Since(token.RejectedAt)
+	isFirst := age < 0 || token.RejectedAt.IsZero()
+	useless = useless && time.Now().Before(token.ExpiresAt)
+	if useless {
+		token.ExpiresAt = time.Now().Round(0)
+	}
+	switch {
+	case age >= firstRetry && !isFirst && !useless:
+		return false
+	case !isFirst && !useless:
 		c.release(ctx, leased.lease)
-		return
+		return true
+	case isFirst:
+		token.RejectedAt = time.Now().Round(0)
 	}
 	writing, cancel := withStoreTimeout(ctx)
 	defer cancel()
-	token := leased.Token
-	token.RejectedAt = time.Now().Round(0)
 	if _, err := c.store.Commit(writing, leased.lease, token); err != nil && !isContention(err) {
 		c.hooks.log(ctx, slog.LevelWarn, "could not store the rejection of a refresh token", leased.Key, slog.Any("error", storeError("Commit", leased.Key, err)))
 		c.release(ctx, leased.lease)
 	}
+	return true
 }

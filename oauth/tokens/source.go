@@ -76,10 +76,13 @@ func (s TokenSource) Refresh(ctx context.Context, rejected api.AccessToken) (api
 		return s.refresh(ctx, &refreshTask{stale: rejected.Secret})
 	}
 	c, err := s.load(ctx) // another process may have a good token
-	if err != nil || !c.token.alive(time.Now()) {
-		return rejected, err
+	switch {
+	case err != nil:
+		return api.AccessToken{}, err
+	case c.token.token.Secret != rejected.Secret && c.token.alive(time.Now()):
+		return c.token.token, nil
 	}
-	return c.token.token, nil
+	return rejected, s.conns.validate(c.record)
 }
 
 // Reload reads the store and then returns a token as Token does. It finds a token that another
@@ -134,10 +137,10 @@ func (s TokenSource) current(ctx context.Context, r *refreshTask) (*cachedToken,
 	waiting, cancel := context.WithDeadline(ctx, c.began.Add(checkPatience))
 	defer cancel()
 	err := c.wait(waiting, s.key)
-	switch now := s.conns.users.token(s.key.User); {
+	switch {
 	case err == nil:
 		return c.token, nil
-	case now == nil && (needsUser(err) || errors.Is(err, api.ErrWrongEnvironment)):
+	case needsUser(err), errors.Is(err, api.ErrWrongEnvironment):
 		return nil, err
 	}
 	return cached, nil
@@ -146,12 +149,10 @@ func (s TokenSource) current(ctx context.Context, r *refreshTask) (*cachedToken,
 // retryMarked returns the token of a marked user. It retries the refresh token if a retry is
 // due, and otherwise returns mark.
 func (s TokenSource) retryMarked(ctx context.Context, mark error) (api.AccessToken, error) {
-	var marked *ReauthorizeError
-	if !errors.As(mark, &marked) || marked.retryFrom.IsZero() || time.Now().Before(marked.retryFrom) ||
-		s.conns.circuit.blocked(s.key) != nil {
+	if !mayRetry(mark) || s.conns.circuit.blocked(s.key) != nil {
 		return api.AccessToken{}, mark
 	}
-	token, err := s.refresh(ctx, &refreshTask{retryMarked: true})
+	token, err := s.refresh(ctx, &refreshTask{})
 	if err != nil && !needsUser(err) && ctx.Err() == nil {
 		err = mark
 	}
@@ -171,8 +172,11 @@ func (s TokenSource) load(ctx context.Context) (*call, error) {
 func (s TokenSource) loading(ctx context.Context) *call {
 	c, _ := s.conns.users.join(ctx, callKey{key: s.key, kind: loadCall}, nil, func(ctx context.Context) (tokenstore.Record, error) {
 		record, err := s.conns.load(ctx, s.key)
-		if err == nil {
+		switch {
+		case err == nil:
 			s.conns.revokeReplacedLater(ctx, record)
+		case newCachedToken(record.Token).outlives(err):
+			err = nil
 		}
 		return record, err
 	})
@@ -193,7 +197,10 @@ func (s TokenSource) refresh(ctx context.Context, r *refreshTask) (api.AccessTok
 			switch {
 			case err == nil && c.token.token.Secret != r.stale && c.token.alive(time.Now()):
 				return c.token.token, nil
-			case needsUser(err):
+			case err == nil:
+				err = s.conns.validate(c.record)
+			}
+			if needsUser(err) {
 				return api.AccessToken{}, err
 			}
 			return api.AccessToken{}, blocked

@@ -241,8 +241,29 @@ func TestPeerNoticesFailedDisconnect(t *testing.T) {
 	})
 }
 
-// A rejected refresh token on one replica does not show that the access token is invalid.
+// A rejected refresh token does not show that the access token is invalid.
 func TestPeerUsesMarkedUsersToken(t *testing.T) {
+	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
+		peer := w.replica(t).TokenSource(user)
+		requireTokenFrom(t, peer, "access-0")
+		w.platform.ForgetAll()
+		w.fail(t, tokenstore.ReasonInvalidGrant)
+		time.Sleep(50 * time.Minute)
+		requireTokenFrom(t, peer, "access-0")
+
+		w.requireToken(t, "access-0")
+		w.saveAccess(t, "access-other", time.Hour)
+		w.fail(t, tokenstore.ReasonInvalidGrant)
+		time.Sleep(30 * time.Second)
+		requireTokenFrom(t, peer, "access-other")
+		time.Sleep(time.Hour)
+		_, err := peer.Token(t.Context())
+		requireReauthorize(t, err, tokenstore.ReasonInvalidGrant)
+	})
+}
+
+// A 401 and then a rejected refresh show that both tokens are invalid.
+func TestRejectedTokenOfMarkedUserIsNotUsed(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		peer := w.replica(t).TokenSource(user)
 		requireTokenFrom(t, peer, "access-0")
@@ -254,11 +275,7 @@ func TestPeerUsesMarkedUsersToken(t *testing.T) {
 		time.Sleep(time.Minute)
 		_, err = w.source.Refresh(t.Context(), token)
 		requireReauthorize(t, err, tokenstore.ReasonInvalidGrant)
-		time.Sleep(50 * time.Minute)
-		requireTokenFrom(t, peer, "access-0")
-
-		w.saveAccess(t, "access-other", time.Hour)
-		w.fail(t, tokenstore.ReasonInvalidGrant)
+		w.requireReauthorize(t, tokenstore.ReasonInvalidGrant)
 		time.Sleep(30 * time.Second)
 		_, err = peer.Token(t.Context())
 		requireReauthorize(t, err, tokenstore.ReasonInvalidGrant)

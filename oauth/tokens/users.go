@@ -129,30 +129,33 @@ func (u *users) end(at callKey, c *call) {
 		switch {
 		case c.err == nil:
 			u.put(at.key.User, c.token)
-		case needsUser(c.err):
+		case needsUser(c.err) && !u.outlives(at.key.User, c.err):
 			u.remove(at.key.User)
 		}
 	}
 }
 
 // compared stores the result of a read of the store. A token in memory stays if the store
-// failed. It also stays if the user is marked but has no other token, because the mark means
-// that a refresh was rejected, not this token.
+// failed.
 func (u *users) compared(user string, c *call) {
 	element, found := u.tokens[user]
-	var marked *ReauthorizeError
 	switch {
 	case c.err == nil:
 		u.put(user, c.token)
-	case !found:
-	case errors.Is(c.err, api.ErrWrongEnvironment), errors.As(c.err, &marked) &&
-		(marked.Reason == tokenstore.ReasonDisconnecting || c.record.Token.AccessToken != element.Value.(*userToken).token.token.Secret):
+	case needsUser(c.err), errors.Is(c.err, api.ErrWrongEnvironment):
 		u.remove(user)
-	default:
+	case found:
 		next := *element.Value.(*userToken).token
 		next.checked = time.Now().Round(0)
 		element.Value.(*userToken).token = &next
 	}
+}
+
+// outlives reports whether the token of a user can be used although the user is marked. The
+// caller has locked mu.
+func (u *users) outlives(user string, mark error) bool {
+	element, ok := u.tokens[user]
+	return ok && element.Value.(*userToken).token.outlives(mark)
 }
 
 // put stores a token. The caller has locked mu.
