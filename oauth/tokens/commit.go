@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/dispensary-go/dispensary/oauth"
@@ -17,6 +18,8 @@ type pendingCommit struct {
 	lease tokenstore.Lease
 	old   tokenstore.Record // before the refresh
 	token oauth.Token
+
+	failure atomic.Pointer[StoreError] // of the last attempt
 }
 
 // Waits between attempts to write a pair.
@@ -25,83 +28,74 @@ const (
 	lastRewrite  = 30 * time.Second
 )
 
-// commit writes a new pair and returns its record. If the write fails, commit keeps the pair
-// and retries until it is stored. It does not return the pair before, because its first use
-// may invalidate the pair in the store.
+// commit writes a new pair and returns its record. If the write fails, it is retried in the
+// background until it succeeds, and commit returns the failure. It does not return the pair
+// before, because its first use may invalidate the pair in the store.
 func (c *Connections) commit(ctx context.Context, leased leasedRecord, token oauth.Token) (tokenstore.Record, error) {
 	p := &pendingCommit{conns: c, lease: leased.lease, old: leased.Record, token: token}
-	// A dead connection must not use up the whole lease.
-	record, err := p.write(ctx, c.config.answerTime())
-	if !isStoreError(err) {
-		return record, err
-	}
-	failure := err
-	start := func() (*call, bool) {
-		return c.users.join(ctx, callKey{key: leased.Key, kind: commitCall}, failure, func(ctx context.Context) (tokenstore.Record, error) {
-			notify(ctx, &c.hooks, leased.Key, func(o *Observer) func(context.Context, CommitDelayed) { return o.CommitDelayed },
-				CommitDelayed{Key: leased.Key, Err: failure})
-			return p.writeUntilStored(ctx, failure)
-		})
-	}
-	pending, started := start()
-	if !started { // Disconnect and a refresh may each have a pair: write one after the other
-		go func() {
-			for !started {
-				<-pending.done
-				pending, started = start()
-			}
-		}()
-		return tokenstore.Record{}, failure
-	}
+	pending, _ := c.users.join(ctx, callKey{key: leased.Key, kind: commitCall, token: token.AccessToken}, p, p.writeUntilStored)
 	return c.awaitCommit(pending)
 }
 
 // awaitPendingCommit waits for a pending pair of the user from an earlier refresh. It returns
 // an empty record if there is none.
 func (c *Connections) awaitPendingCommit(key tokenstore.Key) (tokenstore.Record, error) {
-	if pending := c.users.underWay(callKey{key: key, kind: commitCall}); pending != nil {
+	if pending := c.users.committing(key); pending != nil {
 		return c.awaitCommit(pending)
 	}
 	return tokenstore.Record{}, nil
 }
 
-// awaitCommit waits until a pair is stored, for a third of the lease. It waits for
+// awaitCommit waits until a pair is stored, for two thirds of the lease. It waits for
 // storeTimeout if the store is slow rather than failing.
 func (c *Connections) awaitCommit(pending *call) (tokenstore.Record, error) {
-	patience := c.config.answerTime()
-	if errors.Is(pending.failure, context.DeadlineExceeded) {
-		patience = storeTimeout
+	for _, patience := range []time.Duration{2 * c.config.answerTime(), storeTimeout} {
+		timer := time.NewTimer(patience)
+		defer timer.Stop()
+		select {
+		case <-pending.done:
+			return pending.record, pending.err
+		case <-timer.C:
+		}
+		if failure := pending.pair.failure.Load(); failure != nil && !errors.Is(failure, context.DeadlineExceeded) {
+			return tokenstore.Record{}, failure
+		}
 	}
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	select {
-	case <-pending.done:
-		return pending.record, pending.err
-	case <-timer.C:
-		return tokenstore.Record{}, pending.failure
-	}
+	return tokenstore.Record{}, storeError("Commit", pending.pair.lease.Key, context.DeadlineExceeded)
 }
 
 // writeUntilStored retries the write until the pair is stored or no longer needed.
-func (p *pendingCommit) writeUntilStored(ctx context.Context, err error) (record tokenstore.Record, _ error) {
-	for try := 1; isStoreError(err); try++ {
+func (p *pendingCommit) writeUntilStored(ctx context.Context) (tokenstore.Record, error) {
+	limit, key, delayed := p.conns.config.answerTime(), p.lease.Key, false // a dead connection must not use up the whole lease
+	for try := 1; ; try++ {
+		record, err := p.write(ctx, limit)
+		var failure *StoreError
+		if !errors.As(err, &failure) {
+			if delayed {
+				p.conns.hooks.log(ctx, slog.LevelInfo, "a pending token pair is stored or no longer needed", key)
+				p.conns.circuit.succeeded(key, false)
+			}
+			return record, err
+		}
+		p.failure.Store(failure)
 		wait := jitteredBackoff(try, firstRewrite, lastRewrite)
-		p.conns.hooks.log(ctx, slog.LevelError, "could not store a refreshed token pair; it is only in memory", p.lease.Key,
-			slog.Any("error", err), slog.Int("try", try), slog.Duration("next_in", wait))
+		if !errors.Is(err, tokenstore.ErrConflict) { // otherwise another writer came first
+			p.conns.hooks.log(ctx, slog.LevelError, "could not store a refreshed token pair; it is only in memory", key,
+				slog.Any("error", err), slog.Int("try", try), slog.Duration("next_in", wait))
+			if !delayed {
+				notify(ctx, &p.conns.hooks, key, func(o *Observer) func(context.Context, CommitDelayed) { return o.CommitDelayed },
+					CommitDelayed{Key: key, Err: failure})
+			}
+			delayed = true
+		}
 		time.Sleep(wait)
-		record, err = p.write(ctx, storeTimeout)
+		limit = storeTimeout
 	}
-	p.conns.hooks.log(ctx, slog.LevelInfo, "a pending token pair is stored or no longer needed", p.lease.Key)
-	p.conns.circuit.succeeded(p.lease.Key, false)
-	return record, err
 }
 
-// maxConflicts is the largest number of consecutive conflicts in one write.
-const maxConflicts = 3
-
-// write tries to store the pair. If the record has changed meanwhile, write leaves it unless
-// it still has the token that this pair replaces. A panic of the store counts as a failed
-// write.
+// write tries to store the pair once. If the record has changed meanwhile, write leaves it
+// unless it still has the token that this pair replaces: then it takes the lease for the next
+// try. A panic of the store counts as a failed write.
 func (p *pendingCommit) write(ctx context.Context, limit time.Duration) (record tokenstore.Record, err error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -111,34 +105,31 @@ func (p *pendingCommit) write(ctx context.Context, limit time.Duration) (record 
 			record, err = tokenstore.Record{}, storeError("Commit", key, panicked(v))
 		}
 	}()
-	for range maxConflicts {
-		record, err = p.conns.store.Commit(ctx, p.lease, p.token)
-		if err == nil {
-			return p.stored(ctx, record)
-		}
-		if !isContention(err) {
-			return tokenstore.Record{}, storeError("Commit", key, err)
-		}
-		if record, err = p.conns.read(ctx, key); err != nil {
-			if needsUser(err) {
-				p.drop(ctx) // a user who was deleted meanwhile stays deleted
-			}
-			return tokenstore.Record{}, err
-		}
-		if !p.succeeds(record) {
-			if record.State == tokenstore.StateActive && record.Token.AccessToken == p.token.AccessToken {
-				return p.stored(ctx, record) // by a write whose response was lost
-			}
-			p.drop(ctx)
-			return record, p.conns.validate(record)
-		}
-		p.follow(record)
-		_, err = p.conns.store.Lease(ctx, p.lease, p.conns.config.LeaseTTL)
-		if err != nil && !errors.Is(err, tokenstore.ErrConflict) {
-			break // a peer refreshes with the old token: its result decides
-		}
+	record, conflict := p.conns.store.Commit(ctx, p.lease, p.token)
+	switch {
+	case conflict == nil:
+		return p.stored(ctx, record)
+	case !isContention(conflict):
+		return tokenstore.Record{}, storeError("Commit", key, conflict)
 	}
-	return tokenstore.Record{}, storeError("Commit", key, err)
+	if record, err = p.conns.read(ctx, key); err != nil {
+		if needsUser(err) {
+			p.drop(ctx) // a user who was deleted meanwhile stays deleted
+		}
+		return tokenstore.Record{}, err
+	}
+	if !p.succeeds(record) {
+		if record.State == tokenstore.StateActive && record.Token.AccessToken == p.token.AccessToken {
+			return p.stored(ctx, record) // by a write whose response was lost
+		}
+		p.drop(ctx)
+		return record, p.conns.validate(record)
+	}
+	p.follow(record)
+	if _, err = p.conns.store.Lease(ctx, p.lease, p.conns.config.LeaseTTL); err != nil {
+		return tokenstore.Record{}, storeError("Commit", key, err) // ErrLeased: the result of the peer decides
+	}
+	return tokenstore.Record{}, storeError("Commit", key, conflict)
 }
 
 // stored reports the new token and returns the results of write.

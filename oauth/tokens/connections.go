@@ -194,7 +194,14 @@ func (c *Connections) Usable(record tokenstore.Record) error {
 // PendingCommits counts the refreshed token pairs that the store has not accepted and that
 // only this process has. It is 0 in a healthy program. Include it in a health check, and do
 // not end the process while it is not 0.
-func (c *Connections) PendingCommits() int { return len(c.users.all()[commitCall]) }
+func (c *Connections) PendingCommits() (n int) {
+	for _, pending := range c.users.all()[commitCall] {
+		if pending.pair.failure.Load() != nil {
+			n++
+		}
+	}
+	return n
+}
 
 // Close waits until no refresh is running, every new token pair is stored, and every token
 // that was not stored is revoked. Call it before the program ends, after the last call. If ctx

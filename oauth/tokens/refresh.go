@@ -81,7 +81,7 @@ func (r *refreshTask) outcome(err error) Outcome {
 // replica has the lease. If a replica has crashed with the lease, acquire waits until the
 // lease expires. It retries a store that fails meanwhile, because many callers may be waiting.
 func (r *refreshTask) acquire(ctx context.Context) (record tokenstore.Record, err error) {
-	if r.claim != nil && r.conns.users.underWay(callKey{key: r.key, kind: commitCall}) != nil {
+	if r.claim != nil && r.conns.users.committing(r.key) != nil {
 		r.conns.release(ctx, *r.claim) // the claim blocks the write of the pair
 	}
 	if record, err = r.conns.awaitPendingCommit(r.key); err != nil || r.satisfiedBy(record) {

@@ -48,7 +48,7 @@ func (d *disposal) now(ctx context.Context) {
 // later disposes of the token in the background, and [Connections.Close] waits for it. cause
 // is the error of an earlier attempt, or nil.
 func (d *disposal) later(ctx context.Context, cause error) {
-	d.conns.users.join(ctx, callKey{key: d.key, kind: disposeCall, token: d.token.AccessToken}, cause, func(ctx context.Context) (tokenstore.Record, error) {
+	d.conns.users.join(ctx, callKey{key: d.key, kind: disposeCall, token: d.token.AccessToken}, nil, func(ctx context.Context) (tokenstore.Record, error) {
 		err := cause
 		for try := 1; ; try++ {
 			if err != nil {

@@ -20,8 +20,8 @@ type users struct {
 	mu      sync.Mutex
 	order   list.List // of *userToken, the most recently used first
 	tokens  map[string]*list.Element
-	running map[callKey]*call  // the calls that callers can join
-	open    map[*call]callKind // all calls that have not ended
+	running map[callKey]*call // the calls that callers can join
+	open    map[*call]callKey // all calls that have not ended
 }
 
 // userToken is a token in memory. All sources of a user share it.
@@ -37,7 +37,7 @@ type callKind int
 const (
 	loadCall callKind = iota
 	refreshCall
-	commitCall  // writes a token pair after a failure of the store
+	commitCall  // writes a token pair
 	clinicCall  // finds the clinic of a user whose record has none
 	revokeCall  // revokes the replaced grants of a record
 	disposeCall // revokes a token that is in no record
@@ -47,7 +47,7 @@ const (
 type callKey struct {
 	key   tokenstore.Key
 	kind  callKind
-	token api.Secret // set for a disposeCall, because a user can have several
+	token api.Secret // set for a commitCall or disposeCall, because a user can have several
 }
 
 // call is work for one user. Any number of callers can wait for it. It runs to its end even if
@@ -56,8 +56,8 @@ type call struct {
 	began time.Time
 	done  chan struct{}
 
-	// failure is the error that led to a commitCall. It does not change.
-	failure error
+	// pair is the token pair of a commitCall.
+	pair *pendingCommit
 
 	// Valid once done is closed. token is the token of record.
 	record tokenstore.Record
@@ -82,17 +82,17 @@ func (u *users) token(user string) *cachedToken {
 
 // join returns the running call for at, or starts work as a new call. started reports whether
 // it did. The work gets the values of ctx, but not its cancellation or deadline.
-func (u *users) join(ctx context.Context, at callKey, failure error, work func(context.Context) (tokenstore.Record, error)) (c *call, started bool) {
+func (u *users) join(ctx context.Context, at callKey, pair *pendingCommit, work func(context.Context) (tokenstore.Record, error)) (c *call, started bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if c, ok := u.running[at]; ok {
 		return c, false
 	}
 	if u.running == nil {
-		u.running, u.open = map[callKey]*call{}, map[*call]callKind{}
+		u.running, u.open = map[callKey]*call{}, map[*call]callKey{}
 	}
-	c = &call{began: time.Now(), done: make(chan struct{}), failure: failure, err: errAbandoned}
-	u.running[at], u.open[c] = c, at.kind
+	c = &call{began: time.Now(), done: make(chan struct{}), pair: pair, err: errAbandoned}
+	u.running[at], u.open[c] = c, at
 	go u.run(context.WithoutCancel(ctx), at, c, work)
 	return c, true
 }
@@ -200,13 +200,25 @@ func (u *users) underWay(at callKey) *call {
 	return u.running[at]
 }
 
+// committing returns a running commitCall of a user, or nil.
+func (u *users) committing(key tokenstore.Key) *call {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for c, at := range u.open {
+		if at.key == key && at.kind == commitCall {
+			return c
+		}
+	}
+	return nil
+}
+
 // all returns the calls that have not ended by kind.
 func (u *users) all() map[callKind][]*call {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	all := map[callKind][]*call{}
-	for c, kind := range u.open {
-		all[kind] = append(all[kind], c)
+	for c, at := range u.open {
+		all[at.kind] = append(all[at.kind], c)
 	}
 	return all
 }
