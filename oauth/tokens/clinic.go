@@ -27,7 +27,7 @@ func (c *Connections) SetClinic(ctx context.Context, user string, clinic oauth.C
 	if err := errors.Join(key.Validate(), ids.ValidateClinic(clinic)); err != nil {
 		return err
 	}
-	_, _, err := c.rewrite(ctx, key, func(before tokenstore.Record) (oauth.Token, bool) {
+	_, _, err := c.rewrite(ctx, key, func(_ context.Context, before tokenstore.Record) (oauth.Token, bool) {
 		token := before.Token
 		token.Clinic = clinic
 		return token, before.State == tokenstore.StateActive && before.Token.Clinic != clinic

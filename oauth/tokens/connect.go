@@ -117,7 +117,7 @@ func (a *authorizing) replace(ctx context.Context) (tokenstore.Record, error) {
 	if err := a.verify(ctx, before.Token.ResourceOwner); err != nil {
 		return tokenstore.Record{}, err
 	}
-	token, beyond := replacing(a.token, append(slices.Clone(before.Token.Replaced), grantOf(before.Token))...)
+	token := replacing(a.token, append(slices.Clone(before.Token.Replaced), grantOf(before.Token))...)
 	save := func() (tokenstore.Record, error) { return c.store.SaveVersion(ctx, a.key, before.Version, token) }
 	if unreadable {
 		save = func() (tokenstore.Record, error) { return c.store.Save(ctx, a.key, token) }
@@ -127,7 +127,6 @@ func (a *authorizing) replace(ctx context.Context) (tokenstore.Record, error) {
 		a.unknown = a.unknown || !isContention(err)
 		return tokenstore.Record{}, storeError("SaveVersion", a.key, err)
 	}
-	c.revokeBeyond(ctx, a.key, beyond)
 	return record, nil
 }
 

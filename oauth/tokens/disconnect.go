@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
@@ -61,35 +60,22 @@ func (c *Connections) Disconnect(ctx context.Context, user string) error {
 func (c *Connections) revokeLeased(ctx context.Context, leased *leasedRecord) error {
 	revoking, cancel := context.WithDeadline(ctx, leased.since.Add(2*c.config.answerTime()))
 	defer cancel()
-	alive, err := c.revokeGrant(revoking, leased.Token)
-	problems := []error{err}
-	next := leased.Token
-	if err != nil {
-		next.AccessToken, next.RefreshToken, next.ExpiresAt = alive.AccessToken, alive.RefreshToken, alive.ExpiresAt
-	}
-	next.Replaced = nil
-	renewed := next.AccessToken != leased.Token.AccessToken
-	for _, g := range leased.Token.Replaced {
-		alive, err := c.revokeGrant(revoking, c.tokenOf(g))
-		if err == nil {
-			continue
-		}
-		problems = append(problems, err)
-		next.Replaced = append(next.Replaced, grantOf(alive))
-		renewed = renewed || alive.AccessToken != g.AccessToken
-	}
-	if err := errors.Join(problems...); err == nil {
+	left, renewed, err := c.revokeAll(revoking, append([]oauth.ReplacedGrant{grantOf(leased.Token)}, leased.Token.Replaced...))
+	if err == nil {
 		return nil
 	}
 	if renewed { // the new pairs must be revoked, so they must not be lost
+		next := leased.Token
+		next.AccessToken, next.RefreshToken, next.ExpiresAt = left[0].AccessToken, left[0].RefreshToken, left[0].ExpiresAt
+		next.ResourceOwner, next.Clinic, next.Replaced = left[0].ResourceOwner, left[0].Clinic, left[1:]
 		c.keepLeased(ctx, leased, next)
 	}
 	marking, cancel := withStoreTimeout(context.WithoutCancel(ctx))
 	defer cancel()
 	if _, failure := c.store.Fail(marking, leased.lease, tokenstore.ReasonDisconnecting); failure != nil && !isContention(failure) {
-		problems = append(problems, storeError("Fail", leased.lease.Key, failure))
+		return errors.Join(err, storeError("Fail", leased.lease.Key, failure))
 	}
-	return joined(problems)
+	return err
 }
 
 // keepLeased commits a token to a leased record and takes the lease again.
@@ -101,15 +87,6 @@ func (c *Connections) keepLeased(ctx context.Context, leased *leasedRecord, toke
 	if again, err := c.waitForLease(ctx, leased.lease.Key); err == nil {
 		*leased = again
 	}
-}
-
-// joined returns a single error unwrapped.
-func joined(problems []error) error {
-	problems = slices.DeleteFunc(problems, func(err error) bool { return err == nil })
-	if len(problems) == 1 {
-		return problems[0]
-	}
-	return errors.Join(problems...)
 }
 
 // deleteLeased deletes the record, unless the user has reconnected meanwhile.
@@ -162,7 +139,7 @@ func (c *Connections) Restore(ctx context.Context, user string) error {
 	if err := key.Validate(); err != nil {
 		return err
 	}
-	before, written, err := c.rewrite(ctx, key, func(before tokenstore.Record) (oauth.Token, bool) {
+	before, written, err := c.rewrite(ctx, key, func(_ context.Context, before tokenstore.Record) (oauth.Token, bool) {
 		return before.Token, before.State != tokenstore.StateActive && before.Reason != tokenstore.ReasonDisconnecting
 	})
 	switch {

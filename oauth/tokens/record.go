@@ -164,11 +164,12 @@ func (c *Connections) acquireLease(ctx context.Context, record tokenstore.Record
 	}
 	ctx, cancel := withStoreTimeout(ctx)
 	defer cancel()
-	for {
+	for failed := false; ; { // a lease whose response was lost is given again to the same owner
 		l.since = time.Now()
 		current, err := c.store.Lease(ctx, l.lease, c.config.LeaseTTL)
 		l.Record = current // record may be older
-		if err != nil || time.Since(l.since) <= c.config.answerTime() {
+		failed = err != nil && !isContention(err) && !failed
+		if !failed && (err != nil || time.Since(l.since) <= c.config.answerTime()) {
 			return l, err
 		}
 	}
@@ -241,7 +242,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 
 // rewrite leases a record and commits the token that change returns. If change returns false,
 // it leaves the record unchanged and written is empty.
-func (c *Connections) rewrite(ctx context.Context, key tokenstore.Key, change func(tokenstore.Record) (oauth.Token, bool)) (before, written tokenstore.Record, err error) {
+func (c *Connections) rewrite(ctx context.Context, key tokenstore.Key, change func(context.Context, tokenstore.Record) (oauth.Token, bool)) (before, written tokenstore.Record, err error) {
 	leased, err := c.waitForLease(ctx, key)
 	switch {
 	case errors.Is(err, tokenstore.ErrNoRecord):
@@ -250,7 +251,9 @@ func (c *Connections) rewrite(ctx context.Context, key tokenstore.Key, change fu
 		return tokenstore.Record{}, tokenstore.Record{}, err
 	}
 	before = leased.Record
-	token, changed := change(before)
+	changing, cancel := context.WithDeadline(ctx, leased.since.Add(2*c.config.answerTime()))
+	defer cancel()
+	token, changed := change(changing, before)
 	if !changed {
 		c.release(context.WithoutCancel(ctx), leased.lease)
 		return before, tokenstore.Record{}, nil

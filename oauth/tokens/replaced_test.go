@@ -161,17 +161,18 @@ func TestDisconnectKeepsRecordUntilRevoked(t *testing.T) {
 	})
 }
 
-// The ninth reconnect exceeds the limit of replaced grants.
-func TestOldestReplacedTokenIsRevoked(t *testing.T) {
+// Revoking a replaced grant may revoke the user's whole consent.
+func TestReplacedTokensWaitForDisconnect(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, time.Hour, func(t *testing.T, w *fixture) {
-		for n := range 9 {
+		for n := range 12 {
 			record, err := w.conns.Connect(t.Context(), user, api.NewSecret(fmt.Sprint("code-", n)))
 			require.NoError(t, err)
-			assert.Len(t, record.Token.Replaced, min(n+1, 8))
+			assert.Len(t, record.Token.Replaced, n+1)
 		}
 		require.NoError(t, w.conns.Close(t.Context()))
-		assert.Equal(t, []string{"access-0"}, w.revoked())
-		assert.Equal(t, "access-1", w.record(t).Token.Replaced[0].AccessToken.Reveal())
+		assert.Empty(t, w.revoked())
+		require.NoError(t, w.conns.Disconnect(t.Context(), user))
+		assert.Len(t, w.revoked(), 13)
 	})
 }
 

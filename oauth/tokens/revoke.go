@@ -83,7 +83,7 @@ func (d *disposal) attempt(ctx context.Context) (err error) {
 			return nil
 		case d.keep && !d.token.RefreshToken.IsZero() && record.Token.RefreshToken == d.token.RefreshToken:
 			return nil // the record has the same grant
-		case d.keep && record.State == tokenstore.StateActive && sameAccount(grantOf(record.Token), grantOf(d.token)):
+		case d.keep && record.State == tokenstore.StateActive:
 			return d.add(ctx)
 		}
 	}
@@ -92,24 +92,15 @@ func (d *disposal) attempt(ctx context.Context) (err error) {
 	return err
 }
 
-// add adds the token to the replaced grants of the record.
+// add adds the token to the grants to revoke of an active record.
 func (d *disposal) add(ctx context.Context) error {
-	var beyond []oauth.ReplacedGrant
-	_, _, err := d.conns.rewrite(ctx, d.key, func(before tokenstore.Record) (token oauth.Token, changed bool) {
-		token, beyond = replacing(before.Token, grantOf(d.token))
-		return token, before.State == tokenstore.StateActive && before.Token.AccessToken != d.token.AccessToken
+	_, written, err := d.conns.rewrite(ctx, d.key, func(_ context.Context, before tokenstore.Record) (oauth.Token, bool) {
+		return replacing(before.Token, grantOf(d.token)), before.State == tokenstore.StateActive && before.Token.AccessToken != d.token.AccessToken
 	})
 	if err == nil {
-		d.conns.revokeBeyond(ctx, d.key, beyond)
+		d.conns.revokeReplaced(ctx, written)
 	}
 	return err
-}
-
-// revokeBeyond revokes the grants that exceed the limit of a record.
-func (c *Connections) revokeBeyond(ctx context.Context, key tokenstore.Key, beyond []oauth.ReplacedGrant) {
-	for _, g := range beyond {
-		(&disposal{conns: c, key: key, token: c.tokenOf(g)}).later(ctx, nil)
-	}
 }
 
 // revokeGrant revokes a token. It succeeds if the platform has forgotten the token. With an
@@ -159,10 +150,6 @@ func isUnclear(err error) bool {
 		answer.StatusCode != http.StatusTooManyRequests && answer.Code != "invalid_client"
 }
 
-// maxReplaced is the largest number of replaced grants in a record. If there are more, the
-// oldest is revoked.
-const maxReplaced = 8
-
 // grantOf returns the grant of a token for a later revocation.
 func grantOf(t oauth.Token) oauth.ReplacedGrant {
 	return oauth.ReplacedGrant{
@@ -191,21 +178,18 @@ func sameAccount(a, b oauth.ReplacedGrant) bool {
 	return a.Clinic.ID == b.Clinic.ID || a.Clinic.ID == "" || b.Clinic.ID == ""
 }
 
-// replacing adds grants to the replaced grants of token. It returns the token and the oldest
-// grants beyond [maxReplaced].
-func replacing(token oauth.Token, grants ...oauth.ReplacedGrant) (_ oauth.Token, beyond []oauth.ReplacedGrant) {
-	all := slices.Clone(token.Replaced)
+// replacing returns a token with more grants to revoke.
+func replacing(token oauth.Token, grants ...oauth.ReplacedGrant) oauth.Token {
+	token.Replaced = slices.Clone(token.Replaced)
 	for _, g := range grants {
 		same := func(other oauth.ReplacedGrant) bool {
 			return g.AccessToken == other.AccessToken || (!g.RefreshToken.IsZero() && g.RefreshToken == other.RefreshToken)
 		}
-		if !g.AccessToken.IsZero() && !same(grantOf(token)) && !slices.ContainsFunc(all, same) {
-			all = append(all, g)
+		if !g.AccessToken.IsZero() && !same(grantOf(token)) && !slices.ContainsFunc(token.Replaced, same) {
+			token.Replaced = append(token.Replaced, g)
 		}
 	}
-	cut := max(0, len(all)-maxReplaced)
-	token.Replaced = all[cut:]
-	return token, all[:cut]
+	return token
 }
 
 // otherAccounts reports whether the record of a token has grants of other accounts.
@@ -213,35 +197,49 @@ func otherAccounts(token oauth.Token) bool {
 	return slices.ContainsFunc(token.Replaced, func(g oauth.ReplacedGrant) bool { return !sameAccount(g, grantOf(token)) })
 }
 
+// revokeAll revokes grants. It returns the grants that must still be revoked, and whether one of
+// them has a new pair.
+func (c *Connections) revokeAll(ctx context.Context, grants []oauth.ReplacedGrant) (left []oauth.ReplacedGrant, renewed bool, _ error) {
+	var problems []error
+	for _, g := range grants {
+		if alive, err := c.revokeGrant(ctx, c.tokenOf(g)); err != nil {
+			problems = append(problems, err)
+			left = append(left, grantOf(alive))
+			renewed = renewed || alive.AccessToken != g.AccessToken
+		}
+	}
+	if len(problems) == 1 {
+		return left, renewed, problems[0]
+	}
+	return left, renewed, errors.Join(problems...)
+}
+
 // revokeReplaced revokes the replaced grants of other accounts, removes them from the record
-// and returns the record. If it cannot revoke a grant, the grant stays for the next time.
+// and returns the record. It has the lease meanwhile. If it cannot revoke a grant, the grant
+// stays for the next time.
 func (c *Connections) revokeReplaced(ctx context.Context, record tokenstore.Record) tokenstore.Record {
-	current := grantOf(record.Token)
-	left := func(g oauth.ReplacedGrant) *oauth.ReplacedGrant {
-		if sameAccount(g, current) {
-			return &g
-		}
-		alive, err := c.revokeGrant(ctx, c.tokenOf(g))
-		if err == nil {
-			return nil
-		}
-		c.hooks.log(ctx, slog.LevelWarn, "could not revoke a replaced token yet", record.Key, slog.Any("error", err))
-		g = grantOf(alive)
-		return &g
-	}
-	done := map[api.Secret]*oauth.ReplacedGrant{}
-	for _, g := range record.Token.Replaced {
-		if next := left(g); next == nil || next.AccessToken != g.AccessToken {
-			done[g.AccessToken] = next
-		}
-	}
-	if len(done) == 0 {
+	if !otherAccounts(record.Token) {
 		return record
 	}
-	_, written, err := c.rewrite(ctx, record.Key, func(before tokenstore.Record) (oauth.Token, bool) {
-		token := before.Token
-		token.Replaced = remaining(token.Replaced, done)
-		return token, before.State == tokenstore.StateActive
+	_, written, err := c.rewrite(ctx, record.Key, func(ctx context.Context, before tokenstore.Record) (token oauth.Token, changed bool) {
+		token = before.Token
+		if token.Replaced = nil; before.State != tokenstore.StateActive {
+			return token, false
+		}
+		var others []oauth.ReplacedGrant
+		for _, g := range before.Token.Replaced {
+			if sameAccount(g, grantOf(token)) {
+				token.Replaced = append(token.Replaced, g)
+			} else {
+				others = append(others, g)
+			}
+		}
+		left, renewed, err := c.revokeAll(ctx, others)
+		if err != nil {
+			c.hooks.log(ctx, slog.LevelWarn, "could not revoke a replaced token yet", record.Key, slog.Any("error", err))
+		}
+		token.Replaced = append(token.Replaced, left...)
+		return token, renewed || len(left) < len(others)
 	})
 	switch {
 	case err != nil && !needsUser(err):
@@ -250,20 +248,6 @@ func (c *Connections) revokeReplaced(ctx context.Context, record tokenstore.Reco
 		return written
 	}
 	return record
-}
-
-// remaining returns the grants without the revoked ones. A grant with a new pair is replaced
-// by that pair.
-func remaining(grants []oauth.ReplacedGrant, done map[api.Secret]*oauth.ReplacedGrant) (left []oauth.ReplacedGrant) {
-	for _, g := range grants {
-		switch next, ok := done[g.AccessToken]; {
-		case !ok:
-			left = append(left, g)
-		case next != nil:
-			left = append(left, *next)
-		}
-	}
-	return left
 }
 
 // revokeReplacedLater starts revokeReplaced in the background if an earlier attempt has left
