@@ -50,10 +50,10 @@ func TestCallsAndBackoffsEnd(t *testing.T) {
 		}
 		require.NoError(t, conns.Close(t.Context()))
 		assert.Empty(t, conns.users.running)
-		require.Error(t, conns.circuit.blocked(conns.Key("user-4")))
+		require.Error(t, conns.brakes.blocked(conns.Key("user-4")))
 		time.Sleep(backoffMemory + lastBackoff)
 		synctest.Wait()
-		assert.Zero(t, conns.circuit.failingNow())
+		assert.Zero(t, conns.brakes.failingNow())
 	})
 }
 

@@ -73,7 +73,7 @@ func (p *pendingCommit) writeUntilStored(ctx context.Context) (tokenstore.Record
 		if !errors.As(err, &failure) {
 			if delayed {
 				p.conns.hooks.log(ctx, slog.LevelInfo, "a pending token pair is stored or no longer needed", key)
-				p.conns.circuit.succeeded(key, false)
+				p.conns.brakes.succeeded(key, false)
 			}
 			return record, err
 		}

@@ -164,7 +164,7 @@ func (c *Connections) verify(ctx context.Context, grant Authorization) error {
 func (a *authorizing) connected(ctx context.Context, record tokenstore.Record) tokenstore.Record {
 	c, token := a.conns, record.Token
 	c.users.forget(a.key)
-	c.circuit.forget(a.key)
+	c.brakes.forget(a.key)
 	revoking, cancel := c.withAnswerTimeout(context.WithoutCancel(ctx)) // short: the user is waiting for the page
 	defer cancel()
 	record = c.revokeReplaced(revoking, record)

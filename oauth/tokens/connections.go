@@ -119,12 +119,12 @@ func (c Config) withDefaults() Config {
 // because a process refreshes a user's token once at a time only within one Connections. It is
 // safe for concurrent use.
 type Connections struct {
-	config  Config
-	client  *oauth.Client
-	store   tokenstore.Store
-	hooks   hooks
-	users   users
-	circuit circuit
+	config Config
+	client *oauth.Client
+	store  tokenstore.Store
+	hooks  hooks
+	users  users
+	brakes brakes
 }
 
 // NewConnections validates config and returns the connections. It sends no request and does
@@ -136,8 +136,8 @@ func NewConnections(config Config) (*Connections, error) {
 	config = config.withDefaults()
 	c := &Connections{
 		config: config, client: config.Client, store: config.Store,
-		hooks:   hooks{observers: config.Observers, logger: config.Client.Logger()},
-		circuit: newCircuit(),
+		hooks:  hooks{observers: config.Observers, logger: config.Client.Logger()},
+		brakes: brakes{all: map[brakeKey]*brake{}},
 	}
 	c.users.limit = cachedUsers
 	return c, nil
@@ -229,6 +229,6 @@ func (c *Connections) Close(ctx context.Context) error {
 // when. They pause after [MassRejection], if the platform rejects one user after another, and
 // after [ConfigErrorDetected], if it rejects the application. Use it in a health check.
 func (c *Connections) Paused() (until time.Time, paused bool) {
-	until = c.circuit.pausedUntil()
+	until = c.brakes.pausedUntil()
 	return until, time.Now().Before(until)
 }

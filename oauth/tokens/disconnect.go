@@ -148,7 +148,7 @@ func (c *Connections) Restore(ctx context.Context, user string) error {
 	case written.Version == 0:
 		return c.validate(before)
 	}
-	c.circuit.forget(key)
+	c.brakes.forget(key)
 	c.hooks.log(ctx, slog.LevelInfo, "user restored", key, slog.String("reason", string(before.Reason)))
 	notify(ctx, &c.hooks, key, func(o *Observer) func(context.Context, tokenstore.Key) { return o.Restored }, key)
 	return nil

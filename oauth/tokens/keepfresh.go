@@ -155,7 +155,7 @@ func (r *refresher) rest(result *round, failures int) time.Duration {
 func (r *refresher) round(ctx context.Context) (result *round, err error) {
 	result = &round{}
 	defer recoverAsError(&err)
-	if _, paused := r.Paused(); paused || r.circuit.closed() != nil || r.pace.Wait(ctx) != nil {
+	if _, paused := r.Paused(); paused || r.brakes.closed() != nil || r.pace.Wait(ctx) != nil {
 		return result, nil
 	}
 	batch := refreshWorkers
@@ -187,7 +187,7 @@ func (r *refresher) round(ctx context.Context) (result *round, err error) {
 	for begun := 0; len(records) > 0; records = records[1:] {
 		record := records[0]
 		claim := tokenstore.Lease{Key: record.Key, Version: record.Version, Owner: due.Owner}
-		if r.circuit.blocked(claim.Key) != nil || begun == batch ||
+		if r.brakes.blocked(claim.Key) != nil || begun == batch ||
 			result.failedAlone(batch) || (begun > 0 && !r.mayContinue(ctx, began)) {
 			r.release(context.WithoutCancel(ctx), claim)
 			continue
@@ -262,7 +262,7 @@ func (r *refresher) due(batch int) tokenstore.Due {
 	now := time.Now()
 	due := tokenstore.Due{
 		Environment: r.Environment(), Before: now,
-		Limit: batch + min(r.circuit.failingNow(), maxSkipped) + r.unreadable, Owner: rand.Text(), TTL: r.config.LeaseTTL,
+		Limit: batch + min(r.brakes.failingNow(), maxSkipped) + r.unreadable, Owner: rand.Text(), TTL: r.config.LeaseTTL,
 		Retry: now.Add(unreadableRetry), UsedSince: now.Add(-r.policy.UsedWithin),
 	}
 	due.From = due.UsedSince.Add(-clockTolerance)

@@ -65,21 +65,25 @@ func (c *Connections) validate(record tokenstore.Record) error {
 	case record.State != tokenstore.StateActive: // an unknown state, such as of a newer version, permits no refresh
 		mark := c.reauthorize(record.Key, record.Reason, record.Token.ResourceOwner, nil)
 		if c.mayBeMistake(record) {
-			mark.retryFrom = retryFrom(record.UpdatedAt)
+			mark.retryFrom = retryFrom(record)
 		}
 		return mark
 	}
 	return nil
 }
 
-// retryFrom returns the earliest retry of the refresh token of a marked user. marked is the
-// time of the mark by the clock of the store. A time in the future shows a difference of the
-// clocks. Then only the waits of this process count.
-func retryFrom(marked time.Time) time.Time {
+// retryFrom returns the earliest retry of the refresh token of a marked user. The wait since
+// the mark grows with the time since the first rejection, so it doubles. A time of the mark in
+// the future shows a difference of the clocks. Then only the waits of this process count.
+func retryFrom(record tokenstore.Record) time.Time {
+	marked, rejected := record.UpdatedAt, record.Token.RejectedAt
 	if now := time.Now(); marked.After(now) {
 		return now
 	}
-	return marked.Add(firstRetry)
+	if rejected.IsZero() {
+		return marked.Add(firstRetry)
+	}
+	return marked.Add(min(max(marked.Sub(rejected), firstRetry), lastRetry))
 }
 
 // mayBeMistake reports whether a mark may be wrong. The cause may be a fault of the platform,

@@ -43,17 +43,17 @@ func (r *refreshTask) run(ctx context.Context) (tokenstore.Record, error) {
 	switch {
 	case errors.As(err, &notTried): // the failure of other users
 	case err == nil:
-		r.conns.circuit.succeeded(r.key, r.asked && !r.stale.IsZero())
+		r.conns.brakes.succeeded(r.key, r.asked && !r.stale.IsZero())
 		if r.asked {
 			r.conns.learnClinic(ctx, record)
 			r.conns.revokeReplacedLater(ctx, record)
 		}
 	case needsUser(err):
 		if r.asked {
-			r.conns.circuit.failed(r.key, err)
+			r.conns.brakes.failed(r.key, err)
 		}
 	default:
-		wait := r.conns.circuit.failed(r.key, err)
+		wait := r.conns.brakes.failed(r.key, err)
 		r.conns.hooks.log(ctx, slog.LevelWarn, "token refresh failed temporarily", r.key, slog.Any("error", err), slog.Duration("pause", wait))
 	}
 	return record, err
@@ -145,7 +145,7 @@ func (r *refreshTask) satisfiedBy(record tokenstore.Record) bool {
 // get the lease, or lost it to a peer. If a 401 has forced a refresh in the last 2 minutes,
 // attempt returns record unchanged.
 func (r *refreshTask) attempt(ctx context.Context, record tokenstore.Record) (result tokenstore.Record, done bool, err error) {
-	if !r.stale.IsZero() && !r.conns.circuit.mayForce(r.key) {
+	if !r.stale.IsZero() && !r.conns.brakes.mayForce(r.key) {
 		return record, true, nil
 	}
 	if r.claim == nil { // wait before the lease, because the limiter may take longer than it lasts
@@ -200,7 +200,7 @@ func (r *refreshTask) replace(ctx context.Context, leased leasedRecord) (tokenst
 // still accepts the old token until the new one is used (assumption), or it has not processed
 // it. Each attempt gets a third of the lease. The last third is for the store.
 func (c *Connections) exchange(ctx context.Context, leased leasedRecord) (oauth.Token, error) {
-	if err := c.circuit.admit(); err != nil {
+	if err := c.brakes.admit(); err != nil {
 		return oauth.Token{}, err
 	}
 	ctx, cancel := context.WithDeadline(ctx, leased.since.Add(2*c.config.answerTime()))
@@ -211,7 +211,7 @@ func (c *Connections) exchange(ctx context.Context, leased leasedRecord) (oauth.
 		time.Sleep(jitteredBackoff(1, firstPoll, lastPoll))
 		token, err = c.exchangeOnce(ctx, leased.Token)
 	}
-	if refusal, isNew := c.circuit.answered(leased.Key, err); refusal != nil {
+	if refusal, isNew := c.brakes.answered(leased.Key, err); refusal != nil {
 		c.hooks.logger.LogAttrs(ctx, slog.LevelError, "tokens: the platform rejects the application; refreshes pause for all users",
 			slog.String("environment", c.Environment().String()), slog.Any("error", refusal), slog.Duration("pause", configPause))
 		if isNew {
@@ -249,7 +249,7 @@ func (c *Connections) refused(ctx context.Context, leased leasedRecord, useless 
 		return tokenstore.Record{}, errLeaseLost // a peer may have the lease and have spent the refresh token
 	}
 	if leased.State == tokenstore.StateActive {
-		if alarm, until := c.circuit.refused(leased.Key, cause); alarm {
+		if alarm, until := c.brakes.refused(leased.Key, cause); alarm {
 			c.hooks.logger.LogAttrs(ctx, slog.LevelError, "tokens: the platform rejects the refresh tokens of one user after another (were scopes added to the application?); refreshes in the background pause",
 				slog.String("environment", c.Environment().String()), slog.Int("users", refusedUsers), slog.Time("until", until))
 			notify(ctx, &c.hooks, leased.Key, func(o *Observer) func(context.Context, MassRejection) { return o.MassRejection },

@@ -72,7 +72,7 @@ func (s TokenSource) Refresh(ctx context.Context, rejected api.AccessToken) (api
 	if cached := s.conns.users.token(s.key.User); cached != nil && cached.token.Secret != rejected.Secret && cached.alive(time.Now()) {
 		return cached.token, nil
 	}
-	if s.conns.circuit.mayForce(s.key) || s.conns.users.underWay(callKey{key: s.key, kind: refreshCall}) != nil {
+	if s.conns.brakes.mayForce(s.key) || s.conns.users.underWay(callKey{key: s.key, kind: refreshCall}) != nil {
 		return s.refresh(ctx, &refreshTask{stale: rejected.Secret})
 	}
 	c, err := s.load(ctx) // another process may have a good token
@@ -149,7 +149,7 @@ func (s TokenSource) current(ctx context.Context, r *refreshTask) (*cachedToken,
 // retryMarked returns the token of a marked user. It retries the refresh token if a retry is
 // due, and otherwise returns mark.
 func (s TokenSource) retryMarked(ctx context.Context, mark error) (api.AccessToken, error) {
-	if !mayRetry(mark) || s.conns.circuit.blocked(s.key) != nil {
+	if !mayRetry(mark) || s.conns.brakes.blocked(s.key) != nil {
 		return api.AccessToken{}, mark
 	}
 	token, err := s.refresh(ctx, &refreshTask{})
@@ -191,7 +191,7 @@ func (s TokenSource) refresh(ctx context.Context, r *refreshTask) (api.AccessTok
 		if err := ctx.Err(); err != nil {
 			return api.AccessToken{}, err
 		}
-		if blocked := s.conns.circuit.blocked(s.key); blocked != nil {
+		if blocked := s.conns.brakes.blocked(s.key); blocked != nil {
 			// Another process may have stored a new token.
 			c, err := s.load(ctx)
 			switch {
@@ -219,7 +219,7 @@ func (s TokenSource) refresh(ctx context.Context, r *refreshTask) (api.AccessTok
 // refreshInBackground starts a refresh without a waiting caller.
 func (s TokenSource) refreshInBackground(ctx context.Context, r *refreshTask) {
 	r.conns, r.key = s.conns, s.key
-	if s.conns.circuit.blocked(s.key) != nil {
+	if s.conns.brakes.blocked(s.key) != nil {
 		return
 	}
 	ctx = api.ContextWithPriority(ctx, api.PriorityRefresh)
