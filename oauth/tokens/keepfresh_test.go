@@ -389,15 +389,15 @@ func TestKeepFreshYieldsToPendingPair(t *testing.T) {
 	})
 }
 
-// A refresh has the priority of the waiting call.
-func TestRefreshHasPriorityOfCall(t *testing.T) {
+// Callers of a higher priority may join the refresh that a background call has begun.
+func TestRefreshOfCallIsInteractive(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, -time.Minute, func(t *testing.T, w *fixture) {
 		limiter := &ticker{}
 		for _, p := range []api.Priority{api.PriorityInteractive, api.PriorityEvent} {
 			w.save(t, oauthtest.FirstToken(-time.Minute))
 			_, err := w.replica(t, limited(limiter)).TokenSource(user).Token(api.ContextWithPriority(t.Context(), p))
 			require.NoError(t, err)
-			assert.Equal(t, p, limiter.priority)
+			assert.Equal(t, api.PriorityInteractive, limiter.priority)
 		}
 	})
 }

@@ -149,7 +149,8 @@ func (r *refreshTask) attempt(ctx context.Context, record tokenstore.Record) (re
 		return record, true, nil
 	}
 	if r.claim == nil { // wait before the lease, because the limiter may take longer than it lasts
-		if ctx, err = r.conns.client.Admit(ctx); err != nil {
+		// Callers of any priority may join this refresh.
+		if ctx, err = r.conns.client.Admit(api.ContextWithPriority(ctx, api.PriorityInteractive)); err != nil {
 			return tokenstore.Record{}, true, err
 		}
 	}

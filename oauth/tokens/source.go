@@ -222,7 +222,6 @@ func (s TokenSource) refreshInBackground(ctx context.Context, r *refreshTask) {
 	if s.conns.brakes.blocked(s.key) != nil {
 		return
 	}
-	ctx = api.ContextWithPriority(ctx, api.PriorityRefresh)
 	s.conns.users.join(ctx, callKey{key: s.key, kind: refreshCall}, nil, r.run)
 }
 
