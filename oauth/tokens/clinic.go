@@ -37,18 +37,18 @@ func (c *Connections) SetClinic(ctx context.Context, user string, clinic oauth.C
 
 // findClinic asks the platform for the clinic of a token. It returns zero if the clinic is
 // unknown.
-func (c *Connections) findClinic(ctx context.Context, key tokenstore.Key, token oauth.Token) oauth.Clinic {
-	if c.config.Clinic == nil {
+func (r *records) findClinic(ctx context.Context, key tokenstore.Key, token oauth.Token) oauth.Clinic {
+	if r.config.Clinic == nil {
 		return oauth.Clinic{}
 	}
-	ctx, cancel := c.withAnswerTimeout(ctx)
+	ctx, cancel := r.withAnswerTimeout(ctx)
 	defer cancel()
-	clinic, err := c.config.Clinic(ctx, key, token.Access())
+	clinic, err := r.config.Clinic(ctx, key, token.Access())
 	if err == nil {
 		err = ids.ValidateClinic(clinic)
 	}
 	if err != nil {
-		c.hooks.log(ctx, slog.LevelWarn, "could not find the clinic of a user", key, slog.Any("error", err))
+		r.hooks.log(ctx, slog.LevelWarn, "could not find the clinic of a user", key, slog.Any("error", err))
 		return oauth.Clinic{}
 	}
 	return clinic

@@ -152,11 +152,11 @@ func (a *authorizing) verify(ctx context.Context, previous oauth.ResourceOwner) 
 }
 
 // verify calls Verify of the configuration.
-func (c *Connections) verify(ctx context.Context, grant Authorization) error {
-	if c.config.Verify == nil {
+func (r *records) verify(ctx context.Context, grant Authorization) error {
+	if r.config.Verify == nil {
 		return nil
 	}
-	return c.config.Verify(ctx, grant)
+	return r.config.Verify(ctx, grant)
 }
 
 // connected reports the stored token and revokes replaced grants of other accounts. Replicas

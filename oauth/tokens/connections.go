@@ -119,10 +119,7 @@ func (c Config) withDefaults() Config {
 // because a process refreshes a user's token once at a time only within one Connections. It is
 // safe for concurrent use.
 type Connections struct {
-	config Config
-	client *oauth.Client
-	store  tokenstore.Store
-	hooks  hooks
+	records
 	users  users
 	brakes brakes
 }
@@ -135,8 +132,10 @@ func NewConnections(config Config) (*Connections, error) {
 	}
 	config = config.withDefaults()
 	c := &Connections{
-		config: config, client: config.Client, store: config.Store,
-		hooks:  hooks{observers: config.Observers, logger: config.Client.Logger()},
+		records: records{
+			config: config, client: config.Client, store: config.Store,
+			hooks: hooks{observers: config.Observers, logger: config.Client.Logger()},
+		},
 		brakes: brakes{all: map[brakeKey]*brake{}},
 	}
 	c.users.limit = cachedUsers

@@ -90,19 +90,19 @@ func (c *Connections) keepLeased(ctx context.Context, leased *leasedRecord, toke
 }
 
 // deleteLeased deletes the record, unless the user has reconnected meanwhile.
-func (c *Connections) deleteLeased(ctx context.Context, leased leasedRecord) error {
+func (r *records) deleteLeased(ctx context.Context, leased leasedRecord) error {
 	ctx, cancel := withStoreTimeout(context.WithoutCancel(ctx))
 	defer cancel()
 	key, version := leased.lease.Key, leased.lease.Version
 	for {
-		err := c.store.DeleteVersion(ctx, key, version)
+		err := r.store.DeleteVersion(ctx, key, version)
 		if err == nil {
 			break
 		}
 		if !errors.Is(err, tokenstore.ErrConflict) {
 			return storeError("DeleteVersion", key, err)
 		}
-		current, err := c.store.Load(ctx, key)
+		current, err := r.store.Load(ctx, key)
 		switch {
 		case errors.Is(err, tokenstore.ErrNoRecord): // by another Disconnect
 		case err != nil:
@@ -112,8 +112,8 @@ func (c *Connections) deleteLeased(ctx context.Context, leased leasedRecord) err
 		}
 		version = current.Version // the revoked token was marked meanwhile
 	}
-	c.hooks.log(ctx, slog.LevelInfo, "user disconnected", key)
-	notify(ctx, &c.hooks, key, func(o *Observer) func(context.Context, tokenstore.Key) { return o.Disconnected }, key)
+	r.hooks.log(ctx, slog.LevelInfo, "user disconnected", key)
+	notify(ctx, &r.hooks, key, func(o *Observer) func(context.Context, tokenstore.Key) { return o.Disconnected }, key)
 	return nil
 }
 

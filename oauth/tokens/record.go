@@ -12,6 +12,15 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
+// records reads and writes the records of the store, under leases. It knows nothing of the
+// tokens in memory and the running calls.
+type records struct {
+	config Config
+	client *oauth.Client
+	store  tokenstore.Store
+	hooks  hooks
+}
+
 // storeTimeout ends a hanging call of the store. A store that is slow for a moment does not
 // fail. Callers limit their wait with their contexts.
 const storeTimeout = time.Minute
@@ -24,47 +33,47 @@ func withStoreTimeout(ctx context.Context) (context.Context, context.CancelFunc)
 func (c *Config) answerTime() time.Duration { return c.LeaseTTL / 3 }
 
 // withAnswerTimeout limits one call of the platform.
-func (c *Connections) withAnswerTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, c.config.answerTime())
+func (r *records) withAnswerTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, r.config.answerTime())
 }
 
 // load reads the user's record. It returns an error if the token must not be used.
-func (c *Connections) load(ctx context.Context, key tokenstore.Key) (tokenstore.Record, error) {
+func (r *records) load(ctx context.Context, key tokenstore.Key) (tokenstore.Record, error) {
 	if err := key.Validate(); err != nil {
 		return tokenstore.Record{}, err
 	}
 	ctx, cancel := withStoreTimeout(ctx)
 	defer cancel()
-	record, err := c.read(ctx, key)
+	record, err := r.read(ctx, key)
 	if err != nil {
 		return tokenstore.Record{}, err
 	}
-	if err := c.validate(record); err != nil {
+	if err := r.validate(record); err != nil {
 		return record, err
 	}
-	if c.client.ScopesAddedSince(record.Token) {
-		return c.markScopesExtended(ctx, record)
+	if r.client.ScopesAddedSince(record.Token) {
+		return r.markScopesExtended(ctx, record)
 	}
 	return record, nil
 }
 
 // read calls Load of the store and returns the errors of this package.
-func (c *Connections) read(ctx context.Context, key tokenstore.Key) (tokenstore.Record, error) {
-	record, err := c.store.Load(ctx, key)
+func (r *records) read(ctx context.Context, key tokenstore.Key) (tokenstore.Record, error) {
+	record, err := r.store.Load(ctx, key)
 	if errors.Is(err, tokenstore.ErrNoRecord) {
-		return tokenstore.Record{}, c.reauthorize(key, tokenstore.ReasonNotConnected, oauth.ResourceOwner{}, nil)
+		return tokenstore.Record{}, r.reauthorize(key, tokenstore.ReasonNotConnected, oauth.ResourceOwner{}, nil)
 	}
 	return record, storeError("Load", key, err)
 }
 
 // validate returns an error if a stored token must not be used.
-func (c *Connections) validate(record tokenstore.Record) error {
+func (r *records) validate(record tokenstore.Record) error {
 	switch {
-	case record.Token.Environment != c.Environment():
-		return wrongEnvironment(record.Token.Environment, c.Environment())
+	case record.Token.Environment != r.client.Environment():
+		return wrongEnvironment(record.Token.Environment, r.client.Environment())
 	case record.State != tokenstore.StateActive: // an unknown state, such as of a newer version, permits no refresh
-		mark := c.reauthorize(record.Key, record.Reason, record.Token.ResourceOwner, nil)
-		if c.mayBeMistake(record) {
+		mark := r.reauthorize(record.Key, record.Reason, record.Token.ResourceOwner, nil)
+		if r.mayBeMistake(record) {
 			mark.retryFrom = retryFrom(record)
 		}
 		return mark
@@ -88,53 +97,53 @@ func retryFrom(record tokenstore.Record) time.Time {
 
 // mayBeMistake reports whether a mark may be wrong. The cause may be a fault of the platform,
 // because the API does not rule it out, or a configuration error that is now corrected.
-func (c *Connections) mayBeMistake(record tokenstore.Record) bool {
-	if record.State == tokenstore.StateActive || record.Token.Environment != c.Environment() || record.Token.RefreshToken.IsZero() {
+func (r *records) mayBeMistake(record tokenstore.Record) bool {
+	if record.State == tokenstore.StateActive || record.Token.Environment != r.client.Environment() || record.Token.RefreshToken.IsZero() {
 		return false
 	}
-	return record.Reason == tokenstore.ReasonInvalidGrant || record.Reason == tokenstore.ReasonOwnerChanged || (record.Reason == tokenstore.ReasonScopesExtended && !c.client.ScopesAddedSince(record.Token))
+	return record.Reason == tokenstore.ReasonInvalidGrant || record.Reason == tokenstore.ReasonOwnerChanged || (record.Reason == tokenstore.ReasonScopesExtended && !r.client.ScopesAddedSince(record.Token))
 }
 
 // reauthorize creates the error. cause may be nil.
-func (c *Connections) reauthorize(key tokenstore.Key, reason tokenstore.Reason, owner oauth.ResourceOwner, cause error) *ReauthorizeError {
-	return &ReauthorizeError{Key: key, Reason: reason, Owner: owner, client: c.client, cause: cause}
+func (r *records) reauthorize(key tokenstore.Key, reason tokenstore.Reason, owner oauth.ResourceOwner, cause error) *ReauthorizeError {
+	return &ReauthorizeError{Key: key, Reason: reason, Owner: owner, client: r.client, cause: cause}
 }
 
 // markScopesExtended marks a user whose token lacks scopes that were added to the application
 // later. If another owner has the lease, the next caller marks the user.
-func (c *Connections) markScopesExtended(ctx context.Context, record tokenstore.Record) (tokenstore.Record, error) {
+func (r *records) markScopesExtended(ctx context.Context, record tokenstore.Record) (tokenstore.Record, error) {
 	lease := tokenstore.Lease{Key: record.Key, Version: record.Version, Owner: rand.Text()}
-	if _, err := c.store.Lease(ctx, lease, c.config.LeaseTTL); err != nil {
-		return tokenstore.Record{}, c.reauthorize(record.Key, tokenstore.ReasonScopesExtended, record.Token.ResourceOwner, nil)
+	if _, err := r.store.Lease(ctx, lease, r.config.LeaseTTL); err != nil {
+		return tokenstore.Record{}, r.reauthorize(record.Key, tokenstore.ReasonScopesExtended, record.Token.ResourceOwner, nil)
 	}
-	return c.markReauthorize(ctx, lease, record, tokenstore.ReasonScopesExtended, nil)
+	return r.markReauthorize(ctx, lease, record, tokenstore.ReasonScopesExtended, nil)
 }
 
 // markReauthorize marks a user who must authorize again, and notifies the observers if the
 // mark is new. If the token was replaced meanwhile, it returns that token and does not mark
 // the user. If a peer is replacing the token, the error is errLeaseLost.
-func (c *Connections) markReauthorize(ctx context.Context, lease tokenstore.Lease, old tokenstore.Record, reason tokenstore.Reason, cause error) (tokenstore.Record, error) {
+func (r *records) markReauthorize(ctx context.Context, lease tokenstore.Lease, old tokenstore.Record, reason tokenstore.Reason, cause error) (tokenstore.Record, error) {
 	ctx, cancel := withStoreTimeout(ctx)
 	defer cancel()
 	owner := old.Token.ResourceOwner
-	verdict := c.reauthorize(lease.Key, reason, owner, cause)
-	_, err := c.store.Fail(ctx, lease, reason)
+	verdict := r.reauthorize(lease.Key, reason, owner, cause)
+	_, err := r.store.Fail(ctx, lease, reason)
 	switch {
 	case err == nil && old.State != tokenstore.StateActive:
 		return tokenstore.Record{}, verdict
 	case err == nil:
-		c.hooks.log(ctx, slog.LevelInfo, "user must authorize again", lease.Key, slog.String("reason", string(reason)))
-		notify(ctx, &c.hooks, lease.Key, func(o *Observer) func(context.Context, *ReauthorizeError) { return o.MustReauthorize }, verdict)
+		r.hooks.log(ctx, slog.LevelInfo, "user must authorize again", lease.Key, slog.String("reason", string(reason)))
+		notify(ctx, &r.hooks, lease.Key, func(o *Observer) func(context.Context, *ReauthorizeError) { return o.MustReauthorize }, verdict)
 		return tokenstore.Record{}, verdict
 	case !isContention(err):
 		// The user must authorize again anyway. Without the mark, the next call asks the platform again.
-		c.hooks.log(ctx, slog.LevelError, "could not store that a user must authorize again", lease.Key, slog.Any("error", storeError("Fail", lease.Key, err)))
+		r.hooks.log(ctx, slog.LevelError, "could not store that a user must authorize again", lease.Key, slog.Any("error", storeError("Fail", lease.Key, err)))
 		return tokenstore.Record{}, verdict
 	}
-	current, err := c.read(ctx, lease.Key)
+	current, err := r.read(ctx, lease.Key)
 	switch {
 	case err == nil && current.Token.AccessToken != old.Token.AccessToken:
-		return current, c.validate(current)
+		return current, r.validate(current)
 	case err == nil && current.State == tokenstore.StateActive && (reason == tokenstore.ReasonInvalidGrant || reason == tokenstore.ReasonOwnerChanged):
 		// A peer has the lease and may have spent the refresh token: its result decides.
 		return tokenstore.Record{}, errLeaseLost
@@ -161,7 +170,7 @@ type leasedRecord struct {
 // acquireLease takes the lease on a record, or extends the lease of claim if claim is not nil.
 // If a slow store has used up too much of the lease, it takes the lease again, unless another
 // owner was faster.
-func (c *Connections) acquireLease(ctx context.Context, record tokenstore.Record, claim *tokenstore.Lease) (leasedRecord, error) {
+func (r *records) acquireLease(ctx context.Context, record tokenstore.Record, claim *tokenstore.Lease) (leasedRecord, error) {
 	l := leasedRecord{lease: tokenstore.Lease{Key: record.Key, Version: record.Version, Owner: rand.Text()}}
 	if claim != nil {
 		l.lease.Owner = claim.Owner
@@ -170,21 +179,21 @@ func (c *Connections) acquireLease(ctx context.Context, record tokenstore.Record
 	defer cancel()
 	for failed := false; ; { // a lease whose response was lost is given again to the same owner
 		l.since = time.Now()
-		current, err := c.store.Lease(ctx, l.lease, c.config.LeaseTTL)
+		current, err := r.store.Lease(ctx, l.lease, r.config.LeaseTTL)
 		l.Record = current // record may be older
 		failed = err != nil && !isContention(err) && !failed
-		if !failed && (err != nil || time.Since(l.since) <= c.config.answerTime()) {
+		if !failed && (err != nil || time.Since(l.since) <= r.config.answerTime()) {
 			return l, err
 		}
 	}
 }
 
 // release releases a lease. If this fails, other replicas wait until the lease expires.
-func (c *Connections) release(ctx context.Context, lease tokenstore.Lease) {
+func (r *records) release(ctx context.Context, lease tokenstore.Lease) {
 	ctx, cancel := withStoreTimeout(ctx)
 	defer cancel()
-	if err := c.store.Release(ctx, lease); err != nil {
-		c.hooks.log(ctx, slog.LevelWarn, "could not release a lease", lease.Key, slog.Any("error", storeError("Release", lease.Key, err)))
+	if err := r.store.Release(ctx, lease); err != nil {
+		r.hooks.log(ctx, slog.LevelWarn, "could not release a lease", lease.Key, slog.Any("error", storeError("Release", lease.Key, err)))
 	}
 }
 
@@ -206,26 +215,26 @@ func contend(ctx context.Context, key tokenstore.Key, limit time.Duration, attem
 }
 
 // waitForLease takes the lease on a record in any state as soon as it is free.
-func (c *Connections) waitForLease(ctx context.Context, key tokenstore.Key) (leased leasedRecord, err error) {
-	err = contend(ctx, key, c.config.LeaseTTL+storeTimeout, func() (done bool, err error) {
-		leased, err = c.loadLeased(ctx, key)
+func (r *records) waitForLease(ctx context.Context, key tokenstore.Key) (leased leasedRecord, err error) {
+	err = contend(ctx, key, r.config.LeaseTTL+storeTimeout, func() (done bool, err error) {
+		leased, err = r.loadLeased(ctx, key)
 		return err == nil || errors.Is(err, tokenstore.ErrNoRecord), err
 	})
 	return leased, err
 }
 
 // loadLeased reads a record and takes the lease on it.
-func (c *Connections) loadLeased(ctx context.Context, key tokenstore.Key) (leasedRecord, error) {
+func (r *records) loadLeased(ctx context.Context, key tokenstore.Key) (leasedRecord, error) {
 	loading, cancel := withStoreTimeout(ctx)
 	defer cancel()
-	record, err := c.store.Load(loading, key)
+	record, err := r.store.Load(loading, key)
 	if err != nil {
 		if errors.Is(err, tokenstore.ErrNoRecord) {
 			return leasedRecord{}, err
 		}
 		return leasedRecord{}, storeError("Load", key, err)
 	}
-	leased, err := c.acquireLease(ctx, record, nil)
+	leased, err := r.acquireLease(ctx, record, nil)
 	if err != nil && !isContention(err) {
 		err = storeError("Lease", key, err)
 	}
@@ -246,27 +255,27 @@ func pause(ctx context.Context, d time.Duration) bool {
 
 // rewrite leases a record and commits the token that change returns. If change returns false,
 // it leaves the record unchanged and written is empty.
-func (c *Connections) rewrite(ctx context.Context, key tokenstore.Key, change func(context.Context, tokenstore.Record) (oauth.Token, bool)) (before, written tokenstore.Record, err error) {
-	leased, err := c.waitForLease(ctx, key)
+func (r *records) rewrite(ctx context.Context, key tokenstore.Key, change func(context.Context, tokenstore.Record) (oauth.Token, bool)) (before, written tokenstore.Record, err error) {
+	leased, err := r.waitForLease(ctx, key)
 	switch {
 	case errors.Is(err, tokenstore.ErrNoRecord):
-		return tokenstore.Record{}, tokenstore.Record{}, c.reauthorize(key, tokenstore.ReasonNotConnected, oauth.ResourceOwner{}, nil)
+		return tokenstore.Record{}, tokenstore.Record{}, r.reauthorize(key, tokenstore.ReasonNotConnected, oauth.ResourceOwner{}, nil)
 	case err != nil:
 		return tokenstore.Record{}, tokenstore.Record{}, err
 	}
 	before = leased.Record
-	changing, cancel := context.WithDeadline(ctx, leased.since.Add(2*c.config.answerTime()))
+	changing, cancel := context.WithDeadline(ctx, leased.since.Add(2*r.config.answerTime()))
 	defer cancel()
 	token, changed := change(changing, before)
 	if !changed {
-		c.release(context.WithoutCancel(ctx), leased.lease)
+		r.release(context.WithoutCancel(ctx), leased.lease)
 		return before, tokenstore.Record{}, nil
 	}
 	writing, cancel := withStoreTimeout(context.WithoutCancel(ctx))
 	defer cancel()
-	written, err = c.store.Commit(writing, leased.lease, token)
+	written, err = r.store.Commit(writing, leased.lease, token)
 	if err != nil {
-		c.release(context.WithoutCancel(ctx), leased.lease)
+		r.release(context.WithoutCancel(ctx), leased.lease)
 		return before, tokenstore.Record{}, storeError("Commit", key, err)
 	}
 	return before, written, nil

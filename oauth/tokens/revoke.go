@@ -108,10 +108,10 @@ func (d *disposal) add(ctx context.Context) error {
 //
 // The API does not define the response for an unknown token, but the response to its refresh
 // token is clear. If the refresh token still works, revokeGrant revokes the new pair.
-func (c *Connections) revokeGrant(ctx context.Context, token oauth.Token) (alive oauth.Token, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*c.config.answerTime())
+func (r *records) revokeGrant(ctx context.Context, token oauth.Token) (alive oauth.Token, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*r.config.answerTime())
 	defer cancel()
-	err = c.client.Revoke(ctx, token)
+	err = r.client.Revoke(ctx, token)
 	switch {
 	case err == nil, isForgotten(err):
 		return oauth.Token{}, nil
@@ -123,13 +123,13 @@ func (c *Connections) revokeGrant(ctx context.Context, token oauth.Token) (alive
 		}
 		return token, err
 	}
-	next, failure := c.client.Refresh(ctx, token)
+	next, failure := r.client.Refresh(ctx, token)
 	switch {
 	case isInvalidGrant(failure):
 		return oauth.Token{}, nil
 	case failure != nil:
 		return token, err
-	case c.client.Revoke(ctx, next) == nil:
+	case r.client.Revoke(ctx, next) == nil:
 		return oauth.Token{}, nil
 	}
 	return next, err
@@ -159,10 +159,10 @@ func grantOf(t oauth.Token) oauth.ReplacedGrant {
 }
 
 // tokenOf returns a replaced grant as a token for its revocation.
-func (c *Connections) tokenOf(g oauth.ReplacedGrant) oauth.Token {
+func (r *records) tokenOf(g oauth.ReplacedGrant) oauth.Token {
 	return oauth.Token{
 		AccessToken: g.AccessToken, RefreshToken: g.RefreshToken, ExpiresAt: g.ExpiresAt,
-		ResourceOwner: g.ResourceOwner, Clinic: g.Clinic, Environment: c.Environment(),
+		ResourceOwner: g.ResourceOwner, Clinic: g.Clinic, Environment: r.client.Environment(),
 	}
 }
 
@@ -199,10 +199,10 @@ func otherAccounts(token oauth.Token) bool {
 
 // revokeAll revokes grants. It returns the grants that must still be revoked, and whether one of
 // them has a new pair.
-func (c *Connections) revokeAll(ctx context.Context, grants []oauth.ReplacedGrant) (left []oauth.ReplacedGrant, renewed bool, _ error) {
+func (r *records) revokeAll(ctx context.Context, grants []oauth.ReplacedGrant) (left []oauth.ReplacedGrant, renewed bool, _ error) {
 	var problems []error
 	for _, g := range grants {
-		if alive, err := c.revokeGrant(ctx, c.tokenOf(g)); err != nil {
+		if alive, err := r.revokeGrant(ctx, r.tokenOf(g)); err != nil {
 			problems = append(problems, err)
 			left = append(left, grantOf(alive))
 			renewed = renewed || alive.AccessToken != g.AccessToken
@@ -217,11 +217,11 @@ func (c *Connections) revokeAll(ctx context.Context, grants []oauth.ReplacedGran
 // revokeReplaced revokes the replaced grants of other accounts, removes them from the record
 // and returns the record. It has the lease meanwhile. If it cannot revoke a grant, the grant
 // stays for the next time.
-func (c *Connections) revokeReplaced(ctx context.Context, record tokenstore.Record) tokenstore.Record {
+func (r *records) revokeReplaced(ctx context.Context, record tokenstore.Record) tokenstore.Record {
 	if !otherAccounts(record.Token) {
 		return record
 	}
-	_, written, err := c.rewrite(ctx, record.Key, func(ctx context.Context, before tokenstore.Record) (token oauth.Token, changed bool) {
+	_, written, err := r.rewrite(ctx, record.Key, func(ctx context.Context, before tokenstore.Record) (token oauth.Token, changed bool) {
 		token = before.Token
 		if token.Replaced = nil; before.State != tokenstore.StateActive {
 			return token, false
@@ -234,16 +234,16 @@ func (c *Connections) revokeReplaced(ctx context.Context, record tokenstore.Reco
 				others = append(others, g)
 			}
 		}
-		left, renewed, err := c.revokeAll(ctx, others)
+		left, renewed, err := r.revokeAll(ctx, others)
 		if err != nil {
-			c.hooks.log(ctx, slog.LevelWarn, "could not revoke a replaced token yet", record.Key, slog.Any("error", err))
+			r.hooks.log(ctx, slog.LevelWarn, "could not revoke a replaced token yet", record.Key, slog.Any("error", err))
 		}
 		token.Replaced = append(token.Replaced, left...)
 		return token, renewed || len(left) < len(others)
 	})
 	switch {
 	case err != nil && !needsUser(err):
-		c.hooks.log(ctx, slog.LevelWarn, "could not remove a revoked token from the record", record.Key, slog.Any("error", err))
+		r.hooks.log(ctx, slog.LevelWarn, "could not remove a revoked token from the record", record.Key, slog.Any("error", err))
 	case err == nil && written.Version != 0:
 		return written
 	}
