@@ -46,10 +46,10 @@ func (c *Connections) awaitPendingCommit(key tokenstore.Key) (tokenstore.Record,
 	return tokenstore.Record{}, nil
 }
 
-// awaitCommit waits until a pair is stored, for two thirds of the lease. It waits for
+// awaitCommit waits until a pair is stored, for a third of the lease. It waits for
 // storeTimeout if the store is slow rather than failing.
 func (c *Connections) awaitCommit(pending *call) (tokenstore.Record, error) {
-	for _, patience := range []time.Duration{2 * c.config.answerTime(), storeTimeout} {
+	for _, patience := range []time.Duration{c.config.answerTime(), storeTimeout} {
 		timer := time.NewTimer(patience)
 		defer timer.Stop()
 		select {
@@ -167,7 +167,7 @@ func (p *pendingCommit) follow(record tokenstore.Record) {
 
 // drop disposes of a pair that no record needs. The refresh does not wait for it.
 func (p *pendingCommit) drop(ctx context.Context) {
-	(&disposal{conns: p.conns, key: p.lease.Key, token: p.token, keep: true}).later(ctx, nil)
+	(&disposal{conns: p.conns, key: p.lease.Key, token: p.token, keep: true}).later(ctx)
 }
 
 // succeeds reports whether the pair is the successor of the record. The record then has the

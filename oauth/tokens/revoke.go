@@ -36,32 +36,28 @@ type disposal struct {
 	keep bool
 }
 
-// now disposes of the token. If this fails or takes too long, it continues in the background.
+// now disposes of the token in the background, and waits for it briefly.
 func (d *disposal) now(ctx context.Context) {
-	first, cancel := d.conns.withAnswerTimeout(context.WithoutCancel(ctx))
+	ctx, cancel := d.conns.withAnswerTimeout(context.WithoutCancel(ctx))
 	defer cancel()
-	if err := d.attempt(first); err != nil {
-		d.later(ctx, err)
-	}
+	_ = d.later(ctx).wait(ctx, d.key)
 }
 
-// later disposes of the token in the background, and [Connections.Close] waits for it. cause
-// is the error of an earlier attempt, or nil.
-func (d *disposal) later(ctx context.Context, cause error) {
-	d.conns.users.join(ctx, callKey{key: d.key, kind: disposeCall, token: d.token.AccessToken}, nil, func(ctx context.Context) (tokenstore.Record, error) {
-		err := cause
+// later disposes of the token in the background, and [Connections.Close] waits for it.
+func (d *disposal) later(ctx context.Context) *call {
+	c, _ := d.conns.users.join(ctx, callKey{key: d.key, kind: disposeCall, token: d.token.AccessToken}, nil, func(ctx context.Context) (tokenstore.Record, error) {
 		for try := 1; ; try++ {
-			if err != nil {
-				wait := jitteredBackoff(try, firstDisposal, lastDisposal)
-				d.conns.hooks.log(ctx, slog.LevelWarn, "could not revoke a token that was not stored; retrying", d.key,
-					slog.Any("error", err), slog.Int("try", try), slog.Duration("next_in", wait))
-				time.Sleep(wait)
-			}
-			if err = d.attempt(ctx); err == nil {
+			err := d.attempt(ctx)
+			if err == nil {
 				return tokenstore.Record{}, nil
 			}
+			wait := jitteredBackoff(try, firstDisposal, lastDisposal)
+			d.conns.hooks.log(ctx, slog.LevelWarn, "could not revoke a token that was not stored; retrying", d.key,
+				slog.Any("error", err), slog.Int("try", try), slog.Duration("next_in", wait))
+			time.Sleep(wait)
 		}
 	})
+	return c
 }
 
 // attempt disposes of the token once.
