@@ -95,6 +95,14 @@ func retryFrom(record tokenstore.Record) time.Time {
 	return marked.Add(min(max(marked.Sub(rejected), firstRetry), lastRetry))
 }
 
+// later returns the later of two times.
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
 // mayBeMistake reports whether a mark may be wrong. The cause may be a fault of the platform,
 // because the API does not rule it out, or a configuration error that is now corrected.
 func (r *records) mayBeMistake(record tokenstore.Record) bool {

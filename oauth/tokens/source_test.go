@@ -262,6 +262,22 @@ func TestPeerUsesMarkedUsersToken(t *testing.T) {
 	})
 }
 
+// While the token of a marked user is used, its calls retry the refresh token only when a retry
+// is due.
+func TestMarkedUsersRefreshIsRetriedSeldom(t *testing.T) {
+	withFixture(t, oauthtest.RotateNever, 4*time.Minute, func(t *testing.T, w *fixture) {
+		a := w.watched(t)
+		w.platform.ForgetAll()
+		w.fail(t, tokenstore.ReasonInvalidGrant)
+		for range 3 * 60 {
+			time.Sleep(time.Second)
+			w.requireToken(t, "access-0")
+		}
+		require.NoError(t, w.conns.Close(t.Context()))
+		assert.LessOrEqual(t, len(eventsOf[tokens.Refresh](a)), 3)
+	})
+}
+
 // A 401 and then a rejected refresh show that both tokens are invalid.
 func TestRejectedTokenOfMarkedUserIsNotUsed(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {

@@ -116,6 +116,9 @@ func (u *users) end(at callKey, c *call) {
 	delete(u.open, c)
 	if c.err == nil {
 		c.token = newCachedToken(c.record.Token)
+		if c.record.State == tokenstore.StateReauthorize {
+			c.token.renew = later(c.token.renew, retryFrom(c.record))
+		}
 	}
 	if u.running[at] != c {
 		return // the result may be the token from before
