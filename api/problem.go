@@ -62,6 +62,7 @@ const (
 	textUnsent            = "This is not possible right now. Please try again later."
 	textCanceled          = "This was canceled. Please try again."
 	textSetup             = "The connection to the dispensary is not set up correctly. Please contact support."
+	textAccountChanged    = "You have connected another dispensary account. Please start again."
 	textUnknown           = "Something went wrong. If it happens again, please contact support."
 )
 
@@ -81,6 +82,7 @@ const (
 //	tokens.ErrOwnerRefused                         403     connects another account
 //	tokens.StoreError, catalogsync.ErrNotLoaded    503     tries again later
 //	an error with a method Problem() *Problem      its own problem, unless it is nil
+//	ErrAccountChanged                              409     starts again
 //	ErrReauthorize                                 409     connects the account
 //	ErrWrongEnvironment, ErrInsecure               500     contacts support
 //	ErrForbidden, ScopeError                       403     cannot do this
@@ -125,6 +127,8 @@ func ProblemOf(err error) *Problem {
 		return newProblem(http.StatusBadGateway, textUnconfirmed)
 	case errors.As(err, &own) && own.Problem() != nil:
 		return own.Problem()
+	case errors.Is(err, ErrAccountChanged):
+		return newProblem(http.StatusConflict, textAccountChanged)
 	case errors.Is(err, ErrReauthorize):
 		p := newProblem(http.StatusConflict, textReauthorize)
 		p.Reauthorize = true

@@ -57,6 +57,10 @@ var (
 	// client.
 	ErrWrongEnvironment = errors.New("dispensary: wrong environment")
 
+	// ErrAccountChanged: the user has connected another account of the platform while the call
+	// ran. [AccountChangedError] contains both accounts. Start the work again with a new client.
+	ErrAccountChanged = errors.New("dispensary: the user has connected another account")
+
 	// ErrReauthorize: the user must authorize again, because no valid token is left.
 	// ReauthorizeError of package tokens contains the user and the reason.
 	ErrReauthorize = errors.New("dispensary: user must authorize again")

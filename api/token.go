@@ -18,6 +18,10 @@ type AccessToken struct {
 	// of none, rejects the token with [ErrWrongEnvironment].
 	Environment Environment
 
+	// Account is the account of the platform that the token acts for. The zero value means
+	// unknown.
+	Account Account
+
 	// ExpiresAt is the expiry time of the token. Zero means unknown.
 	ExpiresAt time.Time
 

@@ -131,7 +131,12 @@ type Token struct {
 
 // Access returns the part of the token that authorizes a call.
 func (t Token) Access() api.AccessToken {
-	return api.AccessToken{Secret: t.AccessToken, Environment: t.Environment, ExpiresAt: t.ExpiresAt, Scope: t.Scope}
+	return api.AccessToken{Secret: t.AccessToken, Environment: t.Environment, Account: t.Account(), ExpiresAt: t.ExpiresAt, Scope: t.Scope}
+}
+
+// Account returns the account that the token acts for.
+func (t Token) Account() api.Account {
+	return api.Account{OwnerType: t.ResourceOwner.Type, OwnerID: t.ResourceOwner.ID, ClinicID: t.Clinic.ID}
 }
 
 // Scopes returns the granted scopes as a list.
