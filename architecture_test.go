@@ -107,7 +107,7 @@ var arrows = map[string][]string{
 	"webhook/admin":       {"api", "events", "internal/webpage", "oauth/accounts", "webhook", "webhook/engine", "webhook/reconcile"},
 	"webhook/engine":      {"events", "webhook"},
 	"webhook/memoryinbox": {"api", "internal/inboxkit", "webhook", "webhook/engine", "webhook/reconcile"},
-	"webhook/reconcile":   {"api", "events", "internal/priority", "internal/rotation", "internal/safecall", "webhook"},
+	"webhook/reconcile":   {"api", "events", "internal/priority", "internal/rotation", "internal/safecall", "internal/transport", "webhook"},
 
 	// Test kits. Only tests and other test kits import them.
 	"internal/testkit/calltest":         {".", "api", "catalog", "clinic", "dispensarytest", "dispensarytest/model", "events", "oauth", "treatmentplans"},

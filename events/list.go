@@ -101,7 +101,7 @@ type ListOptions struct {
 // days.
 // API section: GET /events/clinic_keys, /events/orders, /events/patients, /events/products, /events/treatment_plans.
 func (s Service) List(o ListOptions, options ...api.RequestOption) *api.List[Event] {
-	l := lister{since: o.Since, descending: o.SortOrder == api.SortOrderDescending}
+	l := lister{client: s.t, since: o.Since, descending: o.SortOrder == api.SortOrderDescending}
 	l.wrong = check(o)
 	for rank, g := range groups {
 		if len(o.Groups) > 0 && !slices.Contains(o.Groups, g.Group) {
@@ -161,6 +161,7 @@ type source struct {
 
 // lister reads the groups of one list. It never changes.
 type lister struct {
+	client     *transport.Client
 	since      time.Time
 	descending bool
 	sources    []source

@@ -17,6 +17,7 @@ const mergedPageSize = 100
 // merge yields the events of several groups in one order. It yields a page before it waits
 // for a group, so a consumer with enough events causes no further request.
 func (l lister) merge(ctx context.Context, s api.ListSettings, yield func(*api.Page[Event], error) bool) {
+	ctx = l.client.OneAccount(ctx)
 	var streams []*stream
 	defer func() {
 		for _, one := range streams {

@@ -19,6 +19,8 @@ var errNoTokens = errors.New("dispensary: the client has no token source: add Wi
 // token endpoint can tell whether the user or the platform is the reason. A platform that
 // responds with 401 has not applied the write, so authorize repeats a write too. Without proof
 // that the platform wrote the 401, it repeats only a read. See [answer.fromPlatform].
+//
+// All tokens of a call must be for one account, see [accountPin].
 func authorize(ctx context.Context, s *callState, next step) error {
 	if !s.call.Operation.NeedsToken() {
 		return next(ctx, s)
@@ -26,6 +28,9 @@ func authorize(ctx context.Context, s *callState, next step) error {
 	source := s.client.config.Tokens
 	if source == nil {
 		return &localError{cause: errNoTokens}
+	}
+	if s.pin = s.client.pin(ctx); s.pin == nil {
+		s.pin = &s.account
 	}
 	token, err := source.Token(ctx)
 	if err != nil {
@@ -35,7 +40,7 @@ func authorize(ctx context.Context, s *callState, next step) error {
 		return err
 	}
 	if err := setBearer(s, token); err != nil {
-		return err
+		return &localError{cause: err}
 	}
 	err = next(ctx, s)
 	if err != nil || s.answer.status != http.StatusUnauthorized || !s.call.Operation.Read() && !s.answer.fromPlatform("") {
@@ -57,22 +62,26 @@ func authorizeAgain(ctx context.Context, s *callState, refresher api.TokenRefres
 		return nil // the response stays 401
 	}
 	if err := setBearer(s, fresh); err != nil {
-		return err
+		return &localError{cause: err, answered: true}
 	}
 	return next(ctx, s)
 }
 
-// setBearer sets the Authorization header if the token belongs to the client's environment.
+// setBearer sets the Authorization header if the token belongs to the client's environment and
+// to the account of the call.
 func setBearer(s *callState, token api.AccessToken) error {
 	if own := s.client.config.Site.Environment; token.Environment != own {
-		return &localError{cause: &environmentError{token: token.Environment, client: own}}
+		return &environmentError{token: token.Environment, client: own}
+	}
+	if err := s.pin.keep(token.Account); err != nil {
+		return err
 	}
 	problem := HeaderProblem(token.Secret.Reveal())
 	if token.Secret.IsZero() {
 		problem = "is empty"
 	}
 	if problem != "" {
-		return &localError{cause: &api.ArgumentError{Field: "AccessToken.Secret", Reason: problem}}
+		return &api.ArgumentError{Field: "AccessToken.Secret", Reason: problem}
 	}
 	header := s.bearer[:]
 	if _, sent := s.request.Header["Authorization"]; sent { // a transport may still read it

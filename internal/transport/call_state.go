@@ -22,8 +22,10 @@ type callState struct {
 
 	requestCtx   context.Context // the parent context of every attempt
 	built        outgoing
-	request      *http.Request   // of the next attempt
-	bearer       [1]string       // the first Authorization header
+	request      *http.Request // of the next attempt
+	bearer       [1]string     // the first Authorization header
+	pin          *accountPin   // the account of the call: account, or the one of larger work
+	account      accountPin
 	missingScope *api.ScopeError // the scope that the token lacks, or nil
 
 	attempts int

@@ -98,6 +98,7 @@ func boundPageSize(s api.ListSettings) api.ListSettings {
 
 // readPages yields the pages of a run. It stops after an error.
 func readPages[T any](ctx context.Context, c *Client, r *listRun, yield func(*api.Page[T], error) bool) {
+	ctx = c.OneAccount(ctx)
 	var ended bool
 	if r.Prefetch > 1 {
 		ended = prefetched(ctx, c, r, yield)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/internal/safecall"
+	"github.com/dispensary-go/dispensary/internal/transport"
 )
 
 // execute claims the checkpoint and runs.
@@ -52,6 +53,7 @@ func (r *run) work(ctx context.Context) error {
 	if err := r.prepare(ctx); err != nil {
 		return err
 	}
+	ctx = transport.OneAccount(ctx) // the checkpoint belongs to one clinic
 	if err := r.list(ctx); err != nil {
 		return err
 	}
