@@ -24,7 +24,7 @@ const module = "github.com/dispensary-go/dispensary"
 var arrows = map[string][]string{
 	".":                        {"api", "api/observe", "catalog", "clinic", "events", "internal/environ", "internal/transport", "treatmentplans"},
 	"api":                      {"internal/apierror/detail", "internal/calloption", "internal/priority/key", "internal/siteurl"},
-	"oauth/accounts":           {".", "oauth", "oauth/connect", "oauth/tokens", "oauth/tokenstore", "internal/defaults", "api"},
+	"oauth/accounts":           {".", "oauth", "oauth/connect", "oauth/tokens", "oauth/tokenstore", "internal/defaults", "internal/transport", "api"},
 	"api/observe":              {"api"},
 	"catalog":                  {"api", "internal/calloption", "internal/operation", "internal/transport"},
 	"catalogsync":              {"api", "catalog", "events", "internal/fold", "internal/priority", "internal/sentinel", "catalogsync/catalogstore"},

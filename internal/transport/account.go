@@ -21,8 +21,11 @@ type accountPinKey struct{}
 
 // OneAccount returns a context for work as one account. Calls of the first client that uses
 // the context fail with an [api.AccountChangedError] if its user connects another account.
-func OneAccount(ctx context.Context) context.Context {
-	return context.WithValue(ctx, accountPinKey{}, new(accountPin))
+func OneAccount(ctx context.Context) context.Context { return AsAccount(ctx, api.Account{}) }
+
+// AsAccount returns a context as OneAccount does, for a known account.
+func AsAccount(ctx context.Context, account api.Account) context.Context {
+	return context.WithValue(ctx, accountPinKey{}, &accountPin{account: account})
 }
 
 // OneAccount returns a context for work of c as one account, or ctx if the work is part of

@@ -2,13 +2,17 @@ package accounts
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/transport"
 	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
@@ -30,8 +34,9 @@ type Clinic struct {
 	ID          string
 
 	// Client calls as one of the clinic's users and sends the clinic's key if
-	// [Config].ClinicKey returns one. If the user has to authorize again, Client switches to
-	// the next user, even during a call. If no user is left, calls fail with a [*ClinicError].
+	// [Config].ClinicKey returns one. If the user has to authorize again or has connected an
+	// account of another clinic, Client switches to the next user, even during a call. If no
+	// user is left, calls fail with a [*ClinicError].
 	Client *dispensary.Client
 
 	source *clinicSource
@@ -48,11 +53,11 @@ type Clinic struct {
 // [oauth.Token].Clinic. ForClinic chooses one user per day, whose token then stays in memory.
 // It chooses another user on the next day to share the load.
 //
-// ForClinic reads the store twice: a list of up to 20 users of the clinic, and the record of
-// the chosen user. It lists more users only if none of these can call. The list is not
-// encrypted, so only the record decides whether the user belongs to the clinic: ForClinic
-// skips a user whose record names another clinic. It calls the platform only to refresh the
-// user's token.
+// ForClinic reads a list of up to 20 users of the clinic from the store, and the record of the
+// chosen user unless its token is in memory. It lists more users only if none of these can
+// call. The list is not encrypted, so only the record decides whether the user belongs to the
+// clinic: ForClinic skips a user whose token names another clinic. It calls the platform only
+// to refresh the user's token.
 //
 // Errors:
 //
@@ -70,11 +75,16 @@ func (a *Accounts) ForClinic(ctx context.Context, environment dispensary.Environ
 	if err != nil {
 		return nil, err
 	}
-	source := newClinicSource(app, a.config.Tokens.Store, environment, clinicID, options.Scopes)
-	if _, err := source.Token(ctx); err != nil {
+	source := &clinicSource{
+		app: app, store: a.config.Tokens.Store, scopes: options.Scopes, turn: make(chan struct{}, 1),
+		listing: tokenstore.Listing{Environment: environment, ClinicID: clinicID, Limit: clinicPage},
+		none:    ClinicError{Environment: environment, ClinicID: clinicID},
+	}
+	_, user, err := source.next(ctx, tokens.TokenSource.Token)
+	if err != nil {
 		return nil, err
 	}
-	client, err := a.client(ctx, app, source, source.user(), dispensary.WithLimiter(options.Limiter))
+	client, err := a.client(ctx, app, source, user.Key().User, dispensary.WithLimiter(options.Limiter))
 	if err != nil {
 		return nil, err
 	}
@@ -91,37 +101,57 @@ const clinicKnown = 24 * time.Hour
 // API section: GET /clinic.
 func (c *Clinic) Integrations(ctx context.Context) ([]string, error) {
 	for {
-		one, record, err := c.source.current(ctx)
+		user, err := c.source.current(ctx)
 		if err != nil {
 			return nil, err
 		}
-		known := record.Token
-		if known.Clinic.IntegrationID != "" && time.Since(known.ConnectedAt) < clinicKnown {
-			return []string{known.Clinic.IntegrationID}, nil
+		found, err := c.clinicOf(ctx, user)
+		if err == nil && found.ID == c.ID {
+			return []string{found.IntegrationID}, nil
 		}
-		got, err := c.Client.Clinic.Get(ctx)
-		if err != nil {
+		if err == nil || errors.Is(err, api.ErrAccountChanged) || errors.Is(err, tokenstore.ErrNoRecord) {
+			err = errOtherClinic
+		}
+		if ctx.Err() != nil || !c.source.drop(user, err) {
 			return nil, err
 		}
-		if c.source.first() != one {
-			continue // the response may belong to the previous user or the next one
-		}
-		now := oauth.Clinic{ID: got.ID, IntegrationID: got.IntegrationID, Name: got.Name}
-		if now != known.Clinic {
-			if err := c.source.app.conns.SetClinic(ctx, one.key.User, now); err != nil {
-				return nil, err
-			}
-		}
-		if now.ID == c.ID {
-			return []string{now.IntegrationID}, nil
-		}
-		c.source.drop(one)
 	}
+}
+
+// clinicOf returns the clinic of a user and stores it if it has changed.
+func (c *Clinic) clinicOf(ctx context.Context, user tokens.TokenSource) (oauth.Clinic, error) {
+	conns := c.source.app.conns
+	record, err := conns.Record(ctx, user.Key().User)
+	if err != nil {
+		return oauth.Clinic{}, err
+	}
+	known := record.Token
+	if known.Clinic.IntegrationID != "" && time.Since(known.ConnectedAt) < clinicKnown {
+		return known.Clinic, nil
+	}
+	client, err := c.Client.With(dispensary.WithTokenSource(user))
+	if err != nil {
+		return oauth.Clinic{}, err
+	}
+	got, err := client.Clinic.Get(transport.AsAccount(ctx, known.Account()))
+	if err != nil {
+		return oauth.Clinic{}, err
+	}
+	now := oauth.Clinic{ID: got.ID, IntegrationID: got.IntegrationID, Name: got.Name}
+	if now != known.Clinic {
+		err = conns.SetClinic(ctx, user.Key().User, now)
+	}
+	return now, err
 }
 
 // User returns your ID of the user as whom Client calls now. It is empty if no user is left.
 func (c *Clinic) User() string {
-	return c.source.user()
+	c.source.mu.Lock()
+	defer c.source.mu.Unlock()
+	for _, user := range slices.Concat(c.source.users, c.source.later) {
+		return user.Key().User
+	}
+	return ""
 }
 
 // String returns the environment and ID of the clinic.

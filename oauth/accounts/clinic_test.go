@@ -12,6 +12,7 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
@@ -71,6 +72,24 @@ func (f *clinicsFixture) connect(t *testing.T, user string, person model.User) {
 	back, err := f.platform.Approve(address, person)
 	require.NoError(t, err)
 	require.NoError(t, f.accounts.Connect(t.Context(), user, dispensary.NewSecret(back.Query().Get("code"))))
+}
+
+// connectElsewhere connects user as a person of a clinic on another replica.
+func (f *clinicsFixture) connectElsewhere(t *testing.T, user, clinicID string) {
+	t.Helper()
+	peer, err := tokens.NewConnections(tokens.Config{
+		Client: f.conns(t).Client(), Store: f.store,
+		Clinic: func(context.Context, tokenstore.Key, api.AccessToken) (oauth.Clinic, error) {
+			return oauth.Clinic{ID: clinicID, IntegrationID: "integration"}, nil
+		},
+	})
+	require.NoError(t, err)
+	address, err := peer.Client().AuthorizeURL("state-1")
+	require.NoError(t, err)
+	back, err := f.platform.Approve(address, f.people[clinicID][0])
+	require.NoError(t, err)
+	_, err = peer.Connect(t.Context(), user, dispensary.NewSecret(back.Query().Get("code")))
+	require.NoError(t, err)
 }
 
 // revoke revokes a user's authorization on the platform without the knowledge of the accounts.
@@ -232,7 +251,7 @@ func TestUsersMoveBetweenClinics(t *testing.T) {
 		moved, err := f.accounts.ForClinic(t.Context(), f.environment, from, accounts.ClinicOptions{})
 		require.NoError(t, err)
 		_, err = moved.Integrations(t.Context())
-		f.isNone(t, err, from, 1)
+		f.isNone(t, err, from, 0)
 		account, err := f.accounts.Status(t.Context(), "b-0")
 		require.NoError(t, err)
 		assert.Equal(t, to, account.Clinic.ID)
@@ -356,5 +375,44 @@ func TestForClinicReportsErrors(t *testing.T) {
 			require.NoError(t, err)
 			require.Fail(t, "marked user", account)
 		}
+	})
+}
+
+// The user of a job connects the account of a colleague in another clinic while the job runs.
+func TestForClinicStaysInClinic(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newClinicsFixture(t, nil)
+		job := f.forClinic(t, f.clinics[0])
+		f.connect(t, job.User(), f.people[f.clinics[1]][3])
+		f.reaches(t, job)
+		created, err := job.Client.Clinic.Patients.Create(t.Context(), clinic.PatientCreate{FirstName: "Pat", LastName: "Example", Email: "pat@example.com"})
+		require.NoError(t, err)
+		for _, patient := range f.platform.Patients.All() {
+			if patient.ID == created.ID {
+				assert.Equal(t, job.ID, patient.ClinicID)
+			}
+		}
+		ids, err := job.Integrations(t.Context())
+		require.NoError(t, err)
+		account, err := f.accounts.Status(t.Context(), job.User())
+		require.NoError(t, err)
+		assert.Equal(t, oauth.Clinic{ID: job.ID, IntegrationID: ids[0], Name: account.Clinic.Name}, account.Clinic)
+	})
+}
+
+// Another replica connects the user as somebody else, and the platform rejects the old token.
+func TestClientRepeatsNoWriteAsOtherAccount(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newClinicsFixture(t, nil)
+		client, err := f.accounts.Client(t.Context(), "a-0")
+		require.NoError(t, err)
+		_, err = client.Clinic.Get(t.Context())
+		require.NoError(t, err)
+		f.connectElsewhere(t, "a-0", f.clinics[1])
+		before := len(f.platform.Patients.All())
+		_, err = client.Clinic.Patients.Create(t.Context(), clinic.PatientCreate{FirstName: "Pat", LastName: "Example", Email: "pat@example.com"})
+		require.ErrorIs(t, err, api.ErrAccountChanged)
+		assert.ErrorIs(t, err, api.ErrNotApplied)
+		assert.Len(t, f.platform.Patients.All(), before)
 	})
 }
