@@ -191,5 +191,7 @@ func TestPermanentMarksError(t *testing.T) {
 	require.EqualError(t, err, errDown.Error())
 	assert.True(t, webhook.IsPermanent(fmt.Errorf("x: %w", err)))
 	assert.True(t, webhook.IsPermanent(events.ErrNoEvent))
+	assert.True(t, webhook.IsPermanent(fmt.Errorf("x: %w", &api.EnsureError{Reason: api.EnsureReasonAltered})))
+	assert.False(t, webhook.IsPermanent(&api.EnsureError{Reason: api.EnsureReasonUnknown}))
 	assert.Equal(t, "permanent: unnamed error: see webhook.WithReason", webhook.Attempt{Err: err}.Reason())
 }

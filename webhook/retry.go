@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/internal/jitter"
 )
@@ -56,7 +57,8 @@ func (p RetryPolicy) Wait(attempt int) time.Duration {
 //
 //	return webhook.Permanent(webhook.WithReason("no_chart", err))
 //
-// Decoding errors of a body or its data are permanent without this mark.
+// Decoding errors of a body or its data are permanent without this mark, and so is an
+// [*api.EnsureError] with [api.EnsureReasonAltered].
 func Permanent(err error) error {
 	if err == nil {
 		return nil
@@ -68,6 +70,10 @@ func Permanent(err error) error {
 func IsPermanent(err error) bool {
 	var marked *permanentError
 	var data *events.DataError
+	var ensure *api.EnsureError
+	if errors.As(err, &ensure) && ensure != nil && ensure.Reason == api.EnsureReasonAltered {
+		return true // a retry in another process would create another record
+	}
 	return errors.As(err, &marked) || errors.As(err, &data) ||
 		errors.Is(err, events.ErrMalformed) || errors.Is(err, events.ErrNoEvent)
 }
