@@ -48,13 +48,15 @@ const (
 	EnsureReasonContradicted EnsureReason = "contradicted"
 
 	// EnsureReasonAltered: the platform stored the record without the metadata ID of the call,
-	// or with another one. Ensure cannot find such a record again. Store the ID in IDs with
+	// or with another one. No lookup finds such a record. The process that created it creates
+	// no other one for 24 hours, and an inbox does not retry the event. Store the ID in IDs with
 	// your own record, and do not ensure this metadata ID again, because another process would
 	// create another record.
 	EnsureReasonAltered EnsureReason = "altered"
 
 	// EnsureReasonUnknown: a create call may have been applied, but Ensure has not found its
-	// record. Call Ensure again later: it searches before it creates.
+	// record. Call Ensure again later: it searches before it creates, and the same process
+	// creates nothing within 2 minutes.
 	EnsureReasonUnknown EnsureReason = "unknown"
 )
 

@@ -15,10 +15,12 @@ import (
 // is none, Ensure creates the patient. It reports whether it created the patient.
 //
 // Ensure is idempotent. It makes at most one create call. If that call has no clear outcome,
-// it searches for the patient. Calls for the same ID through one client or its views run one
-// after the other. Between processes, the platform's unique e-mail addresses prevent a second
-// patient. If a response is lost while another process ensures the same patient, both may
-// report that they created it.
+// it searches for the patient. Calls for the same clinic and ID through one client or its
+// views run one after the other, and return the created patient even if the platform's lookup
+// does not show it yet. Between processes, the platform's unique e-mail addresses prevent a
+// second patient. If a response is lost while another process ensures the same patient, both
+// may report that they created it. If the lookup does not show a patient whom another process
+// has just created, the error matches [api.ErrValidation].
 //
 // If a patient of the clinic has the same e-mail address and no metadata ID, Ensure sets the
 // ID on that patient and returns it, unless the names or the date of birth contradict those of
@@ -36,12 +38,16 @@ import (
 //
 // API section: "Metadata", "Patients".
 func (s Patients) Ensure(ctx context.Context, n PatientCreate, options ...api.RequestOption) (patient *Patient, created bool, err error) {
-	return transport.Ensure(ctx, s.t, n.create(options), n.Metadata.ID, (*Patient).ids, func(ctx context.Context) (*Patient, error) {
-		p, err := metadata.Find[Patient](ctx, s.t, operation.PatientCreate, metadata.Patient, n.Metadata.ID, options)
-		if err != nil || p != nil {
-			return p, err
-		}
-		return s.adopt(ctx, n, options)
+	return transport.Ensure(ctx, s.t, transport.Ensuring[Patient]{
+		Call: n.create(options), ID: n.Metadata.ID, IDs: (*Patient).ids,
+		Find: func(ctx context.Context) (*Patient, error) {
+			p, err := metadata.Find[Patient](ctx, s.t, operation.PatientCreate, metadata.Patient, n.Metadata.ID, options)
+			if err != nil || p != nil {
+				return p, err
+			}
+			return s.adopt(ctx, n, options)
+		},
+		Get: func(ctx context.Context, id string) (*Patient, error) { return s.Get(ctx, id, options...) },
 	})
 }
 
@@ -119,8 +125,12 @@ func emailKey(email string) string { return fold.ASCII(strings.TrimSpace(email))
 // finds practitioners by their metadata ID only.
 // API section: "Metadata", "Practitioners".
 func (s Practitioners) Ensure(ctx context.Context, n PractitionerCreate, options ...api.RequestOption) (practitioner *Practitioner, created bool, err error) {
-	return transport.Ensure(ctx, s.t, n.create(options), n.Metadata.ID, (*Practitioner).ids, func(ctx context.Context) (*Practitioner, error) {
-		return metadata.Find[Practitioner](ctx, s.t, operation.PractitionerCreate, metadata.Practitioner, n.Metadata.ID, options)
+	return transport.Ensure(ctx, s.t, transport.Ensuring[Practitioner]{
+		Call: n.create(options), ID: n.Metadata.ID, IDs: (*Practitioner).ids,
+		Find: func(ctx context.Context) (*Practitioner, error) {
+			return metadata.Find[Practitioner](ctx, s.t, operation.PractitionerCreate, metadata.Practitioner, n.Metadata.ID, options)
+		},
+		Get: func(ctx context.Context, id string) (*Practitioner, error) { return s.Get(ctx, id, options...) },
 	})
 }
 
@@ -132,8 +142,12 @@ func (p *Practitioner) ids() (id, key string) { return p.ID, p.Metadata.ID }
 // addresses of staff, which prevents a second one between processes.
 // API section: "Metadata", "Staff".
 func (s Staff) Ensure(ctx context.Context, n StaffMemberCreate, options ...api.RequestOption) (member *StaffMember, created bool, err error) {
-	return transport.Ensure(ctx, s.t, n.create(options), n.Metadata.ID, (*StaffMember).ids, func(ctx context.Context) (*StaffMember, error) {
-		return metadata.Find[StaffMember](ctx, s.t, operation.StaffCreate, metadata.Staff, n.Metadata.ID, options)
+	return transport.Ensure(ctx, s.t, transport.Ensuring[StaffMember]{
+		Call: n.create(options), ID: n.Metadata.ID, IDs: (*StaffMember).ids,
+		Find: func(ctx context.Context) (*StaffMember, error) {
+			return metadata.Find[StaffMember](ctx, s.t, operation.StaffCreate, metadata.Staff, n.Metadata.ID, options)
+		},
+		Get: func(ctx context.Context, id string) (*StaffMember, error) { return s.Get(ctx, id, options...) },
 	})
 }
 

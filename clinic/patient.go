@@ -129,6 +129,7 @@ func (s Patients) Get(ctx context.Context, id string, options ...api.RequestOpti
 // ByMetadataID returns the patient with your metadata ID. If there is none, the error matches
 // [api.ErrNotFound]. If there are several, it is an [*api.EnsureError] with the reason
 // [api.EnsureReasonAmbiguous] and the platform's IDs. An empty ID is an [*api.ArgumentError].
+// The API does not state how soon a lookup shows a new record.
 // API section: GET /clinic/metadata.
 func (s Patients) ByMetadataID(ctx context.Context, id string, options ...api.RequestOption) (*Patient, error) {
 	return metadata.Get[Patient](ctx, s.t, metadata.Patient, id, options)

@@ -86,6 +86,7 @@ func (s Practitioners) Get(ctx context.Context, id string, options ...api.Reques
 // ByMetadataID returns the practitioner with your metadata ID. If there is none, the error
 // matches [api.ErrNotFound]. If there are several, it is an [*api.EnsureError] with the reason
 // [api.EnsureReasonAmbiguous] and the platform's IDs. An empty ID is an [*api.ArgumentError].
+// The API does not state how soon a lookup shows a new record.
 // API section: GET /clinic/metadata.
 func (s Practitioners) ByMetadataID(ctx context.Context, id string, options ...api.RequestOption) (*Practitioner, error) {
 	return metadata.Get[Practitioner](ctx, s.t, metadata.Practitioner, id, options)

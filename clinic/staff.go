@@ -81,6 +81,7 @@ func (s Staff) Get(ctx context.Context, id string, options ...api.RequestOption)
 // ByMetadataID returns the staff member with your metadata ID. If there is none, the error
 // matches [api.ErrNotFound]. If there are several, it is an [*api.EnsureError] with the reason
 // [api.EnsureReasonAmbiguous] and the platform's IDs. An empty ID is an [*api.ArgumentError].
+// The API does not state how soon a lookup shows a new record.
 // API section: GET /clinic/metadata.
 func (s Staff) ByMetadataID(ctx context.Context, id string, options ...api.RequestOption) (*StaffMember, error) {
 	return metadata.Get[StaffMember](ctx, s.t, metadata.Staff, id, options)

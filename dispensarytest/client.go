@@ -70,6 +70,7 @@ func (s *Server) TokenSource(user model.User, scopes ...string) api.TokenSource 
 	return issued{api.AccessToken{
 		Secret:      dispensary.NewSecret(token.AccessToken),
 		Environment: s.Site().Environment,
+		Account:     api.Account{OwnerType: token.User.Type, OwnerID: token.User.ID, ClinicID: token.User.ClinicID},
 		ExpiresAt:   token.ExpiresAt,
 	}}
 }

@@ -19,18 +19,30 @@ import (
 // the plan again later. If the platform stored a different metadata ID, the error contains the
 // ID of the created plan.
 //
-// Calls for the same ID through one client or its views run one after the other. The platform
-// does not require unique metadata IDs. Let only one process at a time ensure a plan.
-// Otherwise the platform may store two plans, and every later call reports them.
+// Calls for the same clinic and ID through one client or its views run one after the other.
+// For 24 hours they return the created plan even if the platform's lookup does not show it
+// yet, and they create no other plan if the platform has altered the metadata ID. After a
+// create call without a clear outcome, they create no other plan for 2 minutes.
+//
+// Another process knows only the lookup, and the platform does not require unique metadata
+// IDs. Let only one process at a time ensure a plan, and a new process only after the lookup
+// shows the plans of the old one. Otherwise the platform may store two plans, and every later
+// call reports them.
 // API section: "Metadata", "Treatment plans".
 func (s Service) Ensure(ctx context.Context, patientID string, n PlanCreate, options ...api.RequestOption) (plan *Plan, created bool, err error) {
-	return transport.Ensure(ctx, s.t, n.create(patientID, options), n.Metadata.ID, (*Plan).ids, func(ctx context.Context) (*Plan, error) {
-		op := operation.TreatmentPlanCreate
-		found, err := metadata.Find[Plan](ctx, s.t, op, metadata.TreatmentPlan, n.Metadata.ID, options)
+	op := operation.TreatmentPlanCreate
+	ofPatient := func(found *Plan, err error) (*Plan, error) {
 		if err == nil && found != nil && found.Patient.ID != patientID {
 			return nil, &api.EnsureError{Operation: op.Name, Reason: api.EnsureReasonTaken, Field: "metadata.id", IDs: []string{found.ID}}
 		}
 		return found, err
+	}
+	return transport.Ensure(ctx, s.t, transport.Ensuring[Plan]{
+		Call: n.create(patientID, options), ID: n.Metadata.ID, IDs: (*Plan).ids,
+		Find: func(ctx context.Context) (*Plan, error) {
+			return ofPatient(metadata.Find[Plan](ctx, s.t, op, metadata.TreatmentPlan, n.Metadata.ID, options))
+		},
+		Get: func(ctx context.Context, id string) (*Plan, error) { return ofPatient(s.Get(ctx, id, options...)) },
 	})
 }
 

@@ -35,6 +35,7 @@ func (s Service) Get(ctx context.Context, id string, options ...api.RequestOptio
 // ByMetadataID returns the plan with your metadata ID. If there is none, the error matches
 // [api.ErrNotFound]. If there are several, it is an [*api.EnsureError] with the reason
 // [api.EnsureReasonAmbiguous] and the platform's IDs. An empty ID is an [*api.ArgumentError].
+// The API does not state how soon a lookup shows a new record.
 // API section: GET /clinic/metadata.
 func (s Service) ByMetadataID(ctx context.Context, id string, options ...api.RequestOption) (*Plan, error) {
 	return metadata.Get[Plan](ctx, s.t, metadata.TreatmentPlan, id, options)

@@ -26,7 +26,9 @@ func (m *moving) Token(context.Context) (api.AccessToken, error) {
 	}, nil
 }
 
-func (m *moving) Refresh(ctx context.Context, _ api.AccessToken) (api.AccessToken, error) { return m.Token(ctx) }
+func (m *moving) Refresh(ctx context.Context, _ api.AccessToken) (api.AccessToken, error) {
+	return m.Token(ctx)
+}
 
 var (
 	jane     = api.Account{OwnerType: "Practitioner", OwnerID: "1", ClinicID: "7"}

@@ -65,7 +65,7 @@ type core struct {
 
 	// Shared by all views.
 	ensuring *keyedLock
-	altered  *alteredKeys
+	ensured  *ensuredRecords
 	warned   *sync.Map // operations whose missing assumed scope was logged
 	throttle *throttle
 }
@@ -81,7 +81,7 @@ func New(config Config) (*Client, error) {
 	}
 	client := &Client{&core{
 		endpoint: endpoint{base: base}, config: config,
-		ensuring: new(keyedLock), altered: new(alteredKeys), warned: new(sync.Map), throttle: new(throttle),
+		ensuring: new(keyedLock), ensured: new(ensuredRecords), warned: new(sync.Map), throttle: new(throttle),
 	}}
 	if err := client.settle(); err != nil {
 		return nil, err

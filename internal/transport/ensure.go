@@ -7,69 +7,156 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/apierror"
-	"github.com/dispensary-go/dispensary/internal/operation"
 )
 
-// ensuring ensures that a record exists exactly once.
-type ensuring[T any] struct {
-	// operation creates the record. key is the integrator's id. Callers in one process that
-	// ensure the same operation and key run one after the other.
-	operation *operation.Operation
-	key       string
+// Ensuring ensures that a record exists exactly once.
+type Ensuring[T any] struct {
+	// Call creates the record.
+	Call Call
 
-	ids    func(*T) (id, key string)
-	find   func(ctx context.Context) (*T, error) // nil if there is none
-	create func(ctx context.Context) (*T, error)
+	// ID is the metadata id of the record.
+	ID string
+
+	// IDs returns the platform's id and the metadata id of a record.
+	IDs func(*T) (id, metadataID string)
+
+	// Find returns the record with the metadata id ID, or nil if there is none. Its error ends
+	// the call.
+	Find func(context.Context) (*T, error)
+
+	// Get returns the record with an id of the platform.
+	Get func(ctx context.Context, id string) (*T, error)
+
+	create func(context.Context) (*T, error) // sends Call
 }
 
 // looks contains the wait before each search for a record whose creation has an unknown
 // outcome. The platform may still be processing it.
 var looks = []time.Duration{0, 250 * time.Millisecond, time.Second, 2 * time.Second}
 
-// run returns the record and reports whether it created the record. It makes at most one
-// create call. If that call may have been applied and the record does not appear, no response
-// allows another one. Whatever the status, a gateway may have written the response while the
-// platform is still processing the call.
-func (e *ensuring[T]) run(ctx context.Context, c *Client) (value *T, created bool, err error) {
-	name := e.operation.Name + " " + e.key
-	unlock, err := c.ensuring.lock(ctx, name)
+// Ensure returns the record that Find returns. If Find returns nil, Ensure returns the record
+// that it has created before, or creates the record. created reports whether this call created
+// it. The platform has no idempotency keys, so Ensure searches for the record after a lost
+// response.
+//
+// It makes at most one create call. If that call may have been applied and the record does not
+// appear, no response allows another one. Whatever the status, a gateway may have written the
+// response while the platform is still processing the call.
+func Ensure[T any](ctx context.Context, c *Client, e Ensuring[T]) (value *T, created bool, err error) {
+	e.Call.Blank = append(Blank("metadata.id", e.ID), e.Call.Blank...)
+	if _, err := new(outgoing).build(ctx, &c.endpoint, &e.Call); err != nil {
+		return nil, false, err // before the search
+	}
+	e.create = func(ctx context.Context) (*T, error) { return One[T](ctx, c, e.Call) }
+	return e.run(ctx, c)
+}
+
+func (e *Ensuring[T]) run(ctx context.Context, c *Client) (value *T, created bool, err error) {
+	ctx, key, err := e.begin(ctx, c)
 	if err != nil {
-		return nil, false, apierror.New(api.Error{
-			Operation: e.operation.Name, Method: e.operation.Method, Route: e.operation.Route, Outcome: api.OutcomeNotSent,
-		}, err, nil, nil)
+		return nil, false, e.unsent(err)
+	}
+	unlock, err := c.ensuring.lock(ctx, key)
+	if err != nil {
+		return nil, false, e.unsent(err)
 	}
 	defer unlock()
-	if value, err = e.find(ctx); err != nil || value != nil {
+	if value, err = e.Find(ctx); err != nil || value != nil {
 		return value, false, err
 	}
-	if err = c.altered.find(c.config.Tokens, name); err != nil {
-		return nil, false, err
+	if value, err = e.recall(ctx, c, key); err != nil || value != nil {
+		return value, false, err
 	}
+	return e.make(ctx, c, key)
+}
+
+// begin returns the context of the whole call, which acts for one account, and the key of the
+// record.
+func (e *Ensuring[T]) begin(ctx context.Context, c *Client) (context.Context, ensureKey, error) {
+	ctx = c.OneAccount(ctx)
+	key := ensureKey{clinic: c.config.ClinicKey.Reveal(), operation: e.Call.Operation.Name, id: e.ID}
+	if c.config.Tokens == nil {
+		return ctx, key, errNoTokens
+	}
+	token, err := c.config.Tokens.Token(ctx)
+	if err == nil {
+		err = c.pin(ctx).keep(token.Account)
+	}
+	if token.Account.ClinicID != "" {
+		key.clinic = token.Account.ClinicID
+	}
+	return ctx, key, err
+}
+
+// unsent returns the error of a call without a request.
+func (e *Ensuring[T]) unsent(cause error) error {
+	op := e.Call.Operation
+	return apierror.New(api.Error{Operation: op.Name, Method: op.Method, Route: op.Route, Outcome: api.OutcomeNotSent}, cause, nil, nil)
+}
+
+// recall returns the record that an earlier call created, although the lookup does not show
+// it. It returns nil if there is none. A record that the platform does not find by its own id
+// either was deleted or belongs to another clinic.
+func (e *Ensuring[T]) recall(ctx context.Context, c *Client, key ensureKey) (*T, error) {
+	known, ok := c.ensured.find(key)
+	switch {
+	case !ok:
+		return nil, nil
+	case known.id == "":
+		return nil, known.failure
+	}
+	value, err := e.Get(ctx, known.id)
+	switch {
+	case errors.Is(err, api.ErrNotFound):
+		c.ensured.forget(key)
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	if _, id := e.IDs(value); id == e.ID {
+		return value, nil
+	}
+	if known.failure != nil {
+		return nil, known.failure
+	}
+	c.ensured.forget(key) // the record has got another metadata id since
+	return nil, nil
+}
+
+// make creates the record, or finds it if another process or an unclear call has created it.
+func (e *Ensuring[T]) make(ctx context.Context, c *Client, key ensureKey) (value *T, created bool, err error) {
+	name := e.Call.Operation.Name
 	value, err = e.create(ctx)
 	switch {
 	case err == nil:
-		if id, key := e.ids(value); key != e.key {
-			err = c.altered.add(c.config.Tokens, name, &api.EnsureError{Operation: e.operation.Name, Reason: api.EnsureReasonAltered, IDs: []string{id}})
-			return nil, false, err
+		id, stored := e.IDs(value)
+		made := ensuredRecord{id: id}
+		if stored != e.ID {
+			made.failure = &api.EnsureError{Operation: name, Reason: api.EnsureReasonAltered, IDs: []string{id}}
+		}
+		c.ensured.add(key, made)
+		if made.failure != nil {
+			return nil, false, made.failure
 		}
 		return value, true, nil
 	case errors.Is(err, api.ErrValidation):
-		// Another process may have created it first.
-		return e.orElse(ctx, err)
+		return e.orElse(ctx, err) // another process may have created it first
 	case !errors.Is(err, api.ErrMaybeApplied):
 		return nil, false, err
 	}
 	value, lookErr := e.look(ctx)
 	if lookErr == nil && value == nil {
-		lookErr = &api.EnsureError{Operation: e.operation.Name, Reason: api.EnsureReasonUnknown, Err: err}
+		unknown := &api.EnsureError{Operation: name, Reason: api.EnsureReasonUnknown, Err: err}
+		c.ensured.add(key, ensuredRecord{failure: unknown})
+		return nil, false, unknown
 	}
 	return value, value != nil, lookErr
 }
 
 // orElse searches for the record once more. If there is none, it returns cause, the reason why
 // the record was not created.
-func (e *ensuring[T]) orElse(ctx context.Context, cause error) (*T, bool, error) {
-	value, err := e.find(ctx)
+func (e *Ensuring[T]) orElse(ctx context.Context, cause error) (*T, bool, error) {
+	value, err := e.Find(ctx)
 	if err == nil && value == nil {
 		err = cause
 	}
@@ -77,7 +164,7 @@ func (e *ensuring[T]) orElse(ctx context.Context, cause error) (*T, bool, error)
 }
 
 // look searches until the record appears or all waits have passed.
-func (e *ensuring[T]) look(ctx context.Context) (*T, error) {
+func (e *Ensuring[T]) look(ctx context.Context) (*T, error) {
 	for _, wait := range looks {
 		timer := time.NewTimer(wait)
 		select {
@@ -86,7 +173,7 @@ func (e *ensuring[T]) look(ctx context.Context) (*T, error) {
 			timer.Stop()
 			return nil, nil // the create call's error is more useful than ctx.Err
 		}
-		if value, err := e.find(ctx); value != nil || isEnsureError(err) {
+		if value, err := e.Find(ctx); value != nil || isEnsureError(err) {
 			return value, err
 		}
 	}

@@ -2,16 +2,23 @@ package transport
 
 import (
 	"context"
-	"reflect"
 	"sync"
+	"time"
 
 	"github.com/dispensary-go/dispensary/api"
 )
 
+// ensureKey identifies a record to ensure. Two clinics may use the same metadata ids.
+type ensureKey struct {
+	clinic    string // of the account or, if that is unknown, the clinic key. Empty if both are.
+	operation string
+	id        string
+}
+
 // keyedLock admits one caller for each key. Views of a client share it.
 type keyedLock struct {
 	mu   sync.Mutex
-	held map[string]*lockEntry
+	held map[ensureKey]*lockEntry
 }
 
 // lockEntry is the state of a key while it is locked or has waiting callers.
@@ -21,10 +28,10 @@ type lockEntry struct {
 }
 
 // lock waits for the key and returns a function to release it.
-func (l *keyedLock) lock(ctx context.Context, key string) (unlock func(), err error) {
+func (l *keyedLock) lock(ctx context.Context, key ensureKey) (unlock func(), err error) {
 	l.mu.Lock()
 	if l.held == nil {
-		l.held = map[string]*lockEntry{}
+		l.held = map[ensureKey]*lockEntry{}
 	}
 	entry := l.held[key]
 	if entry == nil {
@@ -43,7 +50,7 @@ func (l *keyedLock) lock(ctx context.Context, key string) (unlock func(), err er
 }
 
 // leave deletes a key without a holder or waiting callers.
-func (l *keyedLock) leave(key string, entry *lockEntry) {
+func (l *keyedLock) leave(key ensureKey, entry *lockEntry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if entry.refs--; entry.refs == 0 {
@@ -51,31 +58,72 @@ func (l *keyedLock) leave(key string, entry *lockEntry) {
 	}
 }
 
-// alteredKeys contains the records created by the platform under another metadata id than the
-// requested one. No search finds them, so only this memory prevents the next call from
-// creating another one. Each entry is a record on the platform, which limits the memory.
-type alteredKeys struct{ errors sync.Map }
+const (
+	// ensuredFor is the time for which a created record is remembered. A lookup shows it much
+	// earlier, unless the platform has altered its metadata id.
+	ensuredFor = 24 * time.Hour
 
-// alteredKey is a key ensured by one user. Users of several clinics may use the same keys. Two
-// clients have the same user if their token sources compare equal.
-type alteredKey struct {
-	user api.TokenSource
-	name string
+	// maxEnsured is the largest number of remembered records, about 2 MB.
+	maxEnsured = 10_000
+
+	// unknownFor is the time for which a create call with an unknown outcome permits no other
+	// one, if the lookup does not show its record.
+	unknownFor = 2 * time.Minute
+)
+
+// ensuredRecord is the record of a create call.
+type ensuredRecord struct {
+	id      string           // empty if the outcome of the call is unknown
+	failure *api.EnsureError // nil if the platform stored the record as requested
+	at      time.Time
 }
 
-func (a *alteredKeys) find(user api.TokenSource, name string) error {
-	if !reflect.ValueOf(user).Comparable() {
-		return nil
-	}
-	if known, ok := a.errors.Load(alteredKey{user, name}); ok {
-		return known.(error)
-	}
-	return nil
+// ensuredRecords remembers the records that Ensure has created, because a lookup may not show
+// a new record yet and never shows an altered one. Views of a client share it.
+type ensuredRecords struct {
+	mu      sync.Mutex
+	records map[ensureKey]ensuredRecord
+	order   []ensuredAt // oldest first, with entries of records that were replaced
 }
 
-func (a *alteredKeys) add(user api.TokenSource, name string, err *api.EnsureError) error {
-	if reflect.ValueOf(user).Comparable() {
-		a.errors.Store(alteredKey{user, name}, err)
+type ensuredAt struct {
+	key ensureKey
+	at  time.Time
+}
+
+// find returns the record created for a key.
+func (e *ensuredRecords) find(key ensureKey) (ensuredRecord, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	record, ok := e.records[key]
+	limit := ensuredFor
+	if record.id == "" {
+		limit = unknownFor
 	}
-	return err
+	return record, ok && time.Since(record.at) < limit
+}
+
+// add remembers a record, and forgets the oldest ones.
+func (e *ensuredRecords) add(key ensureKey, record ensuredRecord) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.records == nil {
+		e.records = map[ensureKey]ensuredRecord{}
+	}
+	record.at = time.Now()
+	e.records[key] = record
+	e.order = append(e.order, ensuredAt{key, record.at})
+	for len(e.order) > maxEnsured || time.Since(e.order[0].at) >= ensuredFor {
+		if oldest := e.order[0]; e.records[oldest.key].at.Equal(oldest.at) {
+			delete(e.records, oldest.key)
+		}
+		e.order = e.order[1:]
+	}
+}
+
+// forget removes the record of a key.
+func (e *ensuredRecords) forget(key ensureKey) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.records, key)
 }

@@ -166,14 +166,14 @@ func TestPanicInEnsureReleasesKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := newTestClient(t, &answers{})
 		for _, panics := range []string{"find", "create"} {
-			record := ensuring[thing]{operation: operation.TreatmentPlanCreate, key: "k", find: func(context.Context) (*thing, error) {
+			record := Ensuring[thing]{Call: Call{Operation: operation.TreatmentPlanCreate}, ID: "k", Find: func(context.Context) (*thing, error) {
 				if panics == "find" {
 					panic(errPanic)
 				}
 				return nil, nil
 			}, create: func(context.Context) (*thing, error) { panic(errPanic) }}
 			assert.PanicsWithValue(t, errPanic, func() { _, _, _ = record.run(t.Context(), client) })
-			record.find = func(context.Context) (*thing, error) { return &thing{ID: "x"}, nil }
+			record.Find = func(context.Context) (*thing, error) { return &thing{ID: "x"}, nil }
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			_, _, err := record.run(ctx, client)
 			cancel()

@@ -41,23 +41,6 @@ func Pages[T any](ctx context.Context, c *Client, call Call) iter.Seq2[*api.Page
 	}
 }
 
-// Ensure returns the record that find returns, which has the metadata id key. If find returns
-// nil, Ensure returns the record that call creates. created reports whether Ensure created the
-// record. ids returns the platform's id and the metadata id of a record.
-//
-// The platform has no idempotency keys, so Ensure searches for the record after a lost
-// response.
-func Ensure[T any](
-	ctx context.Context, c *Client, call Call, key string, ids func(*T) (id, key string), find func(context.Context) (*T, error),
-) (value *T, created bool, err error) {
-	call.Blank = append(Blank("metadata.id", key), call.Blank...)
-	if _, err := new(outgoing).build(ctx, &c.endpoint, &call); err != nil {
-		return nil, false, err // before the search
-	}
-	e := ensuring[T]{operation: call.Operation, key: key, ids: ids, find: find, create: func(ctx context.Context) (*T, error) { return One[T](ctx, c, call) }}
-	return e.run(ctx, c)
-}
-
 // Raw sends a call to a path outside of the operation table and returns the unmodified body of
 // the response. Its errors contain the route "(raw)", because the path comes from the caller
 // and may contain anything.
