@@ -16,20 +16,26 @@ type Date struct {
 	Day   int
 }
 
-// DateOf returns the day of t in t's own location.
+// DateOf returns the day of t in t's own location. January 1 of the year 1 is the day of the
+// zero [time.Time]. It means "not known" to Go programs and database drivers, so DateOf
+// returns the zero Date for it, as do all functions that read a Date.
 func DateOf(t time.Time) Date {
 	y, m, d := t.Date()
-	return Date{y, m, d}
+	if date := (Date{y, m, d}); !t.IsZero() && date != (Date{1, time.January, 1}) {
+		return date
+	}
+	return Date{}
 }
 
 // ParseDate reads yyyy-mm-dd. For any other text, including the empty one, it returns an
 // [*ArgumentError] for "date" without the text.
 func ParseDate(s string) (Date, error) {
 	t, err := time.Parse(time.DateOnly, s)
-	if err != nil {
+	date := DateOf(t)
+	if err != nil || date.Validate() != nil {
 		return Date{}, &ArgumentError{Field: "date", Reason: "is not a day of the form yyyy-mm-dd"}
 	}
-	return DateOf(t), nil
+	return date, nil
 }
 
 // IsZero reports whether d is the zero Date, which stands for null.
@@ -51,12 +57,13 @@ func (d Date) utc() time.Time { return time.Date(d.Year, d.Month, d.Day, 0, 0, 0
 func (d Date) Compare(e Date) int { return d.utc().Compare(e.utc()) }
 
 // Validate returns an [*ArgumentError] if the day does not exist, such as February 30, or if
-// the year does not have four digits. The zero Date is valid.
+// it is outside the years 1 to 9999. It rejects January 1 of the year 1 too, see [DateOf]. The
+// zero Date is valid.
 func (d Date) Validate() error {
 	if d.IsZero() {
 		return nil
 	}
-	if DateOf(d.utc()) != d || d.Year < 0 || d.Year > 9999 {
+	if DateOf(d.utc()) != d || d.Year < 1 || d.Year > 9999 {
 		return &ArgumentError{Field: "date", Reason: "is not a day in the calendar"}
 	}
 	return nil
@@ -70,11 +77,13 @@ func (d *Date) UnmarshalJSON(data []byte) error {
 		*d = Date{}
 		return nil
 	}
-	if t, err := parseTime(string(text)); err == nil {
-		*d = DateOf(t)
-		return nil
+	t, err := parseTime(string(text))
+	date := DateOf(t)
+	if err != nil || date.Validate() != nil {
+		return errors.New("not a date") // no ArgumentError, because the platform wrote it
 	}
-	return errors.New("not a date") // no ArgumentError, because the platform wrote it
+	*d = date
+	return nil
 }
 
 // MarshalJSON writes the day as a string, or null for the zero Date. It fails if
@@ -98,20 +107,28 @@ func (d Date) MarshalText() ([]byte, error) {
 	return []byte(d.String()), nil
 }
 
-// Scan implements [database/sql.Scanner] for a column of type DATE or TEXT. NULL and the empty
-// text are the zero Date. Of a [time.Time] it reads the day in that time's own location. The
-// error is an [*ArgumentError].
+// Scan implements [database/sql.Scanner] for a column of type DATE or TEXT. NULL, the empty
+// text and MySQL's 0000-00-00 are the zero Date. Of a [time.Time] it reads the day in that
+// time's own location. The error is an [*ArgumentError], also for a day that [Date.Validate]
+// rejects, such as a day BC.
 func (d *Date) Scan(source any) error {
 	switch source := source.(type) {
 	case nil:
 		*d = Date{}
 		return nil
 	case string:
-		return d.UnmarshalText([]byte(source))
+		return d.Scan([]byte(source))
 	case []byte:
+		if string(source) == "0000-00-00" {
+			source = nil
+		}
 		return d.UnmarshalText(source)
 	case time.Time:
-		*d = DateOf(source)
+		date := DateOf(source)
+		if err := date.Validate(); err != nil {
+			return err
+		}
+		*d = date
 		return nil
 	}
 	return &ArgumentError{Field: "date", Reason: fmt.Sprintf("cannot be read from %T: use a DATE or TEXT column", source)}

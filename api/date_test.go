@@ -32,7 +32,7 @@ func TestDateCompareAndText(t *testing.T) {
 
 func TestDateRejectsOtherText(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"canary", "canary-02-28", "2026-02-30", "2026-2-3", "2026-02-03T00:00:00Z", " 2026-02-03", "02026-02-03"} {
+	for _, text := range []string{"canary", "canary-02-28", "2026-02-30", "2026-2-3", "2026-02-03T00:00:00Z", " 2026-02-03", "02026-02-03", "0000-03-15"} {
 		_, err := api.ParseDate(text)
 		requireArgument(t, err, text)
 		date := api.Date{Year: 1984, Month: 2, Day: 29}
@@ -59,7 +59,7 @@ func requireArgument(t *testing.T, err error, text string) {
 
 func TestDateRejectsInvalidDay(t *testing.T) {
 	t.Parallel()
-	for _, date := range []api.Date{{Year: 1985, Month: 2, Day: 29}, {Year: 2026, Month: 13, Day: 1}, {Year: 2026}, {Year: 12026, Month: 1, Day: 1}, {Year: -1, Month: 1, Day: 1}} {
+	for _, date := range []api.Date{{Year: 1985, Month: 2, Day: 29}, {Year: 2026, Month: 13, Day: 1}, {Year: 2026}, {Year: 12026, Month: 1, Day: 1}, {Month: 1, Day: 1}, {Year: -1, Month: 1, Day: 1}, {Year: 1, Month: 1, Day: 1}} {
 		_, text := date.MarshalText()
 		_, document := date.MarshalJSON()
 		_, column := date.Value()
@@ -77,7 +77,7 @@ func TestDateReadsAndWritesColumns(t *testing.T) {
 		time.Date(2026, 3, 4, 0, 0, 0, 0, time.UTC):   date,
 		time.Date(2026, 3, 4, 23, 59, 59, 0, newYork): date,
 		time.Date(2026, 3, 5, 0, 0, 0, 0, time.UTC):   {Year: 2026, Month: 3, Day: 5},
-		time.Time{}: {Year: 1, Month: 1, Day: 1},
+		time.Date(1900, 1, 1, 0, 0, 0, 0, newYork):    {Year: 1900, Month: 1, Day: 1},
 	} {
 		got := api.Date{Year: 1999, Month: 1, Day: 1}
 		require.NoError(t, got.Scan(source), source)
@@ -92,6 +92,43 @@ func TestDateReadsAndWritesColumns(t *testing.T) {
 	value, err = api.Date{}.Value()
 	require.NoError(t, err)
 	assert.Nil(t, value)
+}
+
+func TestUnknownDayReadsAsNull(t *testing.T) {
+	t.Parallel()
+	newYork, tokyo := time.FixedZone("", -5*3600), time.FixedZone("", 9*3600)
+	times := []time.Time{{}, time.Time{}.In(newYork), time.Time{}.In(tokyo), time.Date(1, 1, 1, 0, 0, 0, 0, newYork), time.Date(1, 1, 1, 23, 0, 0, 0, tokyo)}
+	for _, unknown := range times {
+		date := api.Date{Year: 1999, Month: 1, Day: 1}
+		require.NoError(t, date.Scan(unknown), unknown)
+		assert.Zero(t, date, unknown)
+		assert.Zero(t, api.DateOf(unknown), unknown)
+	}
+	for _, source := range []any{"0001-01-01", []byte("0001-01-01"), "0000-00-00", []byte("0000-00-00")} {
+		date := api.Date{Year: 1999, Month: 1, Day: 1}
+		require.NoError(t, date.Scan(source), source)
+		assert.Zero(t, date, source)
+	}
+	for _, text := range []string{"0001-01-01", "0001-01-01T00:00:00Z", "0001-01-01T00:00:00-05:00", "0001-01-01 00:00:00"} {
+		date := api.Date{Year: 1999, Month: 1, Day: 1}
+		require.NoError(t, json.Unmarshal([]byte(`"`+text+`"`), &date), text)
+		assert.Zero(t, date, text)
+	}
+	date, err := api.ParseDate("0001-01-01")
+	require.NoError(t, err)
+	assert.Zero(t, date)
+	require.NoError(t, date.UnmarshalText([]byte("0001-01-01")))
+	assert.Zero(t, date)
+}
+
+func TestScanRejectsDayBeforeChrist(t *testing.T) {
+	t.Parallel()
+	for _, year := range []int{0, -43, 10000} {
+		date := api.Date{Year: 1999, Month: 1, Day: 1}
+		require.ErrorIs(t, date.Scan(time.Date(year, 3, 15, 0, 0, 0, 0, time.UTC)), api.ErrArgument, year)
+		assert.Equal(t, api.Date{Year: 1999, Month: 1, Day: 1}, date, "a failed Scan must not change the value")
+	}
+	require.Error(t, json.Unmarshal([]byte(`"0000-03-15"`), new(api.Date)))
 }
 
 func TestDateWorksInFlagsAndKeys(t *testing.T) {
@@ -113,7 +150,7 @@ func TestDateWorksInFlagsAndKeys(t *testing.T) {
 }
 
 func FuzzDate(f *testing.F) {
-	for _, seed := range []string{"2026-03-04", "1984-02-29", "1985-02-29", "0000-01-01", "9999-12-31", "", "2026-03-04T00:00:00Z", "canary"} {
+	for _, seed := range []string{"2026-03-04", "1984-02-29", "1985-02-29", "0000-01-01", "0001-01-01", "9999-12-31", "", "2026-03-04T00:00:00Z", "canary"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -121,6 +158,10 @@ func FuzzDate(f *testing.F) {
 		if err != nil {
 			require.ErrorIs(t, err, api.ErrArgument)
 			require.Equal(t, "dispensary: date is not a day of the form yyyy-mm-dd", err.Error())
+			require.Zero(t, date)
+			return
+		}
+		if text == "0001-01-01" {
 			require.Zero(t, date)
 			return
 		}

@@ -35,7 +35,7 @@ func (p Period) EncodeValues(key string, values *url.Values) error {
 		return &api.ArgumentError{Field: key, Reason: "ends before it begins"}
 	}
 	date := api.DateOf(day)
-	if date.Validate() != nil {
+	if date.IsZero() || date.Validate() != nil {
 		return &api.ArgumentError{Field: key, Reason: "is outside the years 1 to 9999"}
 	}
 	values.Set(key, sign+date.String())

@@ -30,6 +30,7 @@ func TestPeriodEncodesDays(t *testing.T) {
 	}
 	for _, wrong := range []period.Period{
 		{Since: noon, Before: noon.Add(-1)}, {Since: noon.AddDate(9000, 0, 0)}, {Before: noon.AddDate(-2100, 0, 0)},
+		{Since: time.Date(1, time.January, 3, 0, 0, 0, 0, time.UTC)},
 	} {
 		err := wrong.EncodeValues("completed_at", &url.Values{})
 		require.ErrorIs(t, err, api.ErrArgument)
