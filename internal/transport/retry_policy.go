@@ -3,8 +3,10 @@ package transport
 import (
 	"crypto/tls"
 	"errors"
+	"math"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
@@ -48,15 +50,16 @@ func backoff(policy api.RetryPolicy, attempts int) time.Duration {
 const maxRetryAfter = 24 * time.Hour
 
 // retryAfter returns the wait requested by a response, at most maxRetryAfter. It reads both
-// forms of the header: seconds with any number of digits, and an HTTP date.
+// forms of the header: seconds with any number of digits, and an HTTP date. It rounds a
+// fraction of a second up, because some proxies write one.
 func retryAfter(header http.Header) (time.Duration, bool) {
 	value := header.Get("Retry-After")
 	if value == "" {
 		return 0, false
 	}
-	seconds, err := strconv.ParseInt(value, 10, 64)
-	if err == nil || errors.Is(err, strconv.ErrRange) { // then seconds is the nearest number
-		return time.Duration(min(max(seconds, 0), int64(maxRetryAfter/time.Second))) * time.Second, true
+	seconds, err := strconv.ParseFloat(value, 64)
+	if strings.Trim(value, "0123456789.") == "" && !errors.Is(err, strconv.ErrSyntax) { // infinite if out of range
+		return time.Duration(math.Ceil(min(seconds, maxRetryAfter.Seconds()))) * time.Second, true
 	}
 	date, err := http.ParseTime(value)
 	if err != nil {

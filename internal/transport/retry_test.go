@@ -56,55 +56,58 @@ func TestRetryRulesAndOutcomes(t *testing.T) {
 		attempts int
 		is       []error
 	}{
-		"read, server error":              {get, answer(500), 4, []error{api.ErrServer}},
-		"read, not implemented":           {get, answer(501), 1, []error{api.ErrServer}},
-		"read, rate limit":                {get, answer(429), 4, []error{api.ErrRateLimited}},
-		"read, connection lost":           {get, fail(io.ErrUnexpectedEOF), 4, []error{io.ErrUnexpectedEOF}},
-		"read, not found":                 {get, answer(404), 1, []error{api.ErrNotFound}},
-		"read, forbidden":                 {get, answer(403), 1, []error{api.ErrForbidden}},
-		"read, gateway unavailable":       {get, gateway(503, "Retry-After", "2"), 4, []error{api.ErrServer}},
-		"read, gateway's not found":       {get, gateway(404), 1, []error{api.ErrUntrusted}},
-		"write, bad gateway":              {createOnce, answer(502), 1, []error{api.ErrServer, api.ErrMaybeApplied}},
-		"write, unavailable":              {createOnce, answer(503), 1, []error{api.ErrServer, api.ErrMaybeApplied}},
-		"write, empty unavailable":        {createOnce, answering(503, "", "Retry-After", "2"), 1, []error{api.ErrServer, api.ErrMaybeApplied}},
-		"write, gateway timeout":          {createOnce, answer(504), 1, []error{api.ErrServer, api.ErrMaybeApplied}},
-		"write, gateway timeout until":    {createOnce, answer(504, "Retry-After", "2"), 1, []error{api.ErrServer, api.ErrMaybeApplied}},
-		"write, conflict":                 {createOnce, answer(409), 1, []error{api.ErrValidation, api.ErrNotApplied}},
-		"write, foreign conflict":         {createOnce, foreign(409), 1, []error{api.ErrMaybeApplied, api.ErrUntrusted}},
-		"write, foreign too large":        {createOnce, foreign(413), 1, []error{api.ErrMaybeApplied, api.ErrUntrusted}},
-		"write, foreign invalid":          {createOnce, foreign(422), 1, []error{api.ErrMaybeApplied, api.ErrUntrusted}},
-		"write, gateway's forbidden":      {createOnce, gateway(403), 1, []error{api.ErrMaybeApplied, api.ErrUntrusted}},
-		"write, server error":             {createOnce, answer(500), 1, []error{api.ErrServer, api.ErrMaybeApplied}},
-		"write, unavailable until":        {createOnce, answer(503, "Retry-After", "2"), 1, []error{api.ErrServer, api.ErrMaybeApplied}},
-		"write, foreign unavailable":      {createOnce, foreign(503, "Retry-After", "2"), 1, []error{api.ErrServer, api.ErrMaybeApplied, api.ErrUntrusted}},
-		"read, foreign unavailable":       {get, foreign(503), 4, []error{api.ErrServer, api.ErrUntrusted}},
-		"write, gateway unavailable":      {createOnce, gateway(503, "Retry-After", "2"), 1, []error{api.ErrServer, api.ErrMaybeApplied}},
-		"write, broken unavailable":       {createOnce, truncated(503, "Retry-After", "2"), 1, []error{api.ErrServer, api.ErrMaybeApplied, io.ErrUnexpectedEOF}},
-		"write, see other":                {createOnce, answer(303, "Location", "https://platform.example/p1"), 1, []error{api.ErrMaybeApplied}},
-		"write, gateway's rate limit":     {createOnce, gateway(429, "Retry-After", "2"), 1, []error{api.ErrRateLimited, api.ErrMaybeApplied, api.ErrUntrusted}},
-		"write, foreign rate limit":       {createOnce, foreign(429, "Retry-After", "2"), 1, []error{api.ErrRateLimited, api.ErrMaybeApplied, api.ErrUntrusted}},
-		"read, foreign rate limit":        {get, foreign(429, "Retry-After", "2"), 4, []error{api.ErrRateLimited}},
-		"write, request timeout":          {createOnce, answer(408), 1, []error{api.ErrMaybeApplied}},
-		"write, too large":                {createOnce, answer(413), 1, []error{api.ErrNotApplied}},
-		"write, foreign forbidden":        {createOnce, foreign(403), 1, []error{api.ErrMaybeApplied, api.ErrUntrusted}},
-		"write, foreign redirect":         {createOnce, foreign(307, "Location", "https://elsewhere.example/"), 1, []error{api.ErrMaybeApplied, api.ErrUntrusted}},
-		"write, foreign success":          {createOnce, foreign(200), 1, []error{api.ErrBadResponse, api.ErrMaybeApplied, api.ErrUntrusted}},
-		"write, foreign empty object":     {createOnce, answering(201, `{"patient":{}}`, "X-Request-Id", ""), 1, []error{api.ErrBadResponse, api.ErrMaybeApplied, api.ErrUntrusted}},
-		"write, empty success":            {createOnce, answering(201, "", "X-Request-Id", ""), 1, []error{api.ErrBadResponse, api.ErrMaybeApplied, api.ErrUntrusted}},
-		"read, foreign not found":         {get, foreign(404), 1, []error{api.ErrUntrusted}},
-		"read, not found breaks off":      {get, truncated(404), 4, []error{api.ErrUntrusted, io.ErrUnexpectedEOF}},
-		"write, rate limit":               {createOnce, answer(429), 1, []error{api.ErrRateLimited, api.ErrNotApplied}},
-		"write, rate limit until":         {createOnce, answer(429, "Retry-After", "2"), 4, []error{api.ErrRateLimited, api.ErrNotApplied}},
-		"write, connection lost":          {createOnce, fail(io.ErrUnexpectedEOF), 1, []error{io.ErrUnexpectedEOF, api.ErrMaybeApplied}},
-		"write, connection never made":    {createOnce, fail(errDial), 4, []error{api.ErrNotSent}},
-		"write, invalid":                  {createOnce, answer(422), 1, []error{api.ErrValidation, api.ErrNotApplied}},
-		"write, redirected":               {createOnce, answer(307, "Location", "https://elsewhere.example/"), 1, []error{api.ErrNotApplied}},
-		"write, response breaks off":      {createOnce, truncated(201), 1, []error{api.ErrMaybeApplied, io.ErrUnexpectedEOF}},
-		"read, response breaks off":       {get, truncated(200), 4, []error{io.ErrUnexpectedEOF}},
-		"read, response too large":        {get, func() (*http.Response, error) { return new(endless).reply(200) }, 1, []error{errTooLarge}},
-		"write, response is not JSON":     {createOnce, answering(200, "<html>body-canary"), 1, []error{api.ErrBadResponse, api.ErrMaybeApplied}},
-		"write, response lacks object":    {createOnce, answering(200, `{"patients":{}}`), 1, []error{api.ErrBadResponse, api.ErrMaybeApplied}},
-		"read, caller's own error passes": {get, fail(errOwn), 4, []error{errOwn}},
+		"read, server error":               {get, answer(500), 4, []error{api.ErrServer}},
+		"read, not implemented":            {get, answer(501), 1, []error{api.ErrServer}},
+		"read, rate limit":                 {get, answer(429), 4, []error{api.ErrRateLimited}},
+		"read, connection lost":            {get, fail(io.ErrUnexpectedEOF), 4, []error{io.ErrUnexpectedEOF}},
+		"read, not found":                  {get, answer(404), 1, []error{api.ErrNotFound}},
+		"read, forbidden":                  {get, answer(403), 1, []error{api.ErrForbidden}},
+		"read, gateway unavailable":        {get, gateway(503, "Retry-After", "2"), 4, []error{api.ErrServer}},
+		"read, gateway's not found":        {get, gateway(404), 1, []error{api.ErrUntrusted}},
+		"write, bad gateway":               {createOnce, answer(502), 1, []error{api.ErrServer, api.ErrMaybeApplied}},
+		"write, unavailable":               {createOnce, answer(503), 1, []error{api.ErrServer, api.ErrMaybeApplied}},
+		"write, empty unavailable":         {createOnce, answering(503, "", "Retry-After", "2"), 1, []error{api.ErrServer, api.ErrMaybeApplied}},
+		"write, gateway timeout":           {createOnce, answer(504), 1, []error{api.ErrServer, api.ErrMaybeApplied}},
+		"write, gateway timeout until":     {createOnce, answer(504, "Retry-After", "2"), 1, []error{api.ErrServer, api.ErrMaybeApplied}},
+		"write, conflict":                  {createOnce, answer(409), 1, []error{api.ErrValidation, api.ErrNotApplied}},
+		"write, foreign conflict":          {createOnce, foreign(409), 1, []error{api.ErrMaybeApplied, api.ErrUntrusted}},
+		"write, foreign too large":         {createOnce, foreign(413), 1, []error{api.ErrMaybeApplied, api.ErrUntrusted}},
+		"write, foreign invalid":           {createOnce, foreign(422), 1, []error{api.ErrMaybeApplied, api.ErrUntrusted}},
+		"write, gateway's forbidden":       {createOnce, gateway(403), 1, []error{api.ErrMaybeApplied, api.ErrUntrusted}},
+		"write, server error":              {createOnce, answer(500), 1, []error{api.ErrServer, api.ErrMaybeApplied}},
+		"write, unavailable until":         {createOnce, answer(503, "Retry-After", "2"), 1, []error{api.ErrServer, api.ErrMaybeApplied}},
+		"write, foreign unavailable":       {createOnce, foreign(503, "Retry-After", "2"), 1, []error{api.ErrServer, api.ErrMaybeApplied, api.ErrUntrusted}},
+		"read, foreign unavailable":        {get, foreign(503), 4, []error{api.ErrServer, api.ErrUntrusted}},
+		"write, gateway unavailable":       {createOnce, gateway(503, "Retry-After", "2"), 1, []error{api.ErrServer, api.ErrMaybeApplied}},
+		"write, broken unavailable":        {createOnce, truncated(503, "Retry-After", "2"), 1, []error{api.ErrServer, api.ErrMaybeApplied, io.ErrUnexpectedEOF}},
+		"write, see other":                 {createOnce, answer(303, "Location", "https://platform.example/p1"), 1, []error{api.ErrMaybeApplied}},
+		"write, gateway's rate limit":      {createOnce, gateway(429, "Retry-After", "2"), 1, []error{api.ErrRateLimited, api.ErrMaybeApplied, api.ErrUntrusted}},
+		"write, foreign rate limit":        {createOnce, foreign(429, "Retry-After", "2"), 1, []error{api.ErrRateLimited, api.ErrMaybeApplied, api.ErrUntrusted}},
+		"read, foreign rate limit":         {get, foreign(429, "Retry-After", "2"), 4, []error{api.ErrRateLimited}},
+		"write, request timeout":           {createOnce, answer(408), 1, []error{api.ErrMaybeApplied}},
+		"write, too large":                 {createOnce, answer(413), 1, []error{api.ErrNotApplied}},
+		"write, foreign forbidden":         {createOnce, foreign(403), 1, []error{api.ErrMaybeApplied, api.ErrUntrusted}},
+		"write, foreign redirect":          {createOnce, foreign(307, "Location", "https://elsewhere.example/"), 1, []error{api.ErrMaybeApplied, api.ErrUntrusted}},
+		"write, foreign success":           {createOnce, foreign(200), 1, []error{api.ErrBadResponse, api.ErrMaybeApplied, api.ErrUntrusted}},
+		"write, foreign empty object":      {createOnce, answering(201, `{"patient":{}}`, "X-Request-Id", ""), 1, []error{api.ErrBadResponse, api.ErrMaybeApplied, api.ErrUntrusted}},
+		"write, empty success":             {createOnce, answering(201, "", "X-Request-Id", ""), 1, []error{api.ErrBadResponse, api.ErrMaybeApplied, api.ErrUntrusted}},
+		"read, foreign not found":          {get, foreign(404), 1, []error{api.ErrUntrusted}},
+		"read, not found breaks off":       {get, truncated(404), 4, []error{api.ErrUntrusted, io.ErrUnexpectedEOF}},
+		"write, rate limit":                {createOnce, answer(429), 1, []error{api.ErrRateLimited, api.ErrNotApplied}},
+		"write, rate limit until":          {createOnce, answer(429, "Retry-After", "2"), 4, []error{api.ErrRateLimited, api.ErrNotApplied}},
+		"write, rate limit until fraction": {createOnce, answer(429, "Retry-After", "1.25"), 4, []error{api.ErrRateLimited, api.ErrNotApplied}},
+		"write, rate limit until soon":     {createOnce, answer(429, "Retry-After", "soon"), 1, []error{api.ErrRateLimited, api.ErrNotApplied}},
+		"write, rate limit until infinity": {createOnce, answer(429, "Retry-After", "Inf"), 1, []error{api.ErrRateLimited, api.ErrNotApplied}},
+		"write, connection lost":           {createOnce, fail(io.ErrUnexpectedEOF), 1, []error{io.ErrUnexpectedEOF, api.ErrMaybeApplied}},
+		"write, connection never made":     {createOnce, fail(errDial), 4, []error{api.ErrNotSent}},
+		"write, invalid":                   {createOnce, answer(422), 1, []error{api.ErrValidation, api.ErrNotApplied}},
+		"write, redirected":                {createOnce, answer(307, "Location", "https://elsewhere.example/"), 1, []error{api.ErrNotApplied}},
+		"write, response breaks off":       {createOnce, truncated(201), 1, []error{api.ErrMaybeApplied, io.ErrUnexpectedEOF}},
+		"read, response breaks off":        {get, truncated(200), 4, []error{io.ErrUnexpectedEOF}},
+		"read, response too large":         {get, func() (*http.Response, error) { return new(endless).reply(200) }, 1, []error{errTooLarge}},
+		"write, response is not JSON":      {createOnce, answering(200, "<html>body-canary"), 1, []error{api.ErrBadResponse, api.ErrMaybeApplied}},
+		"write, response lacks object":     {createOnce, answering(200, `{"patients":{}}`), 1, []error{api.ErrBadResponse, api.ErrMaybeApplied}},
+		"read, caller's own error passes":  {get, fail(errOwn), 4, []error{errOwn}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -175,10 +178,12 @@ func TestRetryAfterWaitsUpToMaximum(t *testing.T) {
 		atMost     time.Duration
 	}{
 		"seconds":             {func() string { return "7" }, 2, 7 * time.Second, 8 * time.Second},
+		"fraction":            {func() string { return "6.001" }, 2, 7 * time.Second, 8 * time.Second},
 		"at the maximum":      {func() string { return "60" }, 2, time.Minute, 61 * time.Second},
 		"beyond maximum":      {func() string { return "61" }, 1, 0, 0},
 		"far beyond maximum":  {func() string { return "99999999999999" }, 1, 0, 0},
 		"beyond 64 bits":      {func() string { return "99999999999999999999" }, 1, 0, 0},
+		"beyond floats":       {func() string { return strings.Repeat("9", 400) }, 1, 0, 0},
 		"date":                {func() string { return time.Now().Add(9 * time.Second).UTC().Format(http.TimeFormat) }, 2, 8 * time.Second, 10 * time.Second},
 		"date beyond maximum": {func() string { return time.Now().Add(time.Hour).UTC().Format(http.TimeFormat) }, 1, 0, 0},
 		"date in the past":    {func() string { return time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat) }, 2, 0, time.Second},
@@ -208,6 +213,20 @@ func TestRetryAfterWaitsUpToMaximum(t *testing.T) {
 	}
 }
 
+func TestRetryAfterReadsOnlyNumbersAndDates(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[string]time.Duration{"0": 0, "7": 7 * time.Second, "0.493": time.Second, "299.997": 5 * time.Minute, ".5": time.Second, "5.": 5 * time.Second} {
+		wait, ok := retryAfter(http.Header{"Retry-After": {value}})
+		assert.True(t, ok, value)
+		assert.Equal(t, want, wait, value)
+	}
+	for _, value := range []string{"", ".", "1.2.3", "-5", "+5", "1e3", "0x10", "1_000", "NaN", "Inf", "Infinity", "4,25", "5s", "soon"} {
+		wait, ok := retryAfter(http.Header{"Retry-After": {value}})
+		assert.False(t, ok, value)
+		assert.Zero(t, wait, value)
+	}
+}
+
 func TestRetryAfterDateUsesServerClock(t *testing.T) {
 	t.Parallel()
 	for name, skew := range map[string]time.Duration{"platform behind": -20 * time.Minute, "platform ahead": 20 * time.Minute} {
@@ -228,6 +247,7 @@ func TestRetryAfterDateUsesServerClock(t *testing.T) {
 // No header makes the wait negative or longer than a day.
 func FuzzRetryAfter(f *testing.F) {
 	f.Add("120", "")
+	f.Add("4.25", "")
 	f.Add("99999999999999999999", "Wed, 25 Nov 2026 10:00:00 GMT")
 	f.Add("Wed, 25 Nov 9999 10:00:00 GMT", "Mon, 01 Jan 0001 00:00:00 GMT")
 	f.Fuzz(func(t *testing.T, value, date string) {

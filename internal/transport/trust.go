@@ -25,8 +25,8 @@ import (
 //     whatever the status. The client does not repeat the write.
 //   - With proof, 3xx and 4xx mean that the platform did not apply the write, except 303 and
 //     408. A 5xx is never such a proof, because gateways may add an X-Request-Id.
-//   - A write is repeated only after a 429 with proof and a Retry-After, or once with a fresh
-//     token after a 401 with proof.
+//   - A write is repeated only after a 429 with proof and a readable Retry-After, or once with
+//     a fresh token after a 401 with proof.
 //   - A read may be repeated in any case, so it is retried and gets a fresh token without
 //     proof. Its content is decoded without further proof. But 400, 401, 403, 404, 409 and 422
 //     without proof are not about the record or the user: the error is Untrusted and matches
@@ -60,5 +60,6 @@ func hasContent(body []byte, key string) bool {
 // refusedForNow reports whether the platform has rejected a write temporarily and has stated
 // when to repeat it. It checks its rate limit before it processes a request.
 func (a *answer) refusedForNow() bool {
-	return a.status == http.StatusTooManyRequests && a.header.Get("Retry-After") != "" && a.fromPlatform("")
+	_, stated := retryAfter(a.header)
+	return a.status == http.StatusTooManyRequests && stated && a.fromPlatform("")
 }
