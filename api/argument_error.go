@@ -32,6 +32,9 @@ type ArgumentError struct {
 
 // Error returns operation, field and reason.
 func (e *ArgumentError) Error() string {
+	if e == nil {
+		return nilText
+	}
 	var b strings.Builder
 	b.WriteString("dispensary: ")
 	if e.Operation != "" {
@@ -42,11 +45,16 @@ func (e *ArgumentError) Error() string {
 }
 
 // Unwrap returns Err.
-func (e *ArgumentError) Unwrap() error { return e.Err }
+func (e *ArgumentError) Unwrap() error {
+	if e == nil {
+		return nil
+	}
+	return e.Err
+}
 
 // Is reports whether target is [ErrArgument] or [ErrNotSent].
 func (e *ArgumentError) Is(target error) bool {
-	return target == ErrArgument || target == ErrNotSent
+	return e != nil && (target == ErrArgument || target == ErrNotSent)
 }
 
 // ArgumentErrors lists all invalid arguments of one call. The client sent nothing. [errors.As]

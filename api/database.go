@@ -28,7 +28,10 @@ type SchemaError struct {
 
 // Error names the table and the column.
 func (e *SchemaError) Error() string {
-	if e.Column == "" {
+	switch {
+	case e == nil:
+		return nilText
+	case e.Column == "":
 		return "table " + e.Table + " is missing"
 	}
 	return "table " + e.Table + " has no column " + e.Column + ": another program or release created it"

@@ -62,6 +62,9 @@ const (
 
 // Error returns the operation, the field, the reason and the IDs.
 func (e *EnsureError) Error() string {
+	if e == nil {
+		return nilText
+	}
 	text := fmt.Sprintf("dispensary: %s: ", e.Operation)
 	if e.Field != "" {
 		text += e.Field + ": "
@@ -95,7 +98,12 @@ func (r EnsureReason) sentence() string {
 
 // Unwrap returns the error of the create call. It matches [ErrMaybeApplied] if the reason is
 // [EnsureReasonUnknown].
-func (e *EnsureError) Unwrap() error { return e.Err }
+func (e *EnsureError) Unwrap() error {
+	if e == nil {
+		return nil
+	}
+	return e.Err
+}
 
 // problem describes the error for the user. Its sentence about a taken field is the one that
 // the platform would write.

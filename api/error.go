@@ -86,7 +86,7 @@ func init() {
 }
 
 func (e *Error) details() detail.Detail {
-	if e.hidden == nil {
+	if e == nil || e.hidden == nil {
 		return detail.Detail{}
 	}
 	return e.hidden()
@@ -118,7 +118,7 @@ func (e *Error) Unwrap() error {
 // Is reports whether target is the sentinel of the status or of the outcome, or
 // [ErrUntrusted].
 func (e *Error) Is(target error) bool {
-	return target == e.statusSentinel() || target == e.outcomeSentinel() || target == ErrUntrusted && e.Untrusted
+	return e != nil && (target == e.statusSentinel() || target == e.outcomeSentinel() || target == ErrUntrusted && e.Untrusted)
 }
 
 func (e *Error) statusSentinel() error {
@@ -153,6 +153,10 @@ func (e *Error) outcomeSentinel() error {
 	return errNone
 }
 
+// nilText is the text of a nil pointer in an error, as fmt prints it. A function that returns
+// *Error instead of error causes such an error. It must not end the program while it reports.
+const nilText = "<nil>"
+
 // errNone matches no target. A nil error would match errors.Is(err, nil).
 var errNone = errors.New("none")
 
@@ -166,6 +170,9 @@ func (e *Error) Timeout() bool {
 //
 //	dispensary: patients.create POST /clinic/patients: 500 Internal Server Error: write may have been applied (request id 7f3c)
 func (e *Error) Error() string {
+	if e == nil {
+		return nilText
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "dispensary: %s %s %s", e.Operation, e.Method, e.Route)
 	if e.StatusCode != 0 {
@@ -209,6 +216,9 @@ func (e Error) Format(f fmt.State, verb rune) {
 
 // LogValue returns a group of the fields that are safe to log.
 func (e *Error) LogValue() slog.Value {
+	if e == nil {
+		return slog.StringValue(nilText)
+	}
 	attrs := []slog.Attr{
 		slog.String("operation", e.Operation),
 		slog.String("method", e.Method),

@@ -64,6 +64,9 @@ type IncompleteListError struct {
 
 // Error names both numbers.
 func (e *IncompleteListError) Error() string {
+	if e == nil {
+		return nilText
+	}
 	return fmt.Sprintf("incomplete list: it ended after %d of %d records", e.Read, e.Total)
 }
 

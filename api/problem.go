@@ -119,9 +119,9 @@ func ProblemOf(err error) *Problem {
 		Problem() *Problem
 	}
 	var scope *ScopeError
-	isCall := errors.As(err, &call)
+	isCall := errors.As(err, &call) && call != nil
 	switch {
-	case errors.As(err, &ensure):
+	case errors.As(err, &ensure) && ensure != nil:
 		return ensure.problem()
 	case isCall && call.Outcome == OutcomeMaybeApplied, !isCall && errors.Is(err, ErrMaybeApplied):
 		return newProblem(http.StatusBadGateway, textUnconfirmed)
@@ -135,7 +135,7 @@ func ProblemOf(err error) *Problem {
 		return p
 	case errors.Is(err, ErrWrongEnvironment), errors.Is(err, ErrInsecure):
 		return newProblem(http.StatusInternalServerError, textSetup)
-	case errors.As(err, &scope):
+	case errors.As(err, &scope) && scope != nil:
 		return newProblem(http.StatusForbidden, textForbidden)
 	case isCall:
 		return call.problem()
@@ -160,13 +160,13 @@ func (e *Error) problem() *Problem {
 		p = newProblem(http.StatusServiceUnavailable, textCanceled)
 	case e.Timeout():
 		p = newProblem(http.StatusGatewayTimeout, textTimeout)
-	case errors.As(cause, &inner): // from the token endpoint, so never about the input or a record
+	case errors.As(cause, &inner) && inner != nil: // from the token endpoint, so never about the input or a record
 	case e.StatusCode == 0 && e.Attempts == 0:
 		p = newProblem(http.StatusServiceUnavailable, textUnsent)
 	case e.StatusCode == 0:
 		p.Title = textUnreachable
 	}
-	if p.RetryAfter = e.RetryAfter; p.RetryAfter == 0 && errors.As(cause, &inner) {
+	if p.RetryAfter = e.RetryAfter; p.RetryAfter == 0 && errors.As(cause, &inner) && inner != nil {
 		p.RetryAfter = inner.RetryAfter
 	}
 	return p
@@ -179,7 +179,7 @@ func problemOfOther(err error) *Problem {
 	switch {
 	case errors.As(err, &arguments):
 		return arguments.problem()
-	case errors.As(err, &argument):
+	case errors.As(err, &argument) && argument != nil:
 		return ArgumentErrors{argument}.problem()
 	}
 	for _, sentinel := range []error{

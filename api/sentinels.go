@@ -100,6 +100,9 @@ type ScopeError struct {
 
 // Error names the scope.
 func (e *ScopeError) Error() string {
+	if e == nil {
+		return nilText
+	}
 	text := "dispensary: the token lacks the scope " + e.Scope
 	if e.Assumed {
 		text += " (assumed to be needed)"
@@ -108,4 +111,4 @@ func (e *ScopeError) Error() string {
 }
 
 // Is reports whether target is [ErrForbidden].
-func (e *ScopeError) Is(target error) bool { return target == ErrForbidden }
+func (e *ScopeError) Is(target error) bool { return e != nil && target == ErrForbidden }

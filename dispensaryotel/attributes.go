@@ -141,7 +141,7 @@ func reason(err error) string {
 	}
 	var call *api.Error
 	switch {
-	case errors.As(err, &call) && call.StatusCode != 0:
+	case errors.As(err, &call) && call != nil && call.StatusCode != 0:
 		return strconv.Itoa(call.StatusCode)
 	case errors.Is(err, api.ErrReauthorize):
 		return string(observe.FailureReauthorize)

@@ -3,7 +3,6 @@ package events
 import (
 	"errors"
 	"fmt"
-	"strconv"
 )
 
 // Errors of [Parse] and [As]. Their texts contain no part of the body.
@@ -52,7 +51,10 @@ type DataError struct {
 
 // Error returns the type, the ID, the reason and the field.
 func (e *DataError) Error() string {
-	text := e.Err.Error() + ": " + string(e.Type) + " " + strconv.Quote(e.ID)
+	if e == nil {
+		return "<nil>"
+	}
+	text := fmt.Sprintf("%v: %s %q", e.Err, e.Type, e.ID)
 	if e.Field != "" {
 		text += ", field " + e.Field
 	}
@@ -60,4 +62,9 @@ func (e *DataError) Error() string {
 }
 
 // Unwrap returns Err.
-func (e *DataError) Unwrap() error { return e.Err }
+func (e *DataError) Unwrap() error {
+	if e == nil {
+		return nil
+	}
+	return e.Err
+}

@@ -2,6 +2,7 @@ package oauth
 
 import (
 	"crypto/subtle"
+	"fmt"
 	"net/url"
 	"strings"
 
@@ -26,14 +27,22 @@ type CallbackError struct {
 
 // Error returns the text of the sentinel followed by the error code, if any.
 func (e *CallbackError) Error() string {
-	if e.Code == "" {
-		return e.kind.Error()
+	switch {
+	case e == nil:
+		return "<nil>"
+	case e.Code == "":
+		return fmt.Sprint(e.kind)
 	}
-	return e.kind.Error() + ": " + e.Code
+	return fmt.Sprint(e.kind) + ": " + e.Code
 }
 
 // Unwrap returns the sentinel.
-func (e *CallbackError) Unwrap() error { return e.kind }
+func (e *CallbackError) Unwrap() error {
+	if e == nil {
+		return nil
+	}
+	return e.kind
+}
 
 // ParseCallback reads the query of a callback, r.URL.Query(), and returns its code for
 // [Client.Exchange]. wantState is the state that [Client.AuthorizeURL] sent with this browser.

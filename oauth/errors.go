@@ -62,6 +62,9 @@ type ConfigError struct {
 
 // Error returns the environment, the code and the fields to check.
 func (e *ConfigError) Error() string {
+	if e == nil {
+		return "<nil>"
+	}
 	return "oauth: the platform rejects the application (" + e.Code + "): check ClientID, ClientSecret and RedirectURL for " + e.Environment.String()
 }
 
@@ -69,7 +72,12 @@ func (e *ConfigError) Error() string {
 func (e *ConfigError) Problem() *api.Problem { return api.ProblemOf(api.ErrWrongEnvironment) }
 
 // Unwrap returns the platform's response as an [*api.Error].
-func (e *ConfigError) Unwrap() error { return e.err }
+func (e *ConfigError) Unwrap() error {
+	if e == nil {
+		return nil
+	}
+	return e.err
+}
 
 // configCodes are the error codes for a rejected application. The last two are an assumption:
 // the API lists no codes, and RFC 6749 lists none for a redirect URL. Other codes of RFC 6749,

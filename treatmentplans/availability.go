@@ -79,6 +79,9 @@ type UnavailableVariant struct {
 
 // Error names the variants.
 func (e *UnavailableError) Error() string {
+	if e == nil {
+		return "<nil>"
+	}
 	var all []string
 	for _, v := range e.Variants {
 		all = append(all, v.VariantID+" "+v.problem())
@@ -89,6 +92,9 @@ func (e *UnavailableError) Error() string {
 // Problem returns a sentence for each variant, by its field ("recommendations[1].variant_id").
 // See [api.ProblemOf].
 func (e *UnavailableError) Problem() *api.Problem {
+	if e == nil {
+		return nil
+	}
 	p := &api.Problem{Status: http.StatusUnprocessableEntity, Title: "Some products are not available.", Fields: map[string][]string{}}
 	for _, v := range e.Variants {
 		field := variantField(v.Position)

@@ -74,7 +74,7 @@ func (a Attempt) Reason() string { return reason(a.Err) }
 
 // RequestID returns the request ID of the [*api.Error] in Err, or an empty string.
 func (a Attempt) RequestID() string {
-	if call := (*api.Error)(nil); errors.As(a.Err, &call) {
+	if call := (*api.Error)(nil); errors.As(a.Err, &call) && call != nil {
 		return call.RequestID
 	}
 	return ""
@@ -100,13 +100,13 @@ func describe(err error) string {
 	var call *api.Error
 	var caught PanicError
 	switch {
-	case errors.As(err, &data):
-		text := data.Err.Error()
+	case errors.As(err, &data) && data != nil:
+		text := fmt.Sprint(data.Err)
 		if data.Field != "" {
 			text += ", field " + data.Field
 		}
 		return text
-	case errors.As(err, &call):
+	case errors.As(err, &call) && call != nil:
 		return describeCall(call)
 	case errors.As(err, &caught):
 		return digits.ReplaceAllString(caught.Error(), "N")

@@ -216,6 +216,9 @@ type ClinicError struct {
 
 // Error returns the clinic and the reason.
 func (e *ClinicError) Error() string {
+	if e == nil {
+		return "<nil>"
+	}
 	text := fmt.Sprintf("accounts: no user may call for clinic %s of %s: ", e.ClinicID, e.Environment)
 	if e.Users == 0 {
 		return text + "it has no known users"
@@ -224,4 +227,4 @@ func (e *ClinicError) Error() string {
 }
 
 // Is makes every ClinicError match [dispensary.ErrReauthorize].
-func (e *ClinicError) Is(target error) bool { return target == dispensary.ErrReauthorize }
+func (e *ClinicError) Is(target error) bool { return e != nil && target == dispensary.ErrReauthorize }

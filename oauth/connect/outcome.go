@@ -120,7 +120,7 @@ func outcomeOf(err error) Outcome {
 // requestID returns the request ID that the platform's support needs, or "".
 func (r *Result) requestID() string {
 	var answer *api.Error
-	if errors.As(r.Err, &answer) {
+	if errors.As(r.Err, &answer) && answer != nil {
 		return answer.RequestID
 	}
 	return ""

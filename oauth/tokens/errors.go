@@ -42,7 +42,10 @@ type StoreError struct {
 
 // Error names the method, the key and the error of the store.
 func (e *StoreError) Error() string {
-	return "tokens: store: " + e.Op + " of " + e.Key.String() + ": " + e.err.Error()
+	if e == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("tokens: store: %s of %s: %v", e.Op, e.Key, e.err)
 }
 
 // Problem asks the user to try again later. See [api.ProblemOf].
@@ -51,7 +54,12 @@ func (e *StoreError) Problem() *api.Problem {
 }
 
 // Unwrap returns the cause, an error of the store, for [errors.Is] and [errors.As].
-func (e *StoreError) Unwrap() error { return e.err }
+func (e *StoreError) Unwrap() error {
+	if e == nil {
+		return nil
+	}
+	return e.err
+}
 
 // storeError wraps an error of a store. It returns nil if err is nil.
 func storeError(op string, key tokenstore.Key, err error) error {
@@ -112,15 +120,23 @@ func (e *ReauthorizeError) AuthorizeURL(state string) (string, error) {
 
 // Error names the user and the reason.
 func (e *ReauthorizeError) Error() string {
+	if e == nil {
+		return "<nil>"
+	}
 	return "tokens: " + e.Key.String() + " must authorize again: " + string(e.Reason)
 }
 
 // Unwrap returns the error of the platform, or nil.
-func (e *ReauthorizeError) Unwrap() error { return e.cause }
+func (e *ReauthorizeError) Unwrap() error {
+	if e == nil {
+		return nil
+	}
+	return e.cause
+}
 
 // Is matches [api.ErrReauthorize], and [tokenstore.ErrNoRecord] if the user is not connected.
 func (e *ReauthorizeError) Is(target error) bool {
-	return target == api.ErrReauthorize || (target == tokenstore.ErrNoRecord && e.Reason == tokenstore.ReasonNotConnected)
+	return e != nil && (target == api.ErrReauthorize || target == tokenstore.ErrNoRecord && e.Reason == tokenstore.ReasonNotConnected)
 }
 
 // Format prints [ReauthorizeError.Error] for every verb.
@@ -128,6 +144,9 @@ func (e *ReauthorizeError) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f
 
 // LogValue returns the fields that are safe to log, as a group.
 func (e *ReauthorizeError) LogValue() slog.Value {
+	if e == nil {
+		return slog.StringValue(e.Error())
+	}
 	return slog.GroupValue(
 		slog.String("error", e.Error()),
 		slog.String("key", e.Key.String()),
