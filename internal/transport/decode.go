@@ -66,7 +66,7 @@ func decodePage[T any](s *callState) (*api.Page[T], error) {
 		return nil, undecodable(s, &decodeError{"has no meta"})
 	}
 	for _, one := range invalid {
-		if strings.HasPrefix(one.Field, "meta.") {
+		if strings.HasPrefix(one.Field, "meta.") && one.Field != "meta.prev_page" { // no reader needs prev_page
 			return nil, undecodable(s, &decodeError{"field " + one.Field + " does not fit"})
 		}
 	}

@@ -80,6 +80,16 @@ func TestInvalidMetaFailsAfterManyInvalidFields(t *testing.T) {
 	assert.ErrorContains(t, err, "meta.total_pages")
 }
 
+func TestInvalidPreviousPageKeepsList(t *testing.T) {
+	t.Parallel()
+	var observed []report
+	transport := metas(`{"current_page":1,"next_page":2,"prev_page":false,"total_pages":2,"total_count":2}`, `{"current_page":2,"prev_page":{},"total_pages":2,"total_count":2}`)
+	ids, err := collect(t, newTestClient(t, transport, reporting(&observed, new(bytes.Buffer))), api.ListSettings{})
+	require.NoError(t, err)
+	assert.Len(t, ids, 2)
+	assert.Equal(t, []report{{"products.list", "meta.prev_page", ""}, {"products.list", "meta.prev_page", ""}}, observed)
+}
+
 func TestInvalidFieldKeepsRecord(t *testing.T) {
 	t.Parallel()
 	var observed []report
