@@ -134,7 +134,8 @@ func takePage[T any](r *listRun, number int, page *api.Page[T]) (next int) {
 //   - The platform names a next page after the last one too, and returns empty pages.
 //     fetchPage ends the list at an empty page at or after the last page.
 //
-// If the platform repeats the last page for a later number, fetchPage returns an empty page.
+// If the platform repeats the last page for a later number, fetchPage returns an empty page. The
+// last page of a list without records is page 1 of 0.
 func fetchPage[T any](ctx context.Context, c *Client, r *listRun, number int) (*api.Page[T], error) {
 	call := r.Call
 	call.wrong = r.wrong
@@ -151,7 +152,7 @@ func fetchPage[T any](ctx context.Context, c *Client, r *listRun, number int) (*
 	page.Response = s.response()
 	current, next := page.Meta.CurrentPage, page.Meta.NextPage
 	switch {
-	case current > 0 && current < number && current == page.Meta.TotalPages:
+	case current > 0 && current < number && (current == page.Meta.TotalPages || len(page.Items) == 0 && isEmptyList(page.Meta)):
 		page.Items, page.Omitted, page.Meta.NextPage = nil, 0, 0
 	case current != 0 && current != number:
 		return nil, r.failed(&decodeError{"requested page " + strconv.Itoa(number) + ", got page " + strconv.Itoa(current)})

@@ -392,7 +392,7 @@ func clamped(total, gone int) *answers {
 			lost.Store(int32(gone))
 		}
 		pages := (left + 2) / 3
-		number = min(number, pages)
+		number = min(number, max(pages, 1))
 		return products((number-1)*3, min(number*3, left), `{"current_page":%d,"total_pages":%d,"total_count":%d}`, number, pages, left), nil
 	}}
 }
@@ -403,7 +403,12 @@ func TestRepeatedLastPageEndsList(t *testing.T) {
 		got, err := collect(t, newTestClient(t, clamped(7, 1)), api.ListSettings{PageSize: 3, Prefetch: prefetch})
 		require.NoError(t, err)
 		assert.Equal(t, numbers(6), got)
+		got, err = collect(t, newTestClient(t, clamped(7, 7)), api.ListSettings{PageSize: 3, Prefetch: prefetch})
+		require.NoError(t, err, "all records are gone, so there is page 1 of 0")
+		assert.Equal(t, numbers(3), got)
 	}
+	_, err := collect(t, newTestClient(t, metas(`{"current_page":1,"next_page":2}`)), api.ListSettings{})
+	require.ErrorIs(t, err, api.ErrBadResponse, "page 1 has records, so the platform ignores the number")
 	page, err := listOf(newTestClient(t, clamped(7, 0)), Call{Operation: operation.ProductList}, api.ListSettings{StartAt: 9}).Page(t.Context())
 	require.NoError(t, err)
 	assert.Empty(t, page.Items)
