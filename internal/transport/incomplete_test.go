@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"math"
 	"net/http"
 	"testing"
 
@@ -15,7 +16,7 @@ import (
 func cutOff() *answers {
 	return &answers{answer: func(_ int, r *http.Request) (*http.Response, error) {
 		number := param(r, "page[number]")
-		return products((number-1)*10, min(number*10, 20), `{"current_page":%d,"total_pages":2,"total_count":50}`, number), nil
+		return products((min(number, 3)-1)*10, min(min(number, 3)*10, 20), `{"current_page":%d,"total_pages":2,"total_count":50}`, number), nil
 	}}
 }
 
@@ -33,6 +34,11 @@ func TestListReportsEarlyEnd(t *testing.T) {
 		"limit at end":     {api.ListSettings{PageSize: 10, Limit: 20}, 20, true},
 		"limit after end":  {api.ListSettings{PageSize: 10, Limit: 30}, 20, false},
 		"from after list":  {api.ListSettings{PageSize: 10, StartAt: 6}, 0, true},
+		"from last number": {api.ListSettings{StartAt: math.MaxInt}, 0, true},
+		"prefetched":       {api.ListSettings{StartAt: math.MaxInt, Prefetch: 4}, 0, true},
+		"product overflow": {api.ListSettings{StartAt: math.MaxInt/100 + 2}, 0, true},
+		"largest pages":    {api.ListSettings{StartAt: 3, PageSize: math.MaxInt}, 0, true},
+		"largest limit":    {api.ListSettings{PageSize: 10, Limit: math.MaxInt, Prefetch: 4}, 20, false},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -193,11 +193,14 @@ func (r *listRun) noteDrift(meta api.Meta) {
 // checkComplete returns an error if the list ended before its total of records. The total of
 // the last page counts, because records may be deleted during the run.
 func (r *listRun) checkComplete() error {
-	before := (r.first-1)*cmp.Or(r.PageSize, pageSize) + r.omitted
-	if r.Limit > 0 && r.read == r.Limit || before+r.read >= r.count {
-		return nil
+	before, size := r.count, cmp.Or(r.PageSize, pageSize)
+	if skipped := r.first - 1; skipped <= r.count/size { // so the product does not overflow
+		before = skipped * size
 	}
-	return r.failed(&api.IncompleteListError{Read: before + r.read, Total: r.count})
+	if read := r.read + r.omitted; (r.Limit == 0 || r.read < r.Limit) && read < r.count-before {
+		return r.failed(&api.IncompleteListError{Read: before + read, Total: r.count})
+	}
+	return nil
 }
 
 // failed returns an error of the whole list, without a single response.

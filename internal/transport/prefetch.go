@@ -46,7 +46,7 @@ func prefetched[T any](ctx context.Context, c *Client, r *listRun, yield func(*a
 func lastPage[T any](r *listRun, number int, page *api.Page[T]) int {
 	last := page.Meta.TotalPages
 	if size := len(page.Items); r.Limit > 0 && size > 0 {
-		last = min(last, number+(r.Limit-r.read+size-1)/size)
+		last = min(last-number, (r.Limit-r.read-1)/size+1) + number
 	}
 	return last
 }
