@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -478,6 +479,46 @@ func TestPrefetchReadsGroupsAtSameTime(t *testing.T) {
 			assert.Equal(t, takes, time.Since(start))
 		}
 	})
+}
+
+// Only the goroutine that reads the list calls OnDrift, so the function needs no lock.
+func TestMergedListReportsDriftsOneByOne(t *testing.T) {
+	t.Parallel()
+	for _, prefetch := range []int{0, 4} {
+		synctest.Test(t, func(t *testing.T) {
+			r, service := newRecord(t)
+			since := begins.Add(1000 * time.Hour)
+			for i := range 40 { // before since on its day, so the first page with a match is the last of several
+				for _, kind := range oneOfEach {
+					r.add(since.Add(-time.Duration(40-i)*time.Minute), kind, "")
+				}
+			}
+			r.before = func(request *http.Request) error {
+				time.Sleep(time.Second)
+				r.mu.Lock()
+				defer r.mu.Unlock()
+				for _, kind := range oneOfEach {
+					if kind.Group() == events.Group(path.Base(request.URL.Path)) {
+						r.add(since.Add(time.Minute), kind, "")
+					}
+				}
+				return nil
+			}
+			var running atomic.Bool
+			reports := 0
+			list := service.List(events.ListOptions{Since: since}).PageSize(4).Prefetch(prefetch).Limit(20).OnDrift(func(d api.Drift) {
+				assert.True(t, running.CompareAndSwap(false, true), "another call runs")
+				assert.NotEqual(t, d.Before, d.After)
+				time.Sleep(time.Second)
+				reports++
+				running.Store(false)
+			})
+			for _, err := range list.All(t.Context()) {
+				require.NoError(t, err)
+			}
+			assert.Greater(t, reports, 5)
+		})
+	}
 }
 
 // A synctest bubble fails if a goroutine outlives it.

@@ -24,13 +24,20 @@ func (l lister) merge(ctx context.Context, s api.ListSettings, yield func(*api.P
 			one.stop()
 		}
 	}()
+	report := s.OnDrift
 	for _, src := range l.sources {
 		one := &stream{rank: src.rank}
+		if report != nil {
+			s.OnDrift = func(d api.Drift) { one.drifts = append(one.drifts, d) }
+		}
 		one.next, one.stop = iter.Pull2(l.read(ctx, src, s))
 		streams = append(streams, one)
 	}
 	if s.Prefetch > 1 {
 		fillAll(streams)
+	}
+	for _, one := range streams {
+		one.reportDrifts(report)
 	}
 	page, left := newMergedPage(1), s.Limit
 	flush := func() bool {
@@ -46,7 +53,9 @@ func (l lister) merge(ctx context.Context, s api.ListSettings, yield func(*api.P
 			if len(page.Items) > 0 && !flush() {
 				return
 			}
-			if one.fill(); one.err != nil {
+			one.fill()
+			one.reportDrifts(report)
+			if one.err != nil {
 				yield(nil, one.err)
 				return
 			}
@@ -94,6 +103,8 @@ type stream struct {
 	err   error
 	ended bool
 
+	drifts []api.Drift // not reported yet, because another goroutine may fill the stream
+
 	unwound  bool // by a panic, or by [runtime.Goexit] if panicked is nil
 	panicked any
 }
@@ -114,6 +125,14 @@ func (s *stream) fill() {
 			s.items = page.Items
 		}
 	}
+}
+
+// reportDrifts reports the drifts of the pages that fill has read.
+func (s *stream) reportDrifts(report func(api.Drift)) {
+	for _, d := range s.drifts {
+		report(d)
+	}
+	s.drifts = nil
 }
 
 // take removes the next event.
