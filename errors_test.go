@@ -25,6 +25,7 @@ import (
 // instead of error causes an error that is not nil.
 var nilErrors = map[string]error{
 	"api.Error":                       (*api.Error)(nil),
+	"api.AccountChangedError":         (*api.AccountChangedError)(nil),
 	"api.ArgumentError":               (*api.ArgumentError)(nil),
 	"api.ArgumentErrors":              api.ArgumentErrors(nil),
 	"api.EnsureError":                 (*api.EnsureError)(nil),

@@ -41,8 +41,11 @@ type AccountChangedError struct {
 
 // Error names both accounts.
 func (e *AccountChangedError) Error() string {
+	if e == nil {
+		return nilText
+	}
 	return ErrAccountChanged.Error() + ": " + e.Now.String() + " instead of " + e.Before.String()
 }
 
 // Is reports whether target is [ErrAccountChanged].
-func (e *AccountChangedError) Is(target error) bool { return target == ErrAccountChanged }
+func (e *AccountChangedError) Is(target error) bool { return e != nil && target == ErrAccountChanged }
