@@ -61,8 +61,9 @@ func testLimit(t *testing.T, s ratelimit.Store) {
 func testWindows(t *testing.T, s ratelimit.Store) {
 	short := ratelimit.Window{Starts: 2, Per: 200 * time.Millisecond}
 	began := time.Now()
-	assert.Equal(t, 2, take(t, s, "limit", 0, 3, hourly(5), hourly(4), short).Starts)
-	assert.LessOrEqual(t, take(t, s, "limit", 0, 1, hourly(5), short).Wait, short.Per)
+	first := take(t, s, "limit", 0, 3, hourly(5), hourly(4), short)
+	assert.Equal(t, 2, first.Starts)
+	assert.LessOrEqual(t, first.Wait, short.Per)
 	for range 2 {
 		require.EventuallyWithT(t, func(c *assert.CollectT) {
 			assert.Equal(c, 1, take(t, s, "limit", 0, 1, hourly(5), hourly(4), short).Starts)
@@ -127,10 +128,10 @@ func testConcurrently(t *testing.T, s ratelimit.Store) {
 }
 
 // join returns the limiter of a process in a fleet of two, with ten requests per hour.
-func join(t *testing.T, s ratelimit.Store) *ratelimit.Fleet {
+func join(t *testing.T, s ratelimit.Store, timeout time.Duration) *ratelimit.Fleet {
 	t.Helper()
 	member, err := ratelimit.NewFleet(ratelimit.FleetConfig{
-		Store: s, Name: "fleet", Requests: 10, Per: time.Hour, Processes: 2, Timeout: 500 * time.Millisecond,
+		Store: s, Name: "fleet", Requests: 10, Per: time.Hour, Processes: 2, Timeout: timeout,
 	})
 	require.NoError(t, err)
 	return member
@@ -152,8 +153,8 @@ func send(t *testing.T, member *ratelimit.Fleet, n int) (starts int) {
 }
 
 func testFleet(t *testing.T, s ratelimit.Store) {
-	assert.Equal(t, 6, send(t, join(t, s), 6))
-	assert.Equal(t, 4, send(t, join(t, s), 5))
+	assert.Equal(t, 6, send(t, join(t, s, time.Minute), 6))
+	assert.Equal(t, 4, send(t, join(t, s, time.Minute), 5))
 }
 
 // Server is the server of a store.
@@ -167,7 +168,10 @@ type Server struct {
 // RunKilled tests a fleet while the server of its store is killed and restarted. Calls to a
 // killed server must fail instead of hanging.
 func RunKilled(t *testing.T, server Server) {
-	member := join(t, server.Store)
+	// The fleet calls the store again after a few timeouts. The counts below also hold if a busy
+	// store responds later.
+	const timeout = 500 * time.Millisecond
+	member := join(t, server.Store, timeout)
 	require.Equal(t, 3, send(t, member, 3))
 	server.Kill()
 	assert.Equal(t, 2, send(t, member, 3), "the share of a process is five")
@@ -175,7 +179,7 @@ func RunKilled(t *testing.T, server Server) {
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		assert.Equal(c, 1, send(t, member, 1), "the store must work again")
 	}, time.Minute, 50*time.Millisecond)
-	assert.LessOrEqual(t, send(t, join(t, server.Store), 10), 7, "the store must count the two starts during the outage")
+	assert.LessOrEqual(t, send(t, join(t, server.Store, timeout), 10), 7, "the store must count the two starts during the outage")
 }
 
 // Within returns a view of a store that prefixes all names, for a server shared by several
