@@ -18,7 +18,7 @@ import (
 )
 
 // soon is the longest wait of a test for an expected event.
-const soon = 30 * time.Second
+const soon = time.Minute
 
 var errDown = errors.New("down")
 
