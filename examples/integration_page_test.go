@@ -101,7 +101,7 @@ func TestWholeIntegration(t *testing.T) {
 	require.NoError(t, err)
 	address := free.Addr().String()
 	platform := dispensarytest.New(t, dispensarytest.WithRedirectURI("http://"+address+"/dispensary/callback"),
-		dispensarytest.WithBehavior(behavior.DeliveryConditionsOff))
+		dispensarytest.WithBehavior(behavior.DeliveryConditionsOff), dispensarytest.WithTuning(dispensarytest.Tuning{DeliveryTimeout: time.Minute}))
 	site, app := platform.Site(), platform.Application()
 	database, key := "sqlite:"+filepath.Join(t.TempDir(), "dispensary.db"), "q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA="
 	values := map[string]string{

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -62,7 +63,7 @@ func newFixture(t testing.TB) *fixture {
 	for _, environment := range []dispensary.Environment{us, canada} {
 		callback := f.server.URL + "/dispensary/callback"
 		platform := dispensarytest.New(t, dispensarytest.WithEnvironment(environment), dispensarytest.WithRedirectURI(callback),
-			dispensarytest.WithBehavior(behavior.DeliveryConditionsOff))
+			dispensarytest.WithBehavior(behavior.DeliveryConditionsOff), dispensarytest.WithTuning(dispensarytest.Tuning{DeliveryTimeout: time.Minute}))
 		_, err := platform.Clinics.ActivateKey(platform.ClinicKey())
 		require.NoError(t, err)
 		f.platforms[environment] = platform
@@ -98,6 +99,7 @@ func (f *fixture) config(t testing.TB) integration.Config {
 func (f *fixture) setup(handle webhook.HandlerFunc) integration.Setup {
 	return integration.Setup{
 		Work:     webhook.Work{Handle: handle},
+		Webhooks: webhook.HandlerConfig{AcceptTimeout: time.Minute},
 		Connect:  connect.Config{User: func(*http.Request) (string, error) { return f.user.Load().(string), nil }},
 		Accounts: accounts.Config{Locate: locate},
 	}

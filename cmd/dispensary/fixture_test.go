@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -36,7 +37,7 @@ func newFixture(t *testing.T, options ...dispensarytest.Option) *fixture {
 	t.Helper()
 	redirect := "http://" + freeAddress(t) + "/callback"
 	platform := dispensarytest.New(t, append([]dispensarytest.Option{
-		dispensarytest.WithTuning(dispensarytest.Tuning{Addr: "127.0.0.1:0"}), dispensarytest.WithRedirectURI(redirect),
+		dispensarytest.WithTuning(dispensarytest.Tuning{Addr: "127.0.0.1:0", DeliveryTimeout: time.Minute}), dispensarytest.WithRedirectURI(redirect),
 		dispensarytest.WithBehavior(behavior.DeliveryConditionsOff, behavior.IntegrationActivationFromTheStart),
 	}, options...)...)
 	app := platform.Application()

@@ -35,7 +35,7 @@ func onSockets(t *testing.T, s *mistakes.Endpoint, handler http.HandlerFunc) rec
 func TestHandlerPassesBehindServer(t *testing.T) {
 	t.Parallel()
 	s := mistakes.New(t, func(c *webhook.HandlerConfig) { c.AnswerUnsignedProbe = true })
-	const bodyTimeout = 2 * time.Second
+	const bodyTimeout = 10 * time.Second
 	r := onSockets(t, s, func(w http.ResponseWriter, r *http.Request) {
 		// Like the ReadTimeout of the server. That one would also limit the fifty concurrent
 		// handshakes.

@@ -26,7 +26,7 @@ import (
 // becomes a dead letter.
 func TestBrokersDeliverEvents(t *testing.T) {
 	t.Parallel()
-	eachBroker(t, func(t *testing.T, b broker) {
+	eachBroker(t, time.Minute, func(t *testing.T, b broker) {
 		ring := receivertest.KeyRing(t)
 		publisher, subscriber := b.connected(t, b.Topic)
 		inbox, err := publish.New(publish.Config{Publisher: publisher, Topic: b.Topic, Seal: ring})

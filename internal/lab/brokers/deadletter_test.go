@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/assert"
@@ -21,8 +22,8 @@ import (
 // but drops it, so the dead letters of an event and its replay need different IDs.
 func TestDeadLetterSharesStream(t *testing.T) {
 	t.Parallel()
-	b := broker{Kind: "nats", Address: address(t, natsVariable), Topic: "t" + strings.ToLower(rand.Text()[:12])}
-	stream := provideStream(t, b.Address, jetstream.LimitsPolicy, b.Topic, b.deadLetterTopic())
+	b := broker{Kind: "nats", Address: address(t, natsVariable), Topic: "t" + strings.ToLower(rand.Text()[:12]), Session: time.Minute}
+	stream := b.provideStream(t, jetstream.LimitsPolicy, b.Topic, b.deadLetterTopic())
 	ring := receivertest.KeyRing(t)
 	publisher, subscriber := b.connected(t, b.Topic)
 	inbox, err := publish.New(publish.Config{Publisher: publisher, Topic: b.Topic, Seal: ring})

@@ -31,13 +31,12 @@ import (
 func TestKill(t *testing.T) {
 	t.Parallel()
 	one := make(chan struct{}, testsize.Of(6, 1)) // in full size, one broker at a time, for separate figures
-	eachBroker(t, func(t *testing.T, b broker) {
+	eachBroker(t, 2*time.Second, func(t *testing.T, b broker) {
 		one <- struct{}{}
 		defer func() { <-one }()
 		k := receivertest.NewKillTest(t, testsize.Of(200, 20_000), "in_1")
 		var proxy *proxy
 		proxy, b.Address = newProxy(t, b.Address)
-		b.Session = time.Second
 		settings, err := json.Marshal(receiver{Broker: b, Folder: k.Folder})
 		require.NoError(t, err)
 		k.Receivers, k.Environ = 3, []string{receiverVariable + "=" + string(settings)}
