@@ -3,6 +3,7 @@ package dispensary
 import (
 	"context"
 	"fmt"
+	"iter"
 	"log/slog"
 	"net/url"
 
@@ -132,4 +133,13 @@ func (r RawRequest) LogValue() slog.Value {
 // API section: "Versions".
 func (c *Client) Do(ctx context.Context, r RawRequest, options ...api.RequestOption) ([]byte, error) {
 	return transport.Raw(ctx, c.transport, r.Method, r.Path, r.Query, r.Body, options)
+}
+
+// DoPages is [Client.Do] for a list. It returns the body of each page, in order. It starts at
+// the page[number] in the query, or at the first page, and requests the page[size] in the query,
+// or 100 records. An error ends the sequence: like an [api.List], the last one is an
+// [api.IncompleteListError] if the list ends before its count of records.
+// API section: "Pagination".
+func (c *Client) DoPages(ctx context.Context, r RawRequest, options ...api.RequestOption) iter.Seq2[[]byte, error] {
+	return transport.RawPages(ctx, c.transport, r.Method, r.Path, r.Query, r.Body, options)
 }

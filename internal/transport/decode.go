@@ -49,6 +49,9 @@ func decodeOne[T any](s *callState) (*T, error) {
 
 // decodePage returns the items and the meta of the response.
 func decodePage[T any](s *callState) (*api.Page[T], error) {
+	if s.call.page != nil {
+		s.setRawPage()
+	}
 	wrapper := reflect.New(envelopeOf[[]T](s.call.Operation).of)
 	invalid, err := decode(s, wrapper.Interface())
 	if err != nil {
@@ -113,12 +116,13 @@ func (s *callState) reportInvalid(invalid []jsondecode.Invalid) {
 	}
 }
 
-// envelopes contains the envelopes by operation and content.
+// envelopes contains the envelopes by response key and content.
 var envelopes sync.Map
 
 type envelopeKey struct {
-	operation *operation.Operation
-	content   reflect.Type
+	key     string
+	list    bool
+	content reflect.Type
 }
 
 // envelope is the type that a response decodes into.
@@ -131,7 +135,7 @@ type envelope struct {
 // response key and, for a list, the meta. The operation table contains the key, and decoding
 // directly into the struct avoids a second parse.
 func envelopeOf[T any](op *operation.Operation) *envelope {
-	key := envelopeKey{op, reflect.TypeFor[T]()}
+	key := envelopeKey{op.Key, op.List, reflect.TypeFor[T]()}
 	if known, ok := envelopes.Load(key); ok {
 		return known.(*envelope)
 	}

@@ -48,6 +48,8 @@ type Call struct {
 	encodedQuery string
 	// path replaces the route's path in a raw call.
 	path string
+	// page receives the body of each page of a raw list. Nil for other calls.
+	page *[]byte
 }
 
 // invalid returns an error for a field of the call that cannot be sent.

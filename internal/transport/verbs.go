@@ -45,17 +45,9 @@ func Pages[T any](ctx context.Context, c *Client, call Call) iter.Seq2[*api.Page
 // the response. Its errors contain the route "(raw)", because the path comes from the caller
 // and may contain anything.
 func Raw(ctx context.Context, c *Client, method, path string, query url.Values, body any, options []api.RequestOption) ([]byte, error) {
-	op := operation.New(operation.Operation{Name: "raw", Method: method, Route: "(raw)", ScopeVaries: true})
-	call := Call{Operation: op, Body: body, Options: options, path: path}
-	call.encodedQuery, call.wrong = call.encodeValues(query)
-	switch method {
-	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
-	default:
-		return nil, call.invalid("Method", "must be GET, HEAD, POST, PUT, PATCH or DELETE")
-	}
-	plain, _, _ := rawPath(path)
-	if !strings.HasPrefix(path, "/") || strings.ContainsAny(path, "?#") || hasDotSegment(plain) {
-		return nil, call.invalid("Path", "must start with a slash, stay below the base URL and contain no query")
+	call, err := newRawCall(method, path, query, body, options)
+	if err != nil {
+		return nil, err
 	}
 	s, err := c.send(ctx, call)
 	if err != nil {
@@ -66,6 +58,22 @@ func Raw(ctx context.Context, c *Client, method, path string, query url.Values, 
 		return nil, err
 	}
 	return bytes.Clone(s.answer.body.Bytes()), nil
+}
+
+// newRawCall returns the call of a path outside of the operation table.
+func newRawCall(method, path string, query url.Values, body any, options []api.RequestOption) (Call, error) {
+	op := operation.New(operation.Operation{Name: "raw", Method: method, Route: "(raw)", ScopeVaries: true})
+	call := Call{Operation: op, Query: query, Body: body, Options: options, path: path}
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
+	default:
+		return call, call.invalid("Method", "must be GET, HEAD, POST, PUT, PATCH or DELETE")
+	}
+	plain, _, _ := rawPath(path)
+	if !strings.HasPrefix(path, "/") || strings.ContainsAny(path, "?#") || hasDotSegment(plain) {
+		return call, call.invalid("Path", "must start with a slash, stay below the base URL and contain no query")
+	}
+	return call, nil
 }
 
 func hasDotSegment(path string) bool {
