@@ -10,16 +10,13 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/itchyny/gojq"
 	"github.com/spf13/cobra"
 
 	"github.com/dispensary-go/dispensary"
-	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/terminal"
-	"github.com/dispensary-go/dispensary/internal/jsondecode"
 	"github.com/dispensary-go/dispensary/internal/textfile"
 )
 
@@ -52,8 +49,8 @@ A field is NAME=TEXT, or NAME:=JSON for any other type. Fields are the query of 
 body of any other method. Other users of this machine can see the fields of a running command:
 send patient data in a file with --input, or on stdin with --input -.
 
-Exit codes: 0 on success. 1 if the platform rejects the call, or the response cannot be printed.
-2 if it sent no request.`,
+Exit codes: 0 on success. 1 if the platform rejects the call, a list of --paginate is incomplete,
+or the response cannot be printed. 2 if it sent no request.`,
 		Example: `  dispensary api GET /clinic
   dispensary api GET /clinic/patients -f page[size]=50 --paginate --jq '.patients[].id'
   dispensary api POST /clinic/patients --input patient.json
@@ -207,27 +204,24 @@ func parseField(field string) (name string, value any, err error) {
 	return name, text, nil
 }
 
-// pages sends the request and prints the body. With --paginate it repeats this for all pages.
+// pages sends the request and prints the body. With --paginate it does so for all pages.
 func (c *apiCommand) pages(ctx context.Context, client *dispensary.Client, r dispensary.RawRequest, print func([]byte) error) error {
-	for {
+	if !c.paginate {
 		body, err := client.Do(ctx, r)
 		if err != nil {
 			return err
 		}
-		if err := print(body); err != nil || !c.paginate {
+		return failed(print(body))
+	}
+	for body, err := range client.DoPages(ctx, r) {
+		if err != nil {
+			return err
+		}
+		if err := print(body); err != nil {
 			return failed(err)
 		}
-		var list struct {
-			Meta api.Meta `json:"meta"`
-		}
-		if _, err := jsondecode.Unmarshal(body, &list); err != nil || list.Meta.NextPage == 0 {
-			return nil
-		}
-		if list.Meta.NextPage <= list.Meta.CurrentPage {
-			return failed(errors.New("--paginate: invalid next page in the response"))
-		}
-		r.Query.Set("page[number]", strconv.Itoa(list.Meta.NextPage))
 	}
+	return nil
 }
 
 // errNotJSON is the error of a response that is printed unchanged.

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -45,6 +47,45 @@ func TestAPIReadsAllPages(t *testing.T) {
 	assert.Len(t, ids, want)
 	_, out, _ = f.run("api", "GET", "/clinic/patients", "-f", "page[size]=2", "--json")
 	assert.Equal(t, 1, assertDocuments(t, "api", out), "one page without --paginate")
+}
+
+// If the platform omits next_page or returns fewer records than it counts, a script must not use
+// the records as a complete list.
+func TestAPIReadsAllPagesOrFails(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		meta string // after the number of the page
+		args string
+		code int
+		ids  string
+		says string
+	}{
+		"without next page": {`"total_pages":3,"total_count":3`, "", exitDone, "1 2 3", ""},
+		"from page 2":       {`"total_pages":3,"total_count":3`, "-f page[number]=2 -f page[size]=1", exitDone, "2 3", ""},
+		"cut off":           {`"total_pages":3,"total_count":50`, "", exitFailed, "1 2 3", "incomplete list: it ended after 3 of 50 records"},
+		"endless":           {`"next_page":2,"total_pages":3,"total_count":3`, "", exitFailed, "1", "got page 1"},
+		"no list":           {`"total_pages":3,"total_count":3`, "--jq .clinic", exitFailed, `{"clinic":{"id":"1"}}`, "has no list"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t).withToken()
+			f.behind(func(w http.ResponseWriter, r *http.Request) {
+				number := cmp.Or(r.URL.Query().Get("page[number]"), "1")
+				switch name {
+				case "no list":
+					_, _ = io.WriteString(w, `{"clinic":{"id":"1"}}`)
+					return
+				case "endless":
+					number = "1"
+				}
+				_, _ = fmt.Fprintf(w, `{"patients":[{"id":"%[1]s"}],"meta":{"current_page":%[1]s,%[2]s}}`, number, test.meta)
+			})
+			code, out, stderr := f.run(append([]string{"api", "GET", "/clinic/patients", "--paginate", "--jq", ".patients[].id"}, strings.Fields(test.args)...)...)
+			assert.Equal(t, test.code, code, stderr)
+			assert.Equal(t, test.ids, strings.Join(strings.Fields(out), " "))
+			assert.Contains(t, stderr, test.says)
+		})
+	}
 }
 
 func TestAPIWrites(t *testing.T) {
