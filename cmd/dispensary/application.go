@@ -17,7 +17,8 @@ import (
 var accountKeys = []string{"base_url", "auth_url", "client_id", "client_secret", "redirect_url"}
 
 // loadApplication reads the configuration and returns the application of a command. If the
-// client secret is missing and stdin is a terminal, it asks for the secret.
+// client secret is missing and stdin is a terminal, it asks for the secret. It removes a store in
+// memory, because no other command would find its tokens.
 func (p *program) loadApplication(ctx context.Context, t target) (c integration.Config, a integration.Application, err error) {
 	keys := accountKeys
 	if p.asks {
@@ -25,6 +26,9 @@ func (p *program) loadApplication(ctx context.Context, t target) (c integration.
 	}
 	if c, err = p.loadConfig(keys...); err != nil {
 		return c, a, err
+	}
+	if c.Store.Reveal() == inMemory {
+		c.Store = dispensary.Secret{}
 	}
 	if a, err = p.application(c, t); err != nil || !a.ClientSecret.IsZero() || !p.asks {
 		return c, a, err
@@ -68,7 +72,8 @@ func loginStore(folder string, a integration.Application) string {
 	return filepath.Join(folder, siteFile("tokens", ".db", a.Site, a.Site.AuthURL, a.ClientID))
 }
 
-// useLoginStore sets the store of login in c, and its encryption keys if c has none.
+// useLoginStore sets the store of login and its encryption keys in c. The configured keys may
+// end with a fake platform.
 func (p *program) useLoginStore(ctx context.Context, c *integration.Config, a integration.Application) error {
 	folder, err := p.configFolder()
 	if err != nil {
@@ -78,8 +83,6 @@ func (p *program) useLoginStore(ctx context.Context, c *integration.Config, a in
 		return err
 	}
 	c.Store = dispensary.NewSecret("sqlite:" + loginStore(folder, a))
-	if c.SealKeys.IsZero() {
-		c.SealKeys, err = sealKeys(ctx, p.keyring, folder)
-	}
+	c.SealKeys, err = sealKeys(ctx, p.keyring, folder)
 	return err
 }

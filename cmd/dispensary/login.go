@@ -38,9 +38,10 @@ func newLoginCommand(p *program) *cobra.Command {
 		Use:   "login",
 		Short: "Connect a user in the browser",
 		Long: `Login prints the URL of an authorization flow for your browser. It stores the tokens, encrypted,
-in the configured store, where the library finds them. Without a configured store, it stores them
-in a file of the configuration folder. The encryption key of this file is in the system keyring, or
-in a file that only you can read. At the end, login prints the account: compare the owner with the
+in the configured store, where the library finds them. If none is configured, or it is memory:,
+login stores them in a file of the configuration folder, where only this command finds them. The
+encryption key of this file is in the system keyring, or in a file that only you can read. At the
+end, login prints the account: compare the owner with the
 account that you signed in with. In a production environment it needs --production.
 
 Only the browser that opens the printed URL can complete the login. The URL works once. Login

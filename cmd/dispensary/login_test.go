@@ -93,6 +93,29 @@ func TestLoginConnectsInBrowser(t *testing.T) {
 	assert.Empty(t, out)
 }
 
+// Variables for a program can name a store in its memory, and keys that end with a fake platform.
+// No command can read that store.
+func TestLoginKeepsTokensBesideStoreInMemory(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.variables[storeVariable], f.variables[inboxVariable] = inMemory, inMemory
+	f.variables[sealKeysVariable] = "dev:q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA="
+	f.connected("dr-house")
+	f.variables[sealKeysVariable] = "dev:AAAAEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA="
+	out, _ := f.ran("accounts", "list")
+	assert.Contains(t, out, "dr-house\tus/sandbox\tconnected\t")
+	f.ran("api", "GET", "/clinic", "--user", "dr-house")
+	code, out, _ := f.run("doctor", "--user", "dr-house")
+	assert.Equal(t, exitDone, code, out)
+	assert.Contains(t, out, "pass\ttoken refresh\t")
+	assert.Contains(t, out, "no inbox outside of memory is configured")
+	f.ran("accounts", "disconnect", "--user", "dr-house")
+	delete(f.variables, storeVariable)
+	delete(f.variables, sealKeysVariable)
+	out, _ = f.ran("accounts", "list")
+	assert.Empty(t, out)
+}
+
 // visit sends a GET request and returns the status. headers alternate names and values.
 func visit(t *testing.T, address string, headers ...string) int {
 	t.Helper()

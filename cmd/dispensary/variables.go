@@ -48,7 +48,7 @@ func (p *program) variables(platform *dispensarytest.Server, settings control.Se
 		values[sealKeysVariable] = keys.Reveal()
 	}
 	for name, value := range map[string]string{
-		storeVariable: "memory:", inboxVariable: "memory:", "DISPENSARY_STATE_KEYS": rand.Text() + rand.Text(),
+		storeVariable: inMemory, inboxVariable: inMemory, "DISPENSARY_STATE_KEYS": rand.Text() + rand.Text(),
 	} {
 		if !p.isSet(name) {
 			values[name] = value
@@ -63,6 +63,9 @@ const (
 	inboxVariable    = "DISPENSARY_INBOX"
 	sealKeysVariable = "DISPENSARY_SEAL_KEYS"
 )
+
+// inMemory is the address of a store or an inbox that ends with its process.
+const inMemory = "memory:"
 
 // isSet reports whether a variable has a value, or the name of a file with its value.
 func (p *program) isSet(name string) bool {
@@ -80,7 +83,7 @@ func (p *program) keys(state string) (dispensary.Secret, error) {
 		}
 	}
 	for _, storage := range []string{storeVariable, inboxVariable} {
-		if at := p.lookup(storage); state == "" && p.isSet(storage) && at != "memory:" {
+		if at := p.lookup(storage); state == "" && p.isSet(storage) && at != inMemory {
 			return dispensary.Secret{}, fmt.Errorf("%s outlives this run, but its encryption key does not: add --state, or set %s", storage, sealKeysVariable)
 		}
 	}

@@ -97,8 +97,8 @@ func TestUnconfiguredPartsAreSkipped(t *testing.T) {
 	report := f.run()
 	assert.Equal(t, 5, report.Count(doctor.StatusPass), "rows that need only the application")
 	assert.Equal(t, len(report.Rows)-5, report.Count(doctor.StatusSkip))
-	assert.Equal(t, "no token store is configured", row(t, report, "store").Seen)
-	assert.Equal(t, "no token store is configured", row(t, report, "store lease").Seen, "the cause, not the name of the previous row")
+	assert.Equal(t, "no token store outside of memory is configured", row(t, report, "store").Seen)
+	assert.Equal(t, "no token store outside of memory is configured", row(t, report, "store lease").Seen, "the cause, not the name of the previous row")
 }
 
 // If no user is given, doctor selects an active user.
@@ -144,7 +144,7 @@ func TestReportPrintsTableAndCommands(t *testing.T) {
 	report := doctor.Report{Environment: "us/sandbox", Rows: []doctor.Row{
 		{Check: "site address", Status: doctor.StatusPass, Seen: "responds"},
 		{Check: "clock", Status: doctor.StatusFail, Seen: "6 min behind", Consequence: "webhooks are rejected", Fix: "use a time server", Commands: []string{"timedatectl"}},
-		{Check: "store", Status: doctor.StatusSkip, Seen: "no token store is configured"},
+		{Check: "store", Status: doctor.StatusSkip, Seen: "no token store outside of memory is configured"},
 	}}
 	assert.Equal(t, 1, report.Count(doctor.StatusFail))
 	var table, commands bytes.Buffer
@@ -155,7 +155,7 @@ pass  site address  responds
 fail  clock         6 min behind
                     consequence: webhooks are rejected
                     fix: use a time server
-skip  store         no token store is configured
+skip  store         no token store outside of memory is configured
 `, table.String())
 	require.NoError(t, report.WriteCommands(&commands))
 	assert.Equal(t, "# clock: use a time server\ntimedatectl\n", commands.String())

@@ -30,7 +30,7 @@ func (r *run) store(ctx context.Context) Row {
 		return fail(reason(r.config.StoreErr), consequence, away)
 	}
 	if r.config.Store == nil && r.config.StoreErr == nil {
-		return skip("no token store is configured")
+		return skip("no token store outside of memory is configured")
 	}
 	if r.config.StoreErr == nil {
 		_, err := r.config.Store.Load(ctx, tokenstore.Key{Environment: r.environment(), User: madeUp()})
@@ -124,7 +124,7 @@ func (r *run) inbox(ctx context.Context) Row {
 		return fail(reason(r.config.InboxErr), consequence, away)
 	}
 	if r.config.Inbox == nil && r.config.InboxErr == nil {
-		return skip("no inbox is configured")
+		return skip("no inbox outside of memory is configured")
 	}
 	if r.config.InboxErr == nil {
 		var err error
