@@ -56,13 +56,13 @@ func authorize(ctx context.Context, s *callState, next step) error {
 func authorizeAgain(ctx context.Context, s *callState, refresher api.TokenRefresher, rejected api.AccessToken, next step) error {
 	fresh, err := refresher.Refresh(ctx, rejected)
 	if err != nil {
-		return &localError{cause: err, answered: true}
+		return &localError{cause: err}
 	}
 	if fresh.Secret == rejected.Secret {
 		return nil // the response stays 401
 	}
 	if err := setBearer(s, fresh); err != nil {
-		return &localError{cause: err, answered: true}
+		return &localError{cause: err}
 	}
 	return next(ctx, s)
 }

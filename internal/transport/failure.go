@@ -15,11 +15,10 @@ import (
 )
 
 // localError is a failure of the limiter or the token source. It is returned to the caller
-// unchanged. It records whether the platform had responded before.
+// unchanged.
 type localError struct {
-	cause    error
-	answered bool
-	limiter  bool
+	cause   error
+	limiter bool
 }
 
 func (e *localError) Error() string { return e.cause.Error() }
@@ -33,7 +32,7 @@ func unsent(err error, trace *connectionTrace) bool {
 	var certificate *tls.CertificateVerificationError
 	switch {
 	case errors.As(err, &local):
-		return !local.answered
+		return true
 	case trace.wasRepeatable():
 		return false // net/http may have sent it and failed to repeat it
 	case errors.As(err, &lookup), errors.As(err, &certificate):
