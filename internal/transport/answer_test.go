@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"bytes"
 	"io"
 	"net/http"
 	"strings"
@@ -84,4 +85,11 @@ func TestByteOrderMarkIsRemovedOnce(t *testing.T) {
 	assert.Equal(t, api.OutcomeNotApplied, failure.Outcome)
 	assert.Equal(t, []string{"Email has already been taken"}, failure.Messages())
 	assert.Equal(t, `{"error":["Email has already been taken"]}`, string(failure.Body()))
+}
+
+func TestPoolKeepsNoHugeBuffer(t *testing.T) {
+	t.Parallel()
+	huge := bytes.NewBuffer(make([]byte, 0, maxPooledBuffer+1))
+	(&answer{body: huge}).release()
+	assert.NotSame(t, huge, buffers.Get())
 }

@@ -148,3 +148,13 @@ func TestAttemptContextEndsWithAttempt(t *testing.T) {
 		assert.ErrorIs(t, ctx.Err(), context.Canceled)
 	}
 }
+
+// A transport may derive its context late, for example to close a connection.
+func TestContextDerivedAfterAttemptHasEnded(t *testing.T) {
+	t.Parallel()
+	for _, deadline := range []time.Time{{}, time.Now().Add(time.Hour)} {
+		attempt := &attemptContext{Context: t.Context(), deadline: deadline}
+		attempt.end()
+		assert.ErrorIs(t, attempt.Err(), context.Canceled)
+	}
+}

@@ -415,3 +415,23 @@ func TestRepeatedLastPageEndsList(t *testing.T) {
 	assert.Zero(t, page.Meta.NextPage)
 	assert.EqualValues(t, 7, page.Meta.TotalCount)
 }
+
+// A list may run several times at once, each time with other settings.
+func TestRunsOfListShareNoErrors(t *testing.T) {
+	t.Parallel()
+	list := newListCall(Call{Operation: operation.ProductList})
+	list.wrong = append(make(api.ArgumentErrors, 0, 4), list.invalid("query", "is invalid"))
+	first := newListRun(list, api.ListSettings{StartAt: -1})
+	_ = newListRun(list, api.ListSettings{Limit: -1})
+	require.Len(t, first.wrong, 2)
+	assert.Equal(t, "page[number]", first.wrong[1].Field)
+}
+
+func TestPrefetchExpectsLastPartialPage(t *testing.T) {
+	t.Parallel()
+	page := &api.Page[thing]{Items: make([]thing, 10), Meta: api.Meta{TotalPages: 9}}
+	for limit, last := range map[int]int{0: 9, 11: 2, 20: 2, 21: 3, 25: 3, 1000: 9} {
+		run := &listRun{ListSettings: api.ListSettings{Limit: limit}, read: 10}
+		assert.Equal(t, last, lastPage(run, 1, page), "Limit %d", limit)
+	}
+}

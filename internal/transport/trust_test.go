@@ -74,3 +74,14 @@ func TestRawWriteRequiresProof(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "<html>", string(body))
 }
+
+// A code of anybody but the platform must not mark a user.
+func TestUntrustedResponseHasNoCode(t *testing.T) {
+	t.Parallel()
+	for requestID, code := range map[string]string{"req-1": "invalid_grant", "": ""} {
+		_, err := One[thing](t.Context(), newTestClient(t, says(400, `{"error":"invalid_grant"}`, "X-Request-Id", requestID)), Call{Operation: operation.OAuthToken, Body: thing{}})
+		var failed *api.Error
+		require.ErrorAs(t, err, &failed)
+		assert.Equal(t, code, failed.Code)
+	}
+}
