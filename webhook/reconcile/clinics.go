@@ -135,7 +135,8 @@ func (c *Clinics) reconcile(ctx context.Context, one turn, interval time.Duratio
 // An error means that work is left, and [GroupReport].Err has the reason for each group. The
 // next run resumes at the checkpoint and reads no accepted event again. The error is
 // [ErrCheckpointHeld] if another run over the clinic is in progress, or if another replica
-// took over because this one was delayed for too long.
+// took over because this one was delayed for too long. It is an [*api.AccountChangedError] if
+// the client of the clinic acts for another clinic.
 //
 // A lost event is not an error. See [Report].Gaps.
 func (c *Clinics) Run(ctx context.Context, clinicID string) (Report, error) {

@@ -441,3 +441,34 @@ func TestLoopEndsPromptly(t *testing.T) {
 		})
 	}
 }
+
+// The user of a clinic has moved on the platform, so the lists have events of the other clinic.
+func TestRunAcceptsNoEventOfOtherClinic(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newClinicsFixture(t, 2)
+		mine, other := f.clinics[0], f.clinics[1]
+		f.happen(t, 3, other)
+		asked := 0
+		config := f.config()
+		config.Open = func(ctx context.Context, id string, budget api.Limiter) (reconcile.Clinic, error) {
+			clinic, err := f.open(ctx, other, budget)
+			clinic.Integrations = func(context.Context) ([]string, error) {
+				asked++
+				return []string{f.integrations[mine]}, nil
+			}
+			return clinic, err
+		}
+		all, err := reconcile.New(config)
+		require.NoError(t, err)
+		for n := range 2 {
+			_, err = all.Run(t.Context(), mine)
+			var changed *api.AccountChangedError
+			require.ErrorAs(t, err, &changed)
+			assert.Equal(t, api.Account{ClinicID: other}, changed.Now)
+			assert.Equal(t, n+1, asked, "each run must ask for the clinic of the user")
+		}
+		synctest.Wait()
+		assert.Empty(t, f.handled)
+	})
+}

@@ -37,6 +37,9 @@ func (r *run) listGroup(ctx context.Context, l *listRun) error {
 			return nil
 		}
 		r.report.Pages++
+		if err := r.checkClinic(ctx, page.Items); err != nil {
+			return err
+		}
 		listed := l.filterUsable(page.Items, r.now)
 		l.report.Listed += len(listed)
 		if err := r.checkBatch(ctx, listed, l); err != nil {
@@ -45,6 +48,20 @@ func (r *run) listGroup(ctx context.Context, l *listRun) error {
 	}
 	l.complete = true
 	return nil
+}
+
+// checkClinic returns an error if events are of another clinic. Then the user has moved on the
+// platform, and the next run asks for the clinic of the user again.
+func (r *run) checkClinic(ctx context.Context, page []events.Event) error {
+	i := slices.IndexFunc(page, func(e events.Event) bool { return e.ClinicID != "" && e.ClinicID != r.clinicID })
+	if i < 0 {
+		return nil
+	}
+	r.checkpoint.Asked = time.Time{}
+	if err := r.save(ctx); err != nil {
+		return err
+	}
+	return &api.AccountChangedError{Before: api.Account{ClinicID: r.clinicID}, Now: api.Account{ClinicID: page[i].ClinicID}}
 }
 
 // filterUsable returns the new events of a page with an id, and records their times.
