@@ -1,6 +1,7 @@
 package dispensary
 
 import (
+	"errors"
 	"os"
 
 	"github.com/dispensary-go/dispensary/api"
@@ -28,12 +29,24 @@ func newFromEnv(lookup func(name string) (value string, ok bool), options []Opti
 	}
 	var given []Option
 	if token, _ := lookup("DISPENSARY_ACCESS_TOKEN"); token != "" {
-		given = append(given, WithAccessToken(token))
+		given = append(given, named("DISPENSARY_ACCESS_TOKEN", WithAccessToken(token)))
 	}
 	if key, _ := lookup("DISPENSARY_CLINIC_KEY"); key != "" {
-		given = append(given, WithClinicKey(NewSecret(key)))
+		given = append(given, named("DISPENSARY_CLINIC_KEY", WithClinicKey(NewSecret(key))))
 	}
 	return New(site, append(given, options...)...)
+}
+
+// named returns an option whose argument errors name a variable.
+func named(variable string, option Option) Option {
+	return func(c *config) error {
+		err := option(c)
+		var argument *api.ArgumentError
+		if errors.As(err, &argument) {
+			return &api.ArgumentError{Field: variable, Reason: argument.Reason}
+		}
+		return err
+	}
 }
 
 // siteFromEnv returns the site of DISPENSARY_ENVIRONMENT, or the only configured site.

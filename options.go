@@ -33,15 +33,12 @@ func WithTokenSource(tokens api.TokenSource) Option {
 
 // WithAccessToken authorizes calls with a token that was issued for the client's environment.
 // The client does not refresh it: after it expires, calls fail with [api.ErrUnauthorized]. If
-// the token is empty or invalid in a header, the error is an [*api.ArgumentError].
+// the token is blank, contains white space or begins with "Bearer", or is invalid in a header,
+// the error is an [*api.ArgumentError].
 func WithAccessToken(token string) Option {
 	secret := NewSecret(token)
 	return func(c *config) error {
-		problem := transport.HeaderProblem(secret.Reveal())
-		if secret.IsZero() {
-			problem = "is empty"
-		}
-		if problem != "" {
+		if problem := transport.TokenProblem(secret.Reveal()); problem != "" {
 			return &api.ArgumentError{Field: "WithAccessToken(token)", Reason: problem}
 		}
 		c.Tokens = fixedToken{api.AccessToken{Secret: secret, Environment: c.Site.Environment}}
@@ -82,12 +79,12 @@ func WithAttemptTimeout(timeout time.Duration) Option {
 // WithClinicKey sends the key of a clinic with every call. A key belongs to one clinic, so an
 // application that serves several clinics gives each view its key. The first call with a key
 // activates the clinic's integration. Until then the platform sends no webhook. If the key is
-// empty or invalid in a header, the error is an [*api.ArgumentError].
+// blank or invalid in a header, the error is an [*api.ArgumentError].
 // API section: "Authentication" 9.
 func WithClinicKey(key Secret) Option {
 	return func(c *config) error {
-		if key.IsZero() {
-			return &api.ArgumentError{Field: "WithClinicKey(key)", Reason: "is empty"}
+		if problem := transport.BlankProblem(key.Reveal()); problem != "" {
+			return &api.ArgumentError{Field: "WithClinicKey(key)", Reason: problem}
 		}
 		c.ClinicKey = key
 		return nil

@@ -51,6 +51,10 @@ func (c Config) checkApplication(a Application) []error {
 		})
 		err = errors.Join(err, refused)
 	}
+	if !a.ClinicKey.IsZero() && a.Site.Validate() == nil { // likewise
+		_, refused := dispensary.New(a.Site, dispensary.WithClinicKey(a.ClinicKey))
+		err = errors.Join(err, refused)
+	}
 	problems := joined.Errors(err)
 	for i, problem := range problems {
 		problems[i] = c.renamed(a.Site.Environment, problem)
@@ -123,7 +127,7 @@ func (c Config) unusableKeys(err error) error {
 
 // keys maps field names in errors of constructors to settings of an application.
 var keys = map[string]string{
-	"Site.BaseURL": "base_url", "Site.AuthURL": "auth_url",
+	"Site.BaseURL": "base_url", "Site.AuthURL": "auth_url", "ClinicKey": "clinic_key", "WithClinicKey(key)": "clinic_key",
 	"oauth.Config.ClientID": "client_id", "oauth.Config.ClientSecret": "client_secret",
 	"oauth.Config.RedirectURL": "redirect_url", "oauth.Config.Scopes": "scopes",
 	"webhook.TenantConfig.Secrets": "webhook_secrets", "webhook.TenantConfig.Challenge": "webhook_challenge",

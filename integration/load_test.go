@@ -225,6 +225,16 @@ func leaves(err error) (all []error) {
 	return all
 }
 
+func TestLoadReportsUnusableClinicKey(t *testing.T) {
+	t.Parallel()
+	for key, want := range map[string]string{"  ": "is blank", "canary\x00": "contains a line break or another control character"} {
+		all := variables()
+		all["DISPENSARY_US_SANDBOX_CLINIC_KEY"] = key
+		_, err := load(all)
+		assert.Equal(t, []string{"DISPENSARY_US_SANDBOX_CLINIC_KEY " + want}, problems(t, err))
+	}
+}
+
 // Load reports all problems at once, with the names of the variables.
 func TestLoadReportsAllProblems(t *testing.T) {
 	t.Parallel()

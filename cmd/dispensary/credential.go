@@ -29,12 +29,23 @@ func (p *program) credential(a integration.Application) (token oauth.Token, clin
 	if err != nil {
 		return token, dispensary.Secret{}, fmt.Errorf("%w: unset the token, or add --user to call as a connected user", err)
 	}
-	text := p.lookup(tokenVariable)
-	key := p.lookup(clinicKeyVariable)
-	if key == "" {
-		key = a.ClinicKey.Reveal()
+	token = oauth.Token{AccessToken: dispensary.NewSecret(p.lookup(tokenVariable)), Environment: a.Site.Environment}
+	if clinicKey = dispensary.NewSecret(p.lookup(clinicKeyVariable)); clinicKey.IsZero() {
+		clinicKey = a.ClinicKey
+	} else if err := rejected(clinicKeyVariable, a.Site, dispensary.WithClinicKey(clinicKey)); err != nil {
+		return oauth.Token{}, dispensary.Secret{}, err
 	}
-	return oauth.Token{AccessToken: dispensary.NewSecret(text), Environment: a.Site.Environment}, dispensary.NewSecret(key), nil
+	return token, clinicKey, rejected(tokenVariable, a.Site, dispensary.WithAccessToken(token.AccessToken.Reveal()))
+}
+
+// rejected returns the error of an option with a text from source, such as a variable, or nil.
+func rejected(source string, site dispensary.Site, option dispensary.Option) error {
+	_, err := dispensary.New(site, option)
+	var argument *api.ArgumentError
+	if errors.As(err, &argument) && strings.HasPrefix(argument.Field, "With") { // not of the site
+		return fmt.Errorf("%s %s", source, argument.Reason)
+	}
+	return err
 }
 
 // isHome reports whether DISPENSARY_ACCESS_TOKEN belongs to a site. No variable contains the URL

@@ -125,6 +125,21 @@ func TestCredentialBesideFileNeedsEnvironment(t *testing.T) {
 	f.ran("api", "GET", "/clinic", "--config", file)
 }
 
+func TestCredentialOfWrongFormIsRejected(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t).withCredential()
+	token := f.variables[tokenVariable]
+	for text, want := range map[string]string{"  ": " is blank", "Bearer " + token: " begins with Bearer", token + " x": " contains white space", token + "\n": " contains a line break"} {
+		f.variables[tokenVariable] = text
+		for _, args := range callers {
+			f.refused(tokenVariable+want, args...)
+		}
+	}
+	f.variables[tokenVariable], f.variables[clinicKeyVariable] = token, "  "
+	f.refused(clinicKeyVariable+" is blank", "api", "GET", "/clinic")
+	assert.Empty(t, f.platform.Journal.Requests())
+}
+
 func TestUserFlagOverridesCredential(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

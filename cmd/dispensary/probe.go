@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/probe"
 	"github.com/dispensary-go/dispensary/integration"
 	"github.com/dispensary-go/dispensary/oauth"
@@ -86,6 +87,9 @@ func (c *probeCommand) run(ctx context.Context) (err error) {
 	}
 	if c.narrow != "" {
 		if config.Narrow, err = secretFile("--narrow-file", c.narrow); err != nil {
+			return err
+		}
+		if err := rejected("--narrow-file "+c.narrow+": the token", a.Site, dispensary.WithAccessToken(config.Narrow.Reveal())); err != nil {
 			return err
 		}
 	}

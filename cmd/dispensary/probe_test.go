@@ -78,6 +78,9 @@ func TestProbeRejectsArguments(t *testing.T) {
 	f := newFixture(t)
 	f.refused("us/sandbox/me must authorize again: not_connected: connect with ", "probe", "--yes")
 	f.refused("--spare must be a different user than --user", "probe", "--yes", "--spare", "me")
+	scheme := filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(scheme, []byte("Bearer canary"), 0o600))
+	f.refused("--narrow-file "+scheme+": the token begins with Bearer", "probe", "--yes", "--narrow-file", scheme)
 	f.refused("--narrow-file: ", "probe", "--yes", "--narrow-file", filepath.Join(t.TempDir(), "absent"))
 	for _, name := range []string{"BASE_URL", "AUTH_URL", "CLIENT_ID", "CLIENT_SECRET", "REDIRECT_URL"} {
 		f.variables["DISPENSARY_US_PRODUCTION_"+name] = f.variables["DISPENSARY_US_SANDBOX_"+name]

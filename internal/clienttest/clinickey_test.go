@@ -46,6 +46,7 @@ func TestInvalidClinicKeyIsRejected(t *testing.T) {
 	require.NoError(t, err)
 	for key, want := range map[dispensary.Secret]string{
 		{}:                                 "WithClinicKey(key) is empty",
+		dispensary.NewSecret(" \t"):        "WithClinicKey(key) is blank",
 		dispensary.NewSecret("canary\n"):   "ClinicKey contains a line break",
 		dispensary.NewSecret("\x00canary"): "ClinicKey contains a line break",
 	} {

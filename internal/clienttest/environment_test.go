@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
 )
 
 // Not parallel: the environment belongs to the process.
@@ -42,6 +43,18 @@ func TestNewFromEnvSelectsSite(t *testing.T) {
 				return
 			}
 			assert.Equal(t, c.want, client.Site().Environment.String())
+		})
+	}
+}
+
+func TestNewFromEnvNamesVariableOfCredential(t *testing.T) {
+	t.Setenv("DISPENSARY_US_SANDBOX_BASE_URL", "https://platform.example/api")
+	for _, variable := range []string{"DISPENSARY_ACCESS_TOKEN", "DISPENSARY_CLINIC_KEY"} {
+		t.Run(variable, func(t *testing.T) {
+			t.Setenv(variable, "  ")
+			_, err := dispensary.NewFromEnv()
+			require.EqualError(t, err, "dispensary: "+variable+" is blank")
+			require.ErrorIs(t, err, api.ErrArgument)
 		})
 	}
 }

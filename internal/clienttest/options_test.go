@@ -26,6 +26,10 @@ func TestNewRejectsInvalidOptions(t *testing.T) {
 	for want, option := range map[string]dispensary.Option{
 		"WithAccessToken(token) is empty":              dispensary.WithAccessToken(""),
 		"WithAccessToken(token) contains a line break": dispensary.WithAccessToken("token\n"),
+		"WithAccessToken(token) is blank":              dispensary.WithAccessToken(" \t"),
+		"WithAccessToken(token) begins with Bearer":    dispensary.WithAccessToken("Bearer b2d8"),
+		"WithAccessToken(token) begins with Bearer,":   dispensary.WithAccessToken("bearer"),
+		"WithAccessToken(token) contains white space":  dispensary.WithAccessToken("b2d8 "),
 		"WithClinicKey": dispensary.WithClinicKey(dispensary.Secret{}),
 		"WithUserAgent": dispensary.WithUserAgent(""),
 		"negative":      dispensary.WithRetryPolicy(dispensary.RetryPolicy{MaxAttempts: -1}),

@@ -76,11 +76,7 @@ func setBearer(s *callState, token api.AccessToken) error {
 	if err := s.pin.keep(token.Account); err != nil {
 		return err
 	}
-	problem := HeaderProblem(token.Secret.Reveal())
-	if token.Secret.IsZero() {
-		problem = "is empty"
-	}
-	if problem != "" {
+	if problem := TokenProblem(token.Secret.Reveal()); problem != "" {
 		return &api.ArgumentError{Field: "AccessToken.Secret", Reason: problem}
 	}
 	header := s.bearer[:]

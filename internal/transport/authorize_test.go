@@ -112,7 +112,10 @@ func TestTokenOfOtherEnvironmentIsRejected(t *testing.T) {
 func TestCallWithoutTokenSendsNoRequest(t *testing.T) {
 	t.Parallel()
 	transport := accept("x")
-	for _, source := range []api.TokenSource{nil, static{api.AccessToken{Environment: sandbox}}} {
+	token := func(text string) api.TokenSource {
+		return static{api.AccessToken{Secret: api.NewSecret(text), Environment: sandbox}}
+	}
+	for _, source := range []api.TokenSource{nil, token(""), token("  "), token("Bearer x"), token("x ")} {
 		err := create(t.Context(), newTestClient(t, transport, withTokens(source)))
 		assert.ErrorIs(t, err, api.ErrNotSent)
 	}

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"cmp"
 	"maps"
 	"net/http"
 	"strings"
@@ -39,6 +40,32 @@ func HeaderProblem(value string) string {
 		if b := value[i]; b < ' ' && b != '\t' || b == 0x7f {
 			return "contains a line break or another control character"
 		}
+	}
+	return ""
+}
+
+// BlankProblem returns the reason why value is blank, or "". White space alone is blank.
+func BlankProblem(value string) string {
+	switch {
+	case value == "":
+		return "is empty"
+	case strings.TrimSpace(value) == "":
+		return "is blank"
+	}
+	return ""
+}
+
+// TokenProblem returns the reason why token is not a bearer token, or "". A bearer token has no
+// white space (RFC 6750, section 2.1). The client adds the scheme itself.
+func TokenProblem(token string) string {
+	if problem := cmp.Or(BlankProblem(token), HeaderProblem(token)); problem != "" {
+		return problem
+	}
+	switch words := strings.Fields(token); {
+	case strings.EqualFold(words[0], "Bearer"):
+		return "begins with Bearer, which the client adds"
+	case words[0] != token:
+		return "contains white space"
 	}
 	return ""
 }
