@@ -54,7 +54,7 @@ func TestWorldContainsNoRealPeople(t *testing.T) {
 func TestWorldFollowsFromSeed(t *testing.T) {
 	t.Parallel()
 	assert.NotEqual(t, bytesOf(store.BuildWorld(7, api.USSandbox)), bytesOf(store.BuildWorld(7, api.CanadaSandbox)))
-	one, two := New(t, WithInMemory(), WithTuning(Tuning{Seed: 7})), New(t, WithInMemory(), WithTuning(Tuning{Seed: 7}))
+	one, two := New(t, WithInMemory(), WithClock(frozen()), WithTuning(Tuning{Seed: 7})), New(t, WithInMemory(), WithClock(frozen()), WithTuning(Tuning{Seed: 7}))
 	assert.Equal(t, one.Application(), two.Application())
 	assert.Equal(t, one.ClinicKeys(), two.ClinicKeys())
 	assert.Equal(t, one.Users(), two.Users())

@@ -30,6 +30,9 @@ type Patient struct {
 	TextNotification bool
 	MetadataID       string // the integrator's own identifier
 	Welcomed         bool   // the platform sent its welcome e-mail
+
+	// CreatedAt is zero for records of the initial world. The API does not show it.
+	CreatedAt time.Time
 }
 
 // Practitioner is a prescriber of the clinic. API section: "Practitioner".
@@ -41,6 +44,9 @@ type Practitioner struct {
 	Email      string
 	TypeID     string // a [PractitionerType]
 	MetadataID string
+
+	// CreatedAt is zero for records of the initial world. The API does not show it.
+	CreatedAt time.Time
 }
 
 // User types. API section: "Authentication".

@@ -100,7 +100,7 @@ func (c *call) linkedPatient(w *store.World) (*model.Patient, error) {
 	if f == nil {
 		return nil, c.form.err()
 	}
-	p := &model.Patient{ClinicID: c.clinicID()}
+	p := &model.Patient{ClinicID: c.clinicID(), CreatedAt: c.now}
 	readPatient(f, p, false)
 	p.Welcomed = f.truth("send_welcome_email").or(true)
 	if p.Email == "" && len(*f.errs) == 0 {

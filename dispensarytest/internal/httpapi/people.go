@@ -55,7 +55,7 @@ func getPatient(c *call, w *store.World, p *model.Patient) (reply, error) {
 }
 
 func createPatient(c *call, w *store.World) (reply, error) {
-	p := &model.Patient{ClinicID: c.clinicID()}
+	p := &model.Patient{ClinicID: c.clinicID(), CreatedAt: c.now}
 	readPatient(c.form, p, true)
 	p.Welcomed = c.form.truth("send_welcome_email").or(true)
 	if err := checkPatient(w, c.form, p); err != nil {
@@ -120,7 +120,7 @@ func listPractitioners(c *call, w *store.World) (reply, error) {
 }
 
 func createPractitioner(c *call, w *store.World) (reply, error) {
-	p := &model.Practitioner{ClinicID: c.clinicID()}
+	p := &model.Practitioner{ClinicID: c.clinicID(), CreatedAt: c.now}
 	if err := readPractitioner(w, c.form, p, true); err != nil {
 		return reply{}, err
 	}
@@ -173,7 +173,7 @@ func listStaff(c *call, w *store.World) (reply, error) {
 // createStaff requires names and an email address: an assumption, because the API lists no
 // arguments.
 func createStaff(c *call, w *store.World) (reply, error) {
-	m := &store.StaffMember{ClinicID: c.clinicID()}
+	m := &store.StaffMember{ClinicID: c.clinicID(), CreatedAt: c.now}
 	if err := readStaff(w, c.form, m, true); err != nil {
 		return reply{}, err
 	}

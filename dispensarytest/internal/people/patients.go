@@ -34,7 +34,7 @@ func (p Patients) Create(in model.PatientCreate) (out model.Patient, e model.Eve
 	row := &model.Patient{
 		ClinicID: cmp.Or(in.ClinicID, table.At(w.Clinics, 0).ID), FirstName: cmp.Or(in.FirstName, "Robin"), LastName: cmp.Or(in.LastName, fmt.Sprintf("Newcomer %d", n)),
 		Email: cmp.Or(in.Email, fmt.Sprintf("newcomer-%d@example.org", n)), DateOfBirth: in.DateOfBirth,
-		Gender: in.Gender, MobileNumber: in.MobileNumber, Welcomed: true,
+		Gender: in.Gender, MobileNumber: in.MobileNumber, Welcomed: true, CreatedAt: p.Clock.Now(),
 	}
 	if _, known := w.Clinics.Rows[row.ClinicID]; !known {
 		return out, e, store.Unknown("CreatePatient", "clinic", row.ClinicID)

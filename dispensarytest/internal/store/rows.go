@@ -32,6 +32,7 @@ type StaffMember struct {
 	LastName   string
 	Email      string
 	MetadataID string
+	CreatedAt  time.Time // zero in the initial world
 }
 
 // Address is the shipping address of a patient. API section: "Address".
