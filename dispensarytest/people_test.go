@@ -5,11 +5,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/clinic"
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
@@ -186,6 +188,31 @@ func TestMetadataLookupUsesTypeAndClinic(t *testing.T) {
 	assert.Equal(t, []any{"practitioner", "staff"}, narrow.get("/clinic/metadata?id="+patient.MetadataID).column("metadata", "type"), "only types within the token's scopes")
 	narrow.get("/clinic/metadata?id=x&type=patient").refused(403, "patients:read")
 	b.get("/clinic/metadata").refused(422, "id can't be blank")
+}
+
+// A lookup may read a search index that lags behind. Only the lookup lags.
+func TestMetadataLagHidesNewRecords(t *testing.T) {
+	t.Parallel()
+	for variant, lag := range map[behavior.Variant]time.Duration{behavior.MetadataLag5s: 5 * time.Second, behavior.MetadataLag1m: time.Minute} {
+		b := start(t, WithInMemory(), WithClock(frozen()), WithBehavior(variant))
+		known := b.fake.Patients.All()[0]
+		assert.Len(t, b.get("/clinic/metadata?id="+known.MetadataID).column("metadata", "id"), 1, "a record of the initial world")
+		var paths []string
+		for _, r := range roles {
+			made := b.send("POST", r.path, merged(b.person(r, r.key+"@example.org"), "metadata", map[string]any{"id": "m-1"})).object(201, r.key)
+			paths = append(paths, r.path+"/"+made["id"].(string))
+		}
+		b.send("POST", b.plansOf(known.ID), b.draft(map[string]any{"metadata": map[string]any{"id": "m-1"}})).ok(201)
+		b.get(paths[0]).ok(200)
+		b.fake.Clock.Advance(lag - time.Millisecond)
+		assert.Empty(t, b.get("/clinic/metadata?id=m-1").column("metadata", "id"))
+		b.fake.Clock.Advance(time.Millisecond)
+		assert.Equal(t, []any{"patient", "practitioner", "staff", "treatment_plan"}, b.get("/clinic/metadata?id=m-1").column("metadata", "type"))
+		for _, path := range paths {
+			b.send("PATCH", path, map[string]any{"first_name": "New"}).ok(200)
+		}
+		assert.Len(t, b.get("/clinic/metadata?id=m-1").column("metadata", "id"), 4, "an update hides nothing")
+	}
 }
 
 func someone() map[string]any {

@@ -91,6 +91,13 @@ const (
 	// be absent if the token belongs to a practitioner.
 	LinkPractitionerRequired Variant = "link-practitioner=required"
 
+	// MetadataLag5s finds a record by its metadata id 5 seconds after its creation. By default
+	// the lookup finds it at once.
+	MetadataLag5s Variant = "metadata-lag=5s"
+
+	// MetadataLag1m finds a record by its metadata id 1 minute after its creation.
+	MetadataLag1m Variant = "metadata-lag=1m"
+
 	// MetadataTypeRequired requires the parameter type for a metadata lookup. By default the
 	// lookup searches all types.
 	MetadataTypeRequired Variant = "metadata-type=required"

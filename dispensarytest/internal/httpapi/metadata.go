@@ -1,6 +1,8 @@
 package httpapi
 
 import (
+	"time"
+
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
@@ -54,25 +56,30 @@ func listMetadata(c *call, w *store.World) (reply, error) {
 }
 
 func (c *call) withMetadata(w *store.World, kind, id string) (found []*metadataEntry) {
-	add := func(data any) { found = append(found, &metadataEntry{ID: id, Type: kind, Data: data}) }
+	add := func(data any, createdAt time.Time) {
+		if c.now.Sub(createdAt) < c.behaviors.MetadataLag {
+			return
+		}
+		found = append(found, &metadataEntry{ID: id, Type: kind, Data: data})
+	}
 	clinic := c.clinicID()
 	switch kind {
 	case "patient":
 		for _, p := range table.Where(w.Patients, func(p *model.Patient) bool { return p.ClinicID == clinic && p.MetadataID == id }) {
-			add(view.Patient(w, p))
+			add(view.Patient(w, p), p.CreatedAt)
 		}
 	case "practitioner":
 		for _, p := range table.Where(w.Practitioners, func(p *model.Practitioner) bool { return p.ClinicID == clinic && p.MetadataID == id }) {
-			add(viewPractitioner(p))
+			add(viewPractitioner(p), p.CreatedAt)
 		}
 	case "staff":
 		for _, m := range table.Where(w.Staff, func(m *store.StaffMember) bool { return m.ClinicID == clinic && m.MetadataID == id }) {
-			add(viewStaff(m))
+			add(viewStaff(m), m.CreatedAt)
 		}
 	case "treatment_plan":
 		outside := c.token.Has(operations.ScopePlanHistory)
 		for _, p := range table.Where(w.Plans, func(p *model.Plan) bool { return p.ClinicID == clinic && p.MetadataID == id && (outside || !p.Outside) }) {
-			add(c.viewPlan(p))
+			add(c.viewPlan(p), p.CreatedAt)
 		}
 	}
 	return found

@@ -41,7 +41,10 @@ var points = map[string]func(*Set, behavior.Variant){
 	"unsorted-lists":   func(s *Set, v behavior.Variant) { s.NewestFirst = v == behavior.UnsortedListsNewestFirst },
 	"array-filters":    func(s *Set, v behavior.Variant) { s.AnyFilter = v == behavior.ArrayFiltersAny },
 	"vendor-backorder": func(s *Set, v behavior.Variant) { s.VendorBackorders = v == behavior.VendorBackorderBackordered },
-	"metadata-type":    func(s *Set, v behavior.Variant) { s.TypeNeeded = v == behavior.MetadataTypeRequired },
+	"metadata-lag": func(s *Set, v behavior.Variant) {
+		s.MetadataLag = pick(v == behavior.MetadataLag5s, 5*time.Second, pick(v == behavior.MetadataLag1m, time.Minute, 0))
+	},
+	"metadata-type": func(s *Set, v behavior.Variant) { s.TypeNeeded = v == behavior.MetadataTypeRequired },
 
 	// Tokens
 	"refresh-rotation": func(s *Set, v behavior.Variant) {

@@ -54,6 +54,7 @@ type Set struct {
 	InviteDrafts    bool
 	DraftMakesEvent bool
 	TypeNeeded      bool
+	MetadataLag     time.Duration // until a lookup finds a new record
 
 	Probe         probeMode
 	UnsignedProbe bool

@@ -13,6 +13,7 @@ func recordPoints() []point {
 	return []point{
 		{"clinic-key-header", []string{"optional", "clinic-endpoint", "always"}, (*session).clinicKeyHeader},
 		{"integration-activation", []string{"first-key", "from-the-start"}, (*session).integrationActivation},
+		{"metadata-lag", []string{"none", "5s", "1m"}, (*session).metadataLag},
 		{"success-status", []string{"201-for-created", "always-200"}, (*session).successStatus},
 		{"error-shape", []string{"by-status", "text", "status-and-text", "coded-list"}, (*session).errorShape},
 		{"validation-status", []string{"422", "400"}, func(s *session) Finding { return statusOf(s.invalid()) }},
@@ -77,6 +78,47 @@ func (s *session) integrationActivation() Finding {
 		}
 	}
 	return hidden("the integration was already active, and no event of the last 30 days shows the time of activation", now, events)
+}
+
+// maxLag is the longest wait for a lookup to find a new record.
+const maxLag = time.Minute
+
+// metadataLag looks for the first patient right after its creation, and again with longer and
+// longer waits.
+func (s *session) metadataLag() Finding {
+	made := s.firstPatient()
+	if _, lack := lacking(made, made.text("patient", "id"), "could not create a patient"); lack != nil {
+		return *lack
+	}
+	for waited := time.Duration(0); ; {
+		a := s.get("/clinic/metadata", "id", s.marker, "type", "patient")
+		switch {
+		case !a.ok():
+			return unexpected(a)
+		case len(a.rows("metadata")) > 0:
+			return foundAfter(waited, made, a)
+		case waited >= maxLag:
+			return ambiguous("the lookup did not find a new patient within "+waited.String(), made, a)
+		}
+		wait := waited + time.Second // after 1, 3, 7, 15, 31 and 63 seconds
+		if err := s.config.sleep(s.ctx, wait); err != nil && s.err == nil {
+			s.err = err
+		}
+		waited += wait
+	}
+}
+
+// foundAfter returns the finding that a lookup found a record after a wait.
+func foundAfter(waited time.Duration, by ...answer) Finding {
+	if waited == 0 {
+		return seen("none", by...)
+	}
+	f := seen("1m", by...)
+	if waited < 10*time.Second {
+		f.Variant = "5s"
+	}
+	f.Why = "the lookup found a new patient after " + waited.String()
+	return f
 }
 
 func (s *session) successStatus() Finding {

@@ -1,8 +1,10 @@
 package probe
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth"
@@ -43,6 +45,21 @@ type Config struct {
 
 	// Confirm reports whether to start the run. It is called once, before the first request.
 	Confirm func(Plan) bool
+
+	// Sleep waits between two lookups of a new record. Nil waits in real time.
+	Sleep func(ctx context.Context, d time.Duration) error
+}
+
+func (c *Config) sleep(ctx context.Context, d time.Duration) error {
+	if c.Sleep != nil {
+		return c.Sleep(ctx, d)
+	}
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // Plan describes the effects of a run before it starts.

@@ -5,7 +5,8 @@
 //
 // [Run] sends at most [MaxRequests] requests, one after another. It never retries a request,
 // because a retry could hide the observed behavior. It only runs on a sandbox, and calls
-// Config.Confirm before the first request.
+// Config.Confirm before the first request. If a lookup does not find a new record, it looks
+// again for about a minute.
 //
 // A run creates two patients and seven treatment plans, and the API cannot delete them. The
 // patients are named Dispensary-Probe plus a marker of the run, have addresses at example.com

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -175,6 +176,50 @@ func TestRunCallsUnknownBehaviorAmbiguous(t *testing.T) {
 		}
 		assert.Equal(t, probe.Seen, found["array-filters"].Verdict)
 	}
+}
+
+// The report contains the time until a lookup finds a new record, which can be longer than that
+// of any variant.
+func TestRunMeasuresMetadataLag(t *testing.T) {
+	t.Parallel()
+	for variant, want := range map[behavior.Variant]probe.Finding{
+		"metadata-lag=none": {Verdict: probe.Seen, Variant: "none"},
+		"metadata-lag=5s":   {Verdict: probe.Seen, Variant: "5s", Why: "the lookup found a new patient after 7s"},
+		"metadata-lag=1m":   {Verdict: probe.Seen, Variant: "1m", Why: "the lookup found a new patient after 1m3s"},
+		"":                  {Verdict: probe.Ambiguous, Why: "the lookup did not find a new patient within 1m3s"},
+	} {
+		fake := start(t)
+		c := config(fake)
+		if variant == "" {
+			between(&c, answering("/clinic/metadata", 200, `{"metadata":[],"meta":{"total_count":0}}`))
+		} else {
+			require.NoError(t, fake.SetBehavior(variant))
+		}
+		report, err := probe.Run(t.Context(), c)
+		require.NoError(t, err)
+		at := slices.IndexFunc(report.Findings, func(f probe.Finding) bool { return f.Point == "metadata-lag" })
+		require.GreaterOrEqual(t, at, 0)
+		got := report.Findings[at]
+		assert.NotEmpty(t, got.RequestIDs)
+		want.Point, want.RequestIDs = got.Point, got.RequestIDs
+		assert.Equal(t, want, got)
+	}
+}
+
+// Ctrl-C ends the wait for a lookup.
+func TestRunEndsDuringWait(t *testing.T) {
+	t.Parallel()
+	c := config(start(t, dispensarytest.WithBehavior(behavior.MetadataLag1m)))
+	ctx, cancel := context.WithCancel(t.Context())
+	c.Sleep = nil
+	between(&c, func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+		if strings.HasSuffix(r.URL.Path, "/clinic/metadata") {
+			defer cancel()
+		}
+		return next.RoundTrip(r)
+	})
+	_, err := probe.Run(ctx, c)
+	require.ErrorIs(t, err, context.Canceled)
 }
 
 // A connection error stops the run, which returns its findings so far.

@@ -1,6 +1,7 @@
 package probe_test
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -44,6 +45,7 @@ func config(fake *dispensarytest.Server) probe.Config {
 		},
 		Token: authorization(fake), ClinicKey: dispensary.NewSecret(fake.ClinicKey()),
 		Confirm: func(probe.Plan) bool { return true },
+		Sleep:   func(_ context.Context, d time.Duration) error { fake.Clock.Advance(d); return nil },
 	}
 }
 

@@ -30,8 +30,8 @@ type Finding struct {
 	// Verdict is [Seen].
 	Variant string `json:"variant,omitempty"`
 
-	// Why is the reason for a verdict other than [Seen]. With [Seen] it is empty, or describes
-	// the unobserved part.
+	// Why is the reason for a verdict other than [Seen]. With [Seen] it is empty, a measured
+	// time, or the unobserved part.
 	Why string `json:"why,omitempty"`
 
 	// RequestIDs are the X-Request-Id values of the deciding responses, in order of the requests.
