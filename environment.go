@@ -29,17 +29,20 @@ func newFromEnv(lookup func(name string) (value string, ok bool), options []Opti
 	}
 	var given []Option
 	if token, _ := lookup("DISPENSARY_ACCESS_TOKEN"); token != "" {
-		given = append(given, named("DISPENSARY_ACCESS_TOKEN", WithAccessToken(token)))
+		given = append(given, named("DISPENSARY_ACCESS_TOKEN", token, WithAccessToken(token)))
 	}
 	if key, _ := lookup("DISPENSARY_CLINIC_KEY"); key != "" {
-		given = append(given, named("DISPENSARY_CLINIC_KEY", WithClinicKey(NewSecret(key))))
+		given = append(given, named("DISPENSARY_CLINIC_KEY", key, WithClinicKey(NewSecret(key))))
 	}
 	return New(site, append(given, options...)...)
 }
 
-// named returns an option whose argument errors name a variable.
-func named(variable string, option Option) Option {
+// named returns an option for the value of a variable. Its argument errors name the variable.
+func named(variable, value string, option Option) Option {
 	return func(c *config) error {
+		if problem := environ.ValueProblem(value); problem != "" {
+			return &api.ArgumentError{Field: variable, Reason: problem}
+		}
 		err := option(c)
 		var argument *api.ArgumentError
 		if errors.As(err, &argument) {

@@ -41,7 +41,9 @@ import (
 //	export DISPENSARY_STATE_KEYS='two keys, exactly as they are'
 //	DISPENSARY_US_SANDBOX_CLIENT_SECRET="with \n, \r, \t, \", \\ and \$"
 //
-// A value ends on its line, and $ has no special meaning. The environment overrides the files, and
+// A value ends on its line, and $ has no special meaning. Load reports a value that is only
+// ${NAME}, and a value of the environment with quotes around it: docker run --env-file passes both
+// unchanged. The environment overrides the files, and
 // an earlier file overrides a later one. Load ignores lines without a variable of this library.
 //
 // The error joins all problems of [Config.Check] and all unreadable values. Each problem is an

@@ -36,7 +36,7 @@ func readVariables(environ, files []string) (variables, error) {
 	all := variables{}
 	for _, entry := range environ { // a later entry overrides an earlier one
 		if name, value, _ := strings.Cut(entry, "="); isOurs(name) {
-			all[name] = variable{value: value}
+			all[name] = variable{value: value, err: mistake(value)}
 		}
 	}
 	all.dropEmpty()
@@ -54,6 +54,14 @@ func readVariables(environ, files []string) (variables, error) {
 		}
 	}
 	return all, nil
+}
+
+// mistake returns the problem of a value without quotes of its own, or nil.
+func mistake(value string) error {
+	if problem := environ.ValueProblem(value); problem != "" {
+		return errors.New(problem)
+	}
+	return nil
 }
 
 func (v variables) dropEmpty() {
@@ -77,7 +85,13 @@ func (v variables) get(environment dispensary.Environment, key string, list bool
 	case one.value == "":
 		return nil, nil
 	case list:
-		return strings.Fields(one.value), nil
+		values := strings.Fields(one.value)
+		for i := 0; i < len(values) && one.at == ""; i++ {
+			if err := mistake(values[i]); err != nil {
+				return nil, err
+			}
+		}
+		return values, nil
 	}
 	return []string{one.value}, nil
 }
@@ -187,7 +201,8 @@ func valueOf(text string) (string, error) {
 		return "", errors.New("is not followed by =")
 	}
 	if text = strings.TrimSpace(text); text == "" || text[0] != '\'' && text[0] != '"' {
-		return strings.TrimSpace(comment.ReplaceAllString(text, "")), nil
+		text = strings.TrimSpace(comment.ReplaceAllString(text, ""))
+		return text, mistake(text)
 	}
 	parts := quoted.FindStringSubmatch(text)
 	if parts == nil {

@@ -63,6 +63,49 @@ func TestLoadIgnoresForeignVariables(t *testing.T) {
 	require.NoError(t, err)
 }
 
+func TestLoadReportsQuotedAndUnexpandedValues(t *testing.T) {
+	t.Parallel()
+	secret, hooks := "DISPENSARY_US_SANDBOX_CLIENT_SECRET", "DISPENSARY_US_SANDBOX_WEBHOOK_SECRETS"
+	for _, value := range []string{`"canary"`, "'canary'", "`canary`", "“canary”", "„canary“", "‘canary’", "«canary»", `""`} {
+		for _, name := range []string{secret, hooks, "DISPENSARY_STORE", "DISPENSARY_STATE_KEYS", "DISPENSARY_US_SANDBOX_CLINIC_KEY"} {
+			all := variables()
+			all[name] = value
+			_, err := load(all)
+			assert.Equal(t, []string{name + " has quotes around it"}, problems(t, err), value)
+		}
+	}
+	all := variables()
+	all[hooks], all[secret] = `canary-1 "canary-2"`, "${OTHER}"
+	_, err := load(all)
+	assert.ElementsMatch(t, []string{hooks + " has quotes around it", secret + " is the unexpanded name of another variable"}, problems(t, err))
+	for _, value := range []string{`can"ary`, `"canary`, `canary'`, `"`, "“", `"canary'`, "can$ary", "$OTHER", "${OTHER}x"} {
+		all := variables()
+		all[secret] = value
+		c, err := load(all)
+		require.NoError(t, err, value)
+		assert.Equal(t, value, c.Applications[len(c.Applications)-1].ClientSecret.Reveal())
+	}
+}
+
+func TestQuotesInFileBelongToItsForm(t *testing.T) {
+	t.Parallel()
+	set := func(line string) (integration.Config, error) {
+		all := variables()
+		delete(all, "DISPENSARY_US_SANDBOX_CLIENT_SECRET")
+		return integration.Load(environ(all), envFile(t, "DISPENSARY_US_SANDBOX_CLIENT_SECRET"+line))
+	}
+	for line, want := range map[string]string{`='"canary"'`: `"canary"`, `="'canary'"`: "'canary'", "='${OTHER}'": "${OTHER}", `="canary"`: "canary", "=$OTHER": "$OTHER"} {
+		c, err := set(line)
+		require.NoError(t, err, line)
+		assert.Equal(t, want, c.Applications[len(c.Applications)-1].ClientSecret.Reveal(), line)
+	}
+	for _, line := range []string{"=`canary`", "=“canary” # from the dashboard"} {
+		_, err := set(line)
+		require.ErrorContains(t, err, "has quotes around it")
+		assert.Len(t, problems(t, err), 1, line)
+	}
+}
+
 // envFile writes a file and returns its path.
 func envFile(t *testing.T, text string) string {
 	t.Helper()

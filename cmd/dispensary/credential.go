@@ -9,6 +9,7 @@ import (
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/integration"
+	"github.com/dispensary-go/dispensary/internal/environ"
 	"github.com/dispensary-go/dispensary/oauth"
 )
 
@@ -32,14 +33,17 @@ func (p *program) credential(a integration.Application) (token oauth.Token, clin
 	token = oauth.Token{AccessToken: dispensary.NewSecret(p.lookup(tokenVariable)), Environment: a.Site.Environment}
 	if clinicKey = dispensary.NewSecret(p.lookup(clinicKeyVariable)); clinicKey.IsZero() {
 		clinicKey = a.ClinicKey
-	} else if err := rejected(clinicKeyVariable, a.Site, dispensary.WithClinicKey(clinicKey)); err != nil {
+	} else if err := rejected(clinicKeyVariable, clinicKey, a.Site, dispensary.WithClinicKey(clinicKey)); err != nil {
 		return oauth.Token{}, dispensary.Secret{}, err
 	}
-	return token, clinicKey, rejected(tokenVariable, a.Site, dispensary.WithAccessToken(token.AccessToken.Reveal()))
+	return token, clinicKey, rejected(tokenVariable, token.AccessToken, a.Site, dispensary.WithAccessToken(token.AccessToken.Reveal()))
 }
 
-// rejected returns the error of an option with a text from source, such as a variable, or nil.
-func rejected(source string, site dispensary.Site, option dispensary.Option) error {
+// rejected returns the error of an option with a secret from source, such as a variable, or nil.
+func rejected(source string, secret dispensary.Secret, site dispensary.Site, option dispensary.Option) error {
+	if problem := environ.ValueProblem(secret.Reveal()); problem != "" {
+		return fmt.Errorf("%s %s", source, problem)
+	}
 	_, err := dispensary.New(site, option)
 	var argument *api.ArgumentError
 	if errors.As(err, &argument) && strings.HasPrefix(argument.Field, "With") { // not of the site

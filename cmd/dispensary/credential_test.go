@@ -129,7 +129,7 @@ func TestCredentialOfWrongFormIsRejected(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).withCredential()
 	token := f.variables[tokenVariable]
-	for text, want := range map[string]string{"  ": " is blank", "Bearer " + token: " begins with Bearer", token + " x": " contains white space", token + "\n": " contains a line break"} {
+	for text, want := range map[string]string{"  ": " is blank", "Bearer " + token: " begins with Bearer", `"` + token + `"`: " has quotes around it", token + " x": " contains white space", token + "\n": " contains a line break"} {
 		f.variables[tokenVariable] = text
 		for _, args := range callers {
 			f.refused(tokenVariable+want, args...)

@@ -89,7 +89,7 @@ func (c *probeCommand) run(ctx context.Context) (err error) {
 		if config.Narrow, err = secretFile("--narrow-file", c.narrow); err != nil {
 			return err
 		}
-		if err := rejected("--narrow-file "+c.narrow+": the token", a.Site, dispensary.WithAccessToken(config.Narrow.Reveal())); err != nil {
+		if err := rejected("--narrow-file "+c.narrow+": the token", config.Narrow, a.Site, dispensary.WithAccessToken(config.Narrow.Reveal())); err != nil {
 			return err
 		}
 	}

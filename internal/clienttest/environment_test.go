@@ -51,10 +51,12 @@ func TestNewFromEnvNamesVariableOfCredential(t *testing.T) {
 	t.Setenv("DISPENSARY_US_SANDBOX_BASE_URL", "https://platform.example/api")
 	for _, variable := range []string{"DISPENSARY_ACCESS_TOKEN", "DISPENSARY_CLINIC_KEY"} {
 		t.Run(variable, func(t *testing.T) {
-			t.Setenv(variable, "  ")
-			_, err := dispensary.NewFromEnv()
-			require.EqualError(t, err, "dispensary: "+variable+" is blank")
-			require.ErrorIs(t, err, api.ErrArgument)
+			for value, want := range map[string]string{"  ": "is blank", `"canary"`: "has quotes around it", "${CANARY}": "is the unexpanded name of another variable"} {
+				t.Setenv(variable, value)
+				_, err := dispensary.NewFromEnv()
+				require.EqualError(t, err, "dispensary: "+variable+" "+want)
+				require.ErrorIs(t, err, api.ErrArgument)
+			}
 		})
 	}
 }

@@ -1,8 +1,11 @@
-// Package environ defines the names of the environment variables with the platform's URLs.
+// Package environ defines the names of the environment variables with the platform's URLs, and
+// detects values that a shell would have changed.
 package environ
 
 import (
+	"regexp"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/dispensary-go/dispensary/api"
 )
@@ -24,4 +27,27 @@ func Variables(e api.Environment) (baseURL, authURL string) {
 // the fake.
 func Shared() []string {
 	return []string{"DISPENSARY_ENVIRONMENT", "DISPENSARY_ACCESS_TOKEN", "DISPENSARY_CLINIC_KEY", "DISPENSARY_CONTROL_URL"}
+}
+
+// quotes are the pairs of opening and closing quotes. The typographic ones come from documents.
+const quotes = `""''` + "``" + `“”„“””‘’‚‘’’«»»«‹›`
+
+// reference matches a value that is only a reference to another variable.
+var reference = regexp.MustCompile(`^\$\{\w+\}$`)
+
+// ValueProblem returns the reason why a value must be a mistake, or "". docker run --env-file and
+// systemd keep the quotes of a .env file, and do not expand references. A quote inside or at one
+// end of a value may belong to a secret.
+func ValueProblem(value string) string {
+	first, size := utf8.DecodeRuneInString(value)
+	last, _ := utf8.DecodeLastRuneInString(value)
+	if reference.MatchString(value) {
+		return "is the unexpanded name of another variable"
+	}
+	for pair := []rune(quotes); size < len(value) && len(pair) > 0; pair = pair[2:] {
+		if first == pair[0] && last == pair[1] {
+			return "has quotes around it"
+		}
+	}
+	return ""
 }
