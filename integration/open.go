@@ -140,7 +140,7 @@ func (i *Integration) receive(a Application, checks map[string]health.Check) err
 	if err != nil {
 		return err
 	}
-	checks["refresh "+environment.String()] = health.TokenRefresh(conns)
+	checks[checkRefresh+environment.String()] = health.TokenRefresh(conns)
 	if !a.receives() {
 		return nil
 	}
@@ -150,14 +150,14 @@ func (i *Integration) receive(a Application, checks map[string]health.Check) err
 			return err
 		}
 		i.Reconcilers[environment] = clinics
-		checks["reconcile "+environment.String()] = health.Reconcile(clinics.Stats, i.setup.ReconcileEvery)
+		checks[checkReconcile+environment.String()] = health.Reconcile(clinics.Stats, i.setup.ReconcileEvery)
 	}
 	alarm, err := i.newAlarm(environment, clinics)
 	if err != nil {
 		return err
 	}
 	i.alarms[environment.String()] = alarm
-	checks["alarm "+environment.String()] = health.Alarm(alarm)
+	checks[checkAlarm+environment.String()] = health.Alarm(alarm)
 	c := i.setup.Webhooks
 	c.Environment, c.Secrets, c.Challenge, c.Inbox = environment, a.WebhookSecrets, a.WebhookChallenge, i.Inbox
 	if c.Logger == nil {
@@ -175,9 +175,9 @@ func (i *Integration) receive(a Application, checks map[string]health.Check) err
 
 // makeHealth adds the checks of store and inbox, and creates the health handler.
 func (i *Integration) makeHealth(store tokenstore.Store, checks map[string]health.Check) (err error) {
-	checks["store"] = health.Store(store)
+	checks[checkStore] = health.Store(store)
 	if i.Inbox != nil {
-		checks["inbox"] = health.Inbox(i.Inbox, i.setup.OldestWaiting)
+		checks[checkInbox] = health.Inbox(i.Inbox, i.setup.OldestWaiting)
 	}
 	i.Health, err = health.New(health.Config{Checks: checks, Logger: i.setup.Logger})
 	return err

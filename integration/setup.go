@@ -3,7 +3,11 @@ package integration
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/dispensary-go/dispensary"
@@ -81,7 +85,8 @@ type Setup struct {
 	// integration logs the outage, and looks for missed webhooks after its end.
 	Outage func(context.Context, dispensary.Environment, webhook.Outage)
 
-	// Checks are additional checks for /readyz.
+	// Checks are additional checks for /readyz. Open itself uses the names "store" and "inbox",
+	// and "refresh", "reconcile" and "alarm" before an environment, such as "alarm us/sandbox".
 	Checks map[string]health.Check
 
 	// Drain is the time for which [Integration.Serve] continues to serve after /readyz has
@@ -152,5 +157,29 @@ func (s Setup) check(c Config) error {
 			problem(part.field, "must be left empty, because Open sets it")
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(s.Checks)) {
+		if isBuiltIn(name) {
+			problem("Checks", fmt.Sprintf("contains %q, the name of a check of Open", name))
+		}
+	}
 	return errors.Join(problems...)
+}
+
+// The names of the checks of Open. The last three precede an environment.
+const (
+	checkStore     = "store"
+	checkInbox     = "inbox"
+	checkRefresh   = "refresh "
+	checkReconcile = "reconcile "
+	checkAlarm     = "alarm "
+)
+
+// isBuiltIn reports whether a check of Open may have the name.
+func isBuiltIn(name string) bool {
+	for _, kind := range []string{checkRefresh, checkReconcile, checkAlarm} {
+		if environment, ok := strings.CutPrefix(name, kind); ok && dispensary.Environment(environment).Validate() == nil {
+			return true
+		}
+	}
+	return name == checkStore || name == checkInbox
 }

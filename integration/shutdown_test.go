@@ -18,6 +18,7 @@ import (
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/health"
 	"github.com/dispensary-go/dispensary/integration"
 	"github.com/dispensary-go/dispensary/internal/testkit/postgrestest"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
@@ -264,7 +265,16 @@ func TestOpenRejectsInvalidSetup(t *testing.T) {
 	setup := f.setup(nil)
 	setup.Accounts.Locate = nil
 	setup.Webhooks.Challenge, setup.OAuth.ClientID, setup.Reconcile.Name, setup.ReconcileEvery, setup.OldestWaiting = dispensary.NewSecret("canary"), "canary", "canary", -1, -1
+	own := func(context.Context) health.Result { return health.Result{Status: health.StatusFailing} }
+	setup.Checks = map[string]health.Check{"own": own, "store us/sandbox": own, "alarm mars": own}
+	builtIn := []string{"store", "inbox", "alarm us/sandbox", "refresh us/sandbox", "reconcile ca/production"}
+	for _, name := range builtIn {
+		setup.Checks[name] = own
+	}
 	_, err = integration.Open(t.Context(), config, setup)
+	for _, name := range builtIn {
+		require.ErrorContains(t, err, `integration.Setup.Checks contains "`+name+`"`)
+	}
 	for _, want := range []string{
 		"DISPENSARY_STATE_KEYS is empty, but the browser flow", "integration.Setup.Work.Handle is nil", "integration.Setup.Accounts.Locate is nil",
 		"integration.Setup.Webhooks.Challenge must be left empty", "integration.Setup.OAuth.ClientID must be", "integration.Setup.Reconcile.Name must be",
@@ -272,7 +282,7 @@ func TestOpenRejectsInvalidSetup(t *testing.T) {
 	} {
 		require.ErrorContains(t, err, want)
 	}
-	assert.Len(t, problems(t, err), 8)
+	assert.Len(t, problems(t, err), 8+len(builtIn))
 
 	config = f.config(t)
 	config.Store = dispensary.NewSecret("sqlite:/no/such/folder/tokens.db")
