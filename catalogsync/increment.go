@@ -267,13 +267,17 @@ func (s *Syncer) Run(ctx context.Context) error {
 }
 
 // nextWalk returns the time of the next walk. It is zero, which means now, if the newest walk
-// is incomplete.
+// is incomplete, or if it began so far ahead that its process had a wrong clock.
 func (s *Syncer) nextWalk(ctx context.Context) (time.Time, error) {
 	state, err := s.config.Store.State(ctx)
 	if err != nil || state.Newest.CompletedAt.IsZero() {
 		return time.Time{}, err
 	}
-	return state.Newest.StartedAt.Add(s.config.Interval), nil
+	next := state.Newest.StartedAt.Add(s.config.Interval)
+	if time.Until(next) > 2*s.config.Interval {
+		return time.Time{}, nil
+	}
+	return next, nil
 }
 
 // retry is the time of the next attempt after failures.

@@ -267,3 +267,34 @@ func (s *countedStore) Changes(ctx context.Context, after int64, limit int) ([]c
 	s.read += len(records)
 	return records, err
 }
+
+// A process with a clock that is days ahead has completed a walk. Run does not wait for that time.
+func TestRunIgnoresWalkOfWrongClock(t *testing.T) {
+	t.Parallel()
+	for name, ahead := range map[string]time.Duration{"right": -30 * time.Minute, "slightly ahead": time.Minute, "days ahead": 72 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				list, store := newMovingList(30), catalogsync.NewMemoryStore()
+				began, first := time.Now(), sync.OnceValue(time.Now)
+				list.before = func(*http.Request) error { first(); return nil }
+				walk := catalogstore.Walk{Generation: 1, StartedAt: began.Add(ahead), PageSize: 10}
+				require.NoError(t, store.Begin(t.Context(), walk))
+				walk.CompletedAt = walk.StartedAt.Add(time.Minute)
+				_, err := store.Complete(t.Context(), walk, nil)
+				require.NoError(t, err)
+				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Hour)
+				defer cancel()
+				require.ErrorIs(t, list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 10}).Run(ctx), context.DeadlineExceeded)
+				want := time.Hour + ahead
+				if ahead > time.Hour {
+					want = 0
+				}
+				assert.InDelta(t, want, first().Sub(began), float64(10*time.Second))
+				state, err := store.State(t.Context())
+				require.NoError(t, err)
+				assert.LessOrEqual(t, time.Since(state.Newest.StartedAt), 61*time.Minute)
+			})
+		})
+	}
+}

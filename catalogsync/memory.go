@@ -284,7 +284,8 @@ func (m *memoryStore) underWay(w catalogstore.Walk) bool {
 // since it began.
 func (m *memoryStore) unlisted(w catalogstore.Walk, p catalogstore.Presence) (found []*memoryRecord) {
 	for _, r := range m.records {
-		if r.Presence == p && r.seen < w.Generation && r.ReadAt.Before(w.StartedAt) {
+		since := r.ReadAt.Sub(w.StartedAt)
+		if r.Presence == p && r.seen < w.Generation && (since < 0 || since > catalogstore.MaxRead) {
 			found = append(found, r)
 		}
 	}

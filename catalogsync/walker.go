@@ -17,7 +17,7 @@ import (
 const (
 	// maxWalkAge is the age from which an interrupted walk is not continued, because its first
 	// pages are too old.
-	maxWalkAge = 24 * time.Hour
+	maxWalkAge = catalogstore.MaxRead
 
 	// minExtra is the number of extra requests allowed for a short list.
 	minExtra = 10

@@ -60,12 +60,23 @@ type Record struct {
 	Revision int64
 }
 
+// MaxRead is longer than any walk and any read of a product. If a stored ReadAt or DetailsAt is
+// ahead of a read by more than MaxRead, another process had a wrong clock. The stored time then
+// counts as earlier. Otherwise the content would not change until the clocks reach that time.
+const MaxRead = 24 * time.Hour
+
+// isNewer reports whether the content stored with the time kept is newer than a read.
+func isNewer(kept, readAt time.Time) bool {
+	ahead := kept.Sub(readAt)
+	return ahead > 0 && ahead <= MaxRead
+}
+
 // Listed returns the record after a list has shown its product, and reports whether anything
 // other than ReadAt changed. If so, the store gives it a new Revision. Use the zero Record for
-// a new product. Fields missing from lists stay. If readAt is before the ReadAt of the record,
-// only Presence can change.
+// a new product. Fields missing from lists stay. If the ReadAt of the record is newer than
+// readAt, by at most [MaxRead], only Presence can change.
 func (r Record) Listed(p catalog.Product, readAt time.Time) (Record, bool) {
-	if readAt.Before(r.ReadAt) {
+	if isNewer(r.ReadAt, readAt) {
 		p = r.Product
 	} else {
 		r.ReadAt = readAt
@@ -76,8 +87,8 @@ func (r Record) Listed(p catalog.Product, readAt time.Time) (Record, bool) {
 }
 
 // Detailed returns the record after a single product was read, and reports whether it changed.
-// If readAt is before DetailsAt, nothing changes. If it is before ReadAt, only the fields
-// missing from lists change.
+// If DetailsAt is newer than readAt, by at most [MaxRead], nothing changes. If ReadAt is, only
+// the fields missing from lists change.
 //
 // A single product is no evidence about the list, so Presence stays. There are two exceptions:
 // a new product becomes present, and a gone product becomes missing, because the platform has
@@ -88,9 +99,9 @@ func (r Record) Listed(p catalog.Product, readAt time.Time) (Record, bool) {
 // the list.
 func (r Record) Detailed(p catalog.Product, readAt time.Time) (Record, bool) {
 	switch {
-	case readAt.Before(r.DetailsAt):
+	case isNewer(r.DetailsAt, readAt):
 		return r, false
-	case readAt.Before(r.ReadAt):
+	case isNewer(r.ReadAt, readAt):
 		listed := r.Product
 		listed.DescriptionHTML, listed.Variants, listed.Dosage, listed.CustomDosage = p.DescriptionHTML, p.Variants, p.Dosage, p.CustomDosage
 		p = listed

@@ -1,8 +1,10 @@
 package sqlstore
 
 import (
+	"strconv"
 	"strings"
 
+	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 	"github.com/dispensary-go/dispensary/internal/sqlschema"
 )
 
@@ -44,7 +46,8 @@ func newStatements(dialect string) statements {
 		rows = `json_to_recordset($1::json) AS r(number bigint, id text, revision bigint, presence text, generation bigint,
 			read_at bigint, details_at bigint, hash text, listed text, attributes text, document text)`
 	}
-	names := strings.NewReplacer("{ids}", ids, "{numbers}", numbers, "{rows}", rows, "{json}", json, "{greatest}", greatest)
+	names := strings.NewReplacer("{ids}", ids, "{numbers}", numbers, "{rows}", rows, "{json}", json, "{greatest}", greatest,
+		"{MaxRead}", strconv.FormatInt(catalogstore.MaxRead.Microseconds(), 10))
 	sql := func(parts ...string) string { return names.Replace(strings.Join(parts, "")) }
 	unlist := func(condition string) string {
 		return sql(`UPDATE dispensary_catalog_products SET presence = $2, revision = CAST($3 AS bigint) + unlisted.rank
@@ -61,11 +64,11 @@ func newStatements(dialect string) statements {
 				FROM dispensary_catalog_products) AS p`),
 
 		known:        sql(`SELECT id, number, presence, generation, listed FROM dispensary_catalog_products WHERE id IN (SELECT value FROM {ids})`),
-		mark:         sql(`UPDATE dispensary_catalog_products SET generation = $2, read_at = {greatest}(read_at, $3) WHERE number IN (SELECT value FROM {numbers})`),
+		mark:         sql(`UPDATE dispensary_catalog_products SET generation = $2, read_at = CASE WHEN read_at BETWEEN $3 AND CAST($3 AS bigint) + {MaxRead} THEN read_at ELSE $3 END WHERE number IN (SELECT value FROM {numbers})`),
 		putProducts:  sql(`INSERT INTO dispensary_catalog_products (`, productColumns, `) SELECT `, productColumns, ` FROM {rows} WHERE true`, replaceProduct),
 		putDocuments: sql(`INSERT INTO dispensary_catalog_documents (number, attributes, document) SELECT number, attributes{json}, document{json} FROM {rows} WHERE true`, replaceDocument),
-		unlisted:     sql(`SELECT id FROM dispensary_catalog_products WHERE presence = $1 AND generation < $2 AND read_at < $3 ORDER BY read_at, id LIMIT $4`),
-		missing:      unlist(`read_at < $1`),
+		unlisted:     sql(`SELECT id FROM dispensary_catalog_products WHERE presence = $1 AND generation < $2 AND read_at NOT BETWEEN $3 AND CAST($3 AS bigint) + {MaxRead} ORDER BY read_at, id LIMIT $4`),
+		missing:      unlist(`read_at NOT BETWEEN $1 AND CAST($1 AS bigint) + {MaxRead}`),
 		gone:         unlist(`id IN (SELECT value FROM {ids})`),
 
 		record:  sql(selectRows, ` WHERE p.id = $1`),

@@ -17,6 +17,7 @@ import (
 var products = map[string]func(*testing.T, opener){
 	"Details":         details,
 	"OlderDetails":    olderDetails,
+	"WrongClock":      wrongClock,
 	"DetailsAreKept":  detailsAreKept,
 	"Undetailed":      undetailed,
 	"Attributes":      attributes,
@@ -51,6 +52,28 @@ func olderDetails(t *testing.T, open opener) {
 	assert.Equal(t, "<p>", a.Product.DescriptionHTML, "only lists are newer")
 	assert.False(t, detailed(t, store, 4, single("a", "Before", "<p>old</p>")))
 	requireSame(t, a, get(t, store, "a"), "older details change nothing")
+}
+
+// wrongClock stores products at a time that other processes reach days later. Their next reads
+// replace the content and the time, and their next walks notice that a product is missing.
+func wrongClock(t *testing.T, open opener) {
+	store := open()
+	const late = 400 * 24 * 60 * 60
+	for _, id := range []string{"list", "same", "details", "unlisted", "missing"} {
+		detailed(t, store, late, single(id, "Old", "<p>old</p>"))
+	}
+	w := began(t, store, 0)
+	saved(t, store, &w, 1, listed("list", "New"), listed("same", "Old"), listed("details", "Old"))
+	assert.True(t, detailed(t, store, 2, single("details", "New", "<p>new</p>")))
+	assert.Equal(t, 2, completed(t, store, w).Missing)
+	w = began(t, store, 10)
+	missing, err := store.Unlisted(t.Context(), w, 10)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"missing", "unlisted"}, missing)
+	assert.Equal(t, "New", get(t, store, "list").Product.Name)
+	assert.Equal(t, kept(at(1)), get(t, store, "same").ReadAt.UTC())
+	details := get(t, store, "details")
+	assert.Equal(t, []any{"New", "<p>new</p>", kept(at(2))}, []any{details.Product.Name, details.Product.DescriptionHTML, details.DetailsAt.UTC()})
 }
 
 func detailsAreKept(t *testing.T, open opener) {
