@@ -170,6 +170,37 @@ func TestSyncSkipsAttributesWithoutID(t *testing.T) {
 	assert.Contains(t, log.String(), `msg="skipped a product attribute" reason="no id"`)
 }
 
+// cutSearch counts more products with an ingredient than its search returns.
+type cutSearch struct {
+	bodies
+	ingredient string
+}
+
+func (c cutSearch) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := c.bodies.RoundTrip(r)
+	if err == nil && strings.Contains(r.URL.Path, "/search/") && r.URL.Query().Get("ingredient_ids[]") == c.ingredient {
+		body, _ := io.ReadAll(response.Body)
+		response.Body = io.NopCloser(bytes.NewReader(bytes.Replace(body, []byte(`"total_count":1`), []byte(`"total_count":20000`), 1)))
+	}
+	return response, err
+}
+
+func TestSyncKeepsAttributesOfCutSearch(t *testing.T) {
+	t.Parallel()
+	products := `{"products":[{"id":"p1","name":"Zinc"}]`
+	c := catalogOf(t, cutSearch{bodies{"products": products, "search/products": products,
+		"ingredients": `{"ingredients":[{"id":"zinc"},{"id":"water"},{"id":"oil"}]`, "allergens": `{"allergens":[{"id":"nut-free"}]`}, "water"})
+	store := catalogsync.NewMemoryStore()
+	var log bytes.Buffer
+	syncer, err := catalogsync.NewSyncer(catalogsync.SyncerConfig{Catalog: c, Store: store, Filters: true, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	require.NoError(t, err)
+	mustSync(t, syncer)
+	record, err := store.Get(t.Context(), "p1")
+	require.NoError(t, err)
+	assert.Equal(t, catalogstore.Attributes{IngredientIDs: []string{"zinc", "water", "oil"}, AllergenIDs: []string{"nut-free"}}, record.Attributes)
+	assert.Contains(t, log.String(), `msg="a product attribute has more products than its search returns" id=water returned=1 total=20000`)
+}
+
 func TestBrandWithoutIDPermitsNoProduct(t *testing.T) {
 	t.Parallel()
 	var cache catalogsync.BrandCache

@@ -37,7 +37,8 @@ type SyncerConfig struct {
 
 	// Filters reads the ingredients and allergens of products after each walk, with one search
 	// for each ingredient and allergen. These searches find only products that the clinic may
-	// order, so other products have no ingredients and allergens.
+	// order, so other products have no ingredients and allergens. If a search ends before its
+	// count of products, the remaining products lack this ingredient or allergen.
 	Filters bool
 
 	// Details reads the details of each product once, with one request each, while there is
@@ -160,7 +161,8 @@ func (s *Syncer) wait(ctx context.Context) (readAt time.Time, err error) {
 }
 
 // readAttributes stores the ingredients and allergens of products if Filters is set. It logs
-// and skips an ingredient or allergen without an id.
+// and skips an ingredient or allergen without an id. If a search ends early, it logs this and
+// uses the products found.
 func (s *Syncer) readAttributes(ctx context.Context) error {
 	if !s.config.Filters {
 		return nil
@@ -175,12 +177,18 @@ func (s *Syncer) readAttributes(ctx context.Context) error {
 			s.config.Logger.LogAttrs(ctx, slog.LevelWarn, "skipped a product attribute", slog.String("reason", "no id"))
 			return nil
 		}
-		return each(c.Products.Search(o).Pages(ctx), wait, func(p catalog.Product) error {
+		err := each(c.Products.Search(o).Pages(ctx), wait, func(p catalog.Product) error {
 			a := all[p.ID]
 			add(&a)
 			all[p.ID] = a
 			return nil
 		})
+		if cut := (*api.IncompleteListError)(nil); errors.As(err, &cut) {
+			s.config.Logger.LogAttrs(ctx, slog.LevelWarn, "a product attribute has more products than its search returns",
+				slog.String("id", id), slog.Int("returned", cut.Read), slog.Int("total", cut.Total))
+			return nil
+		}
+		return err
 	}
 	err := each(c.Ingredients.List().Pages(ctx), wait, func(i catalog.Ingredient) error {
 		return search(i.ID, catalog.ProductSearchOptions{IngredientIDs: []string{i.ID}}, func(a *catalogstore.Attributes) { a.IngredientIDs = append(a.IngredientIDs, i.ID) })
