@@ -11,7 +11,7 @@ import (
 func TestName(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
-		"MARTA": "marta", "Renée": "renee", "Rene\u0301e": "renee", "O’Brien": "obrien", "Mary-Ann": "maryann", "Mary Ann ": "maryann",
+		"MARTA": "marta", "Renée": "renee", "Rene\u0301e": "renee", "O’Brien": "obrien", "O\u02BCBrien": "obrien", "Ka\u02BBiulani": "kaiulani", "Mary-Ann": "maryann", "Mary Ann ": "maryann",
 		"Müller": "muller", "Weiß": "weiss", "Nguyễn": "nguyen", "Łukasz": "lukasz", "Ελένη": "ελενη", "Ｍａｒｔａ": "marta", "Soﬁa": "sofia", "李": "李", " - ": "", "": "",
 	} {
 		assert.Equal(t, want, fold.Name(name), name)
