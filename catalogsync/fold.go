@@ -15,12 +15,13 @@ import (
 //   - A word consists of letters and digits. Apostrophes and combining accents are ignored,
 //     and so is the comma in 5,000. Every other character ends a word.
 //   - A part of a word consists of letters only or of digits only: omega and 3 in omega3. An
-//     ideograph is a part of its own, because its language puts no spaces between words.
+//     ideograph is a part of its own, because its language puts no spaces between words. So is
+//     the word after a French elision: ail in l'ail.
 //
 // An index finds a typed word from the beginning of each part on, across the spaces between
 // words. It therefore finds Omega 3, Omega-3 and Omega3 by omega3, by omega and by 3. A query
 // is not split into parts, but each of its words also matches together with the previous word:
-// omega 3 finds Omega3, too.
+// omega 3 finds Omega3, too. A name with & or + between two words also has the word and.
 
 // word is a word of a text, converted for comparison.
 type word struct {
@@ -29,6 +30,13 @@ type word struct {
 	// joined reports whether the word may be written together with the previous word. Two
 	// numbers may if only spaces or hyphens separate them: 10 000, but not 2.5.
 	joined bool
+
+	// and reports whether & or + stands between the word and the previous word.
+	and bool
+
+	// elided is the length of an elided article or pronoun at the start, such as l in l'ail,
+	// or 0.
+	elided int
 }
 
 // words returns the words of a text.
@@ -40,7 +48,8 @@ func words(text string) (all []word) {
 			return
 		}
 		joined := len(all) > 0 && !(separate(text[end:start]) && isDigit(text[end-1]) && isDigit(text[start]))
-		all = append(all, word{strings.ReplaceAll(text[start:until], ",", ""), joined})
+		and := len(all) > 0 && strings.ContainsAny(text[end:start], "&+")
+		all = append(all, word{unmarked.Replace(text[start:until]), joined, and, elision(text[start:until])})
 		start, end = -1, until
 	}
 	for i, r := range text {
@@ -49,6 +58,7 @@ func words(text string) (all []word) {
 			if start < 0 {
 				start = i
 			}
+		case r == '\'' && start >= 0:
 		case r == ',' && start >= 0 && isDigit(text[i-1]) && thousands(text[i+1:]):
 		default:
 			add(i)
@@ -58,7 +68,20 @@ func words(text string) (all []word) {
 	return all
 }
 
-// folded returns a text converted for comparison, with its separators.
+// unmarked removes the marks inside of words.
+var unmarked = strings.NewReplacer(",", "", "'", "")
+
+// elision returns the length of an elided article or pronoun at the start of a word, such as l
+// in l'ail and qu in qu'il, or 0.
+func elision(word string) int {
+	before, after, _ := strings.Cut(word, "'")
+	if letter := len(before) == 1 && !isDigit(before[0]); (letter || before == "qu") && after != "" {
+		return len(before)
+	}
+	return 0
+}
+
+// folded returns a text converted for comparison, with its separators and apostrophes.
 func folded(text string) string {
 	var b strings.Builder
 	b.Grow(len(text))
@@ -66,16 +89,21 @@ func folded(text string) string {
 		switch {
 		case 'A' <= r && r <= 'Z':
 			b.WriteByte(byte(r - 'A' + 'a'))
-		case r == '\'':
 		case r < utf8.RuneSelf:
 			b.WriteByte(byte(r))
-		case r == '’' || unicode.Is(unicode.Mn, r): // nature’s, a combining accent
+		case strings.ContainsRune(apostrophes, r):
+			b.WriteByte('\'')
+		case unicode.Is(unicode.Mn, r): // a combining accent
 		default:
 			b.WriteString(fold.Letter(r))
 		}
 	}
 	return b.String()
 }
+
+// apostrophes are the characters in place of an apostrophe. Unicode counts all but the first as
+// letters.
+const apostrophes = "’\u02BB\u02BC"
 
 // thousands reports whether the text after a comma begins with a group of three digits.
 func thousands(after string) bool {
@@ -89,7 +117,7 @@ func thousands(after string) bool {
 // separate reports whether separators contains more than spaces and hyphens.
 func separate(separators string) bool {
 	return strings.ContainsFunc(separators, func(r rune) bool {
-		return !unicode.IsSpace(r) && r != '-' && r != '‐' && r != '‑'
+		return !unicode.IsSpace(r) && r != '-' && r != '‐' && r != '‑' && r != '\''
 	})
 }
 
@@ -124,12 +152,12 @@ func partOf(r rune) part {
 	return noPart
 }
 
-// parts returns the offsets of the parts of a word.
-func parts(word string) (starts []int) {
+// parts returns the offsets of the parts of the word.
+func (w word) parts() (starts []int) {
 	before := noPart
-	for i, r := range word {
+	for i, r := range w.text {
 		kind := partOf(r)
-		if kind != before || kind == ideograph {
+		if kind != before || kind == ideograph || i == w.elided {
 			starts = append(starts, i)
 		}
 		before = kind

@@ -167,7 +167,7 @@ const short = 2
 
 // addText adds a name or a brand. It adds to terms each part, and each pair of neighbors if
 // they belong to one word or one of them is short. It adds to texts the rest of the text from
-// each part on. The first part gets the place first, and the others get the place other.
+// each part on. A name with & or + is also found by the word and. The first part gets the place first, and the others get the place other.
 func addText(terms, texts *builder, product int, text string, first, other place) {
 	var joined strings.Builder
 	type start struct {
@@ -176,7 +176,11 @@ func addText(terms, texts *builder, product int, text string, first, other place
 	}
 	var starts []start
 	for _, w := range words(text) {
-		for i, at := range parts(w.text) {
+		if w.and {
+			terms.add("and", product, other)
+			texts.add("and", product, other)
+		}
+		for i, at := range w.parts() {
 			starts = append(starts, start{joined.Len() + at, i == 0 && !w.joined, i == 0})
 		}
 		joined.WriteString(w.text)

@@ -26,7 +26,8 @@ const (
 type SearchOptions struct {
 	// Query is the text typed so far: words of a product's name and brand, or their
 	// beginnings, in any order, or the beginning of a SKU or UPC. Case, accents, punctuation
-	// and spaces within a name do not matter: omega3 finds Omega 3, and 5000 finds 5,000.
+	// and spaces within a name do not matter: omega3 finds Omega 3, 5000 finds 5,000, and the
+	// word and finds an & or + between two words.
 	// UPC-A, EAN-13 and GTIN-14 find each other, because codes of 8 to 14 digits match without
 	// their leading zeros. Query may be empty if there is another condition. It may have at
 	// most 200 bytes and 16 words.

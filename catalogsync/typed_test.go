@@ -46,6 +46,14 @@ func TestSearchFindsOtherSpellings(t *testing.T) {
 		"维生素C 片":                        {"维生素", "生素c", "c片"},
 		"Beta-1,3/1,6-D-Glucan":         {"beta 1,3", "1 3 glucan", "beta 1,3/1,6"},
 		"Folate 2.5 mg":                 {"2.5", "folate 2.5mg", "2.5 mg"},
+		"Quercetin & Bromelain":         {"quercetin and bromelain", "quercetin bromelain", "quercetin & bromelain", "bromelain and quercetin"},
+		"Vitamin D3 + K2":               {"vitamin d3 and k2", "d3 + k2", "d3 k2", "d3k2", "vitamin d3+k2"},
+		"Calcium＆Magnesium":             {"calcium and magnesium", "calciummagnesium"},
+		"Hair, Skin and Nails":          {"hair skin & nails", "skin and nails", "skin nails"},
+		"St. John's Wort":               {"st johns wort", "st john\u02BCs wort", "st john’s", "john\u02BBs"},
+		"Crème à l'ail":                 {"ail", "l'ail", "lail", "l ail", "creme a l’ail", "creme a l ail"},
+		"Huile d’onagre":                {"onagre", "d'onagre", "donagre", "huile d onagre"},
+		"Qu'il 10'000":                  {"il", "quil", "qu'il", "10000", "10'000", "10,000"},
 		"Probiotic 1,000,000,000 CFU’s": {"1000000000", "1,000,000,000 cfus"},
 	}
 	for name, typed := range spellings {
@@ -67,6 +75,17 @@ func TestSearchKeepsNumbersApart(t *testing.T) {
 	assert.Equal(t, []string{"Iron 25 mg"}, names(t, x, catalogsync.SearchOptions{Query: "iron 25"}))
 	assert.Equal(t, "Iron 2.5 mg", names(t, x, catalogsync.SearchOptions{Query: "iron 2.5"})[0])
 	for _, query := range []string{"13", "50", "50000"} {
+		assert.Empty(t, names(t, x, catalogsync.SearchOptions{Query: query}), query)
+	}
+}
+
+// The word and stays a word: a product without it must not match.
+func TestSearchRequiresAnd(t *testing.T) {
+	t.Parallel()
+	x := named(t, "Andrographis", "Magnesium & Zinc", "Skin Balm", "B + ", "+ C")
+	assert.Equal(t, []string{"Andrographis", "Magnesium & Zinc"}, names(t, x, catalogsync.SearchOptions{Query: "and"}))
+	assert.Equal(t, []string{"Andrographis"}, names(t, x, catalogsync.SearchOptions{Query: "andro"}))
+	for _, query := range []string{"skin and", "magnesium and skin", "b and", "and c", "john s"} {
 		assert.Empty(t, names(t, x, catalogsync.SearchOptions{Query: query}), query)
 	}
 }
