@@ -71,7 +71,7 @@ type ListOptions struct {
 	Since time.Time
 
 	// Types are the types of event to return. Empty means all. List reads only the groups of
-	// these types.
+	// these types. If Groups excludes all of them, the list is empty.
 	Types []Type
 
 	// Groups are the groups to read. Empty means all. Leave out groups for which the token has
