@@ -40,7 +40,7 @@
 // If the store fails, or does not respond within FleetConfig.Timeout, it counts as
 // unavailable. Each process then limits itself to its share: the limit divided by
 // FleetConfig.Processes. Its own requests of the last period count. The failure delays only
-// the requests that already wait, by the timeout. After about five timeouts, and again after
+// the requests that already wait, by the timeout. After about three timeouts, and again after
 // each failure, the process asks the store in the background if it has requests. Once the
 // store responds, the process records the requests that it has sent without the store, so they
 // count for all processes.

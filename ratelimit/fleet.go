@@ -21,7 +21,7 @@ const (
 	batch = 20
 
 	// rest is the number of timeouts until the next call of an unavailable store.
-	rest = 5
+	rest = 3
 )
 
 // Fleet limits the requests of all processes that share a [Store] to a number in any period of
@@ -309,6 +309,7 @@ func (f *Fleet) probe(past int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.probing = false
+	f.nudge() // waiting requests may start now, or must wait for another probe
 	if err != nil {
 		f.lose(err)
 		return
@@ -316,7 +317,6 @@ func (f *Fleet) probe(past int) {
 	f.away, f.past = false, f.past-past
 	f.refusals = [priority.Count]refusal{}
 	f.config.Logger.Info("rate limit store is available again", slog.String("name", f.config.Name))
-	f.nudge()
 }
 
 // take calls the store and applies its pause.
@@ -365,6 +365,7 @@ func ask[T any](f *Fleet, call func(context.Context) (T, error)) (T, error) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.hung--
+		f.nudge() // a probe may be due
 	}()
 	var zero T
 	return zero, ctx.Err()

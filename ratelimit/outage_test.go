@@ -155,3 +155,23 @@ func TestIdleFleetCallsNoStore(t *testing.T) {
 		assert.Equal(f, calls, f.store.called())
 	})
 }
+
+// A request beyond the share waits for the store, even if several probes fail.
+func TestWaitingRequestProbesStore(t *testing.T) {
+	t.Parallel()
+	for name, hangs := range map[string]time.Duration{"fails": 0, "fails after timeout": 5 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			inFleet(t, ratelimit.FleetConfig{}, func(ctx context.Context, f *fleet) {
+				member := f.join()
+				for range fleetRequests / 4 {
+					require.NoError(f, f.send(ctx, member, api.PriorityInteractive))
+				}
+				f.store.set(func(context.Context) error { time.Sleep(hangs); return errDown })
+				time.AfterFunc(9*time.Second, func() { f.store.set(nil) })
+				asked := time.Now()
+				require.NoError(f, f.send(ctx, member, api.PriorityInteractive))
+				assert.Less(f, time.Since(asked), 15*time.Second)
+			})
+		})
+	}
+}
