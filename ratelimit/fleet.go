@@ -319,10 +319,17 @@ func (f *Fleet) probe(past int) {
 	f.config.Logger.Info("rate limit store is available again", slog.String("name", f.config.Name))
 }
 
-// take calls the store and applies its pause.
+// take calls the store and applies its pause. A response after the timeout has recorded starts
+// that no request waits for. They count for the starts without the store since, unless it is so
+// late that the records may be lost.
 func (f *Fleet) take(past, want int, windows []Window) (taken Taken, err error) {
+	called := f.queue.now()
 	taken, err = ask(f, func(ctx context.Context) (Taken, error) {
 		return f.config.Store.Take(ctx, f.config.Name, past, want, windows...)
+	}, func(late Taken) {
+		if f.queue.now()-called < f.longest() {
+			f.past = max(0, f.past-past-late.Starts)
+		}
 	})
 	if taken.Pause > 0 {
 		f.pause.extend(min(taken.Pause, maxPause))
@@ -333,8 +340,9 @@ func (f *Fleet) take(past, want int, windows []Window) (taken Taken, err error) 
 // maxPause limits the effect of a wrong record.
 const maxPause = time.Hour
 
-// ask calls the store. It handles a store that panics or ignores its context.
-func ask[T any](f *Fleet, call func(context.Context) (T, error)) (T, error) {
+// ask calls the store. It handles a store that panics or ignores its context. If the store
+// responds after the timeout, ask passes the response to late, which runs under the lock.
+func ask[T any](f *Fleet, call func(context.Context) (T, error), late func(T)) (T, error) {
 	type response struct {
 		value T
 		err   error
@@ -361,11 +369,14 @@ func ask[T any](f *Fleet, call func(context.Context) (T, error)) (T, error) {
 	f.hung++
 	f.mu.Unlock()
 	go func() {
-		<-responses
+		r := <-responses
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.hung--
 		f.nudge() // a probe may be due
+		if r.err == nil {
+			late(r.value)
+		}
 	}()
 	var zero T
 	return zero, ctx.Err()
@@ -380,7 +391,7 @@ func (f *Fleet) Pause(d time.Duration) {
 	go func() {
 		_, err := ask(f, func(ctx context.Context) (struct{}, error) {
 			return struct{}{}, f.config.Store.Pause(ctx, f.config.Name, d)
-		})
+		}, func(struct{}) {})
 		if err != nil {
 			f.config.Logger.Warn("cannot share the rate limit pause with other processes", slog.String("name", f.config.Name), slog.Any("error", err))
 		}

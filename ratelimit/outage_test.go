@@ -156,6 +156,42 @@ func TestIdleFleetCallsNoStore(t *testing.T) {
 	})
 }
 
+// lateStore records starts at once and responds after a time.
+type lateStore struct {
+	ratelimit.Store
+	late time.Duration
+}
+
+func (s lateStore) Take(ctx context.Context, name string, past, want int, windows ...ratelimit.Window) (ratelimit.Taken, error) {
+	defer time.Sleep(s.late)
+	return s.Store.Take(ctx, name, past, want, windows...)
+}
+
+// The starts of a late response and the starts without the store are the same requests.
+func TestFleetCountsStartsOfLateResponseOnce(t *testing.T) {
+	inFleet(t, ratelimit.FleetConfig{}, func(ctx context.Context, f *fleet) {
+		store := ratelimit.NewMemoryStore()
+		member := f.join()
+		for range 10 {
+			f.store.replace(lateStore{store, 5 * time.Second})
+			for range 5 {
+				go func() { _ = f.send(ctx, member, api.PriorityInteractive) }()
+			}
+			time.Sleep(6 * time.Second)
+			f.store.replace(store)
+			require.NoError(f, f.send(ctx, member, api.PriorityInteractive)) // probes the store
+			time.Sleep(6 * time.Second)
+		}
+		require.NoError(f, f.send(ctx, member, api.PriorityInteractive)) // records the start during the last probe
+		short, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		for other := f.join(); f.send(short, other, api.PriorityInteractive) == nil; {
+			continue
+		}
+		assert.Equal(f, fleetRequests, f.counted())
+	})
+}
+
 // A request beyond the share waits for the store, even if several probes fail.
 func TestWaitingRequestProbesStore(t *testing.T) {
 	t.Parallel()
