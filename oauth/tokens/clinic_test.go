@@ -113,3 +113,19 @@ func TestSetClinicChangesOnlyClinic(t *testing.T) {
 		assert.Equal(t, tokenstore.StateReauthorize, w.record(t).State, "SetClinic does not remove the mark")
 	})
 }
+
+// The record from before the lease is outdated: the owner of the lease may replace its pair.
+func TestSetClinicKeepsPeersPair(t *testing.T) {
+	withFixture(t, oauthtest.RotateAtOnce, time.Hour, func(t *testing.T, w *fixture) {
+		lease, next := w.lease(t, 10*time.Second), w.record(t).Token
+		next.AccessToken, next.RefreshToken = api.NewSecret("access-peer"), api.NewSecret("refresh-peer")
+		setting := make(chan error)
+		go func() { setting <- w.conns.SetClinic(t.Context(), user, clinic) }()
+		time.Sleep(time.Second) // SetClinic has read the record and waits for the lease
+		_, err := w.store.Commit(t.Context(), lease, next)
+		require.NoError(t, err)
+		require.NoError(t, <-setting)
+		next.Clinic = clinic
+		assert.Equal(t, next, w.record(t).Token)
+	})
+}
