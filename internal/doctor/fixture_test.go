@@ -232,7 +232,7 @@ func (f *fixture) mark(user string, reason tokenstore.Reason) {
 	lease := tokenstore.Lease{Key: key, Version: record.Version, Owner: "test"}
 	_, err = f.config.Store.Lease(f.t.Context(), lease, time.Minute)
 	require.NoError(f.t, err)
-	_, err = f.config.Store.Fail(f.t.Context(), lease, reason)
+	_, err = f.config.Store.Fail(f.t.Context(), lease, record.Token, reason)
 	require.NoError(f.t, err)
 }
 

@@ -131,8 +131,8 @@ func (s outageStore) Commit(ctx context.Context, lease tokenstore.Lease, token o
 	return unlessAway(s, func() (tokenstore.Record, error) { return s.Store.Commit(ctx, lease, token) })
 }
 
-func (s outageStore) Fail(ctx context.Context, lease tokenstore.Lease, reason tokenstore.Reason) (tokenstore.Record, error) {
-	return unlessAway(s, func() (tokenstore.Record, error) { return s.Store.Fail(ctx, lease, reason) })
+func (s outageStore) Fail(ctx context.Context, lease tokenstore.Lease, token oauth.Token, reason tokenstore.Reason) (tokenstore.Record, error) {
+	return unlessAway(s, func() (tokenstore.Record, error) { return s.Store.Fail(ctx, lease, token, reason) })
 }
 
 func (s outageStore) ClaimDue(ctx context.Context, due tokenstore.Due) ([]tokenstore.Record, error) {

@@ -56,7 +56,7 @@ func live(t *testing.T, store tokenstore.Store) {
 	lease := tokenstore.Lease{Key: user17, Version: record.Version, Owner: "a"}
 	_, err = store.Lease(t.Context(), lease, time.Minute)
 	require.NoError(t, err)
-	_, err = store.Fail(t.Context(), lease, tokenstore.ReasonInvalidGrant)
+	_, err = store.Fail(t.Context(), lease, record.Token, tokenstore.ReasonInvalidGrant)
 	require.NoError(t, err)
 	record, err = store.Save(t.Context(), user18, token(api.NewSecret(mark+"3")))
 	require.NoError(t, err)

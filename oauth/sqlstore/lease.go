@@ -24,7 +24,7 @@ func (s *store) Lease(ctx context.Context, lease tokenstore.Lease, ttl time.Dura
 	}
 	v := leaseValues(lease)
 	v["ttl"] = ttl.Microseconds()
-	record, err := s.cas(ctx, "lease", lease, s.sql.lease, v)
+	record, err := s.take(ctx, lease, v)
 	if !errors.Is(err, errNotMatched) {
 		return record, err
 	}
@@ -46,33 +46,36 @@ func (s *store) leaseError(ctx context.Context, lease tokenstore.Lease) (tokenst
 
 // Commit implements [tokenstore.Store].
 func (s *store) Commit(ctx context.Context, lease tokenstore.Lease, token oauth.Token) (tokenstore.Record, error) {
+	return s.finish(ctx, "commit", s.sql.commit, lease, token, "")
+}
+
+// Fail implements [tokenstore.Store].
+func (s *store) Fail(ctx context.Context, lease tokenstore.Lease, token oauth.Token, reason tokenstore.Reason) (tokenstore.Record, error) {
+	record, err := s.finish(ctx, "fail", s.sql.fail, lease, token, reason)
+	if err == nil {
+		record.State, record.Reason = tokenstore.StateReauthorize, reason
+	}
+	return record, err
+}
+
+// finish writes a token if its owner still has the lease.
+func (s *store) finish(ctx context.Context, op string, query statement, lease tokenstore.Lease, token oauth.Token, reason tokenstore.Reason) (tokenstore.Record, error) {
 	v, err := s.accept(ctx, lease.Key, token)
 	if err != nil {
 		return tokenstore.Record{}, err
 	}
 	version, err := int64(0), error(sql.ErrNoRows)
 	if isOwner(lease.Owner) {
-		v["version"], v["owner"] = lease.Version, lease.Owner
-		version, err = s.write(ctx, "commit", s.sql.commit, v)
+		v["version"], v["owner"], v["reason"] = lease.Version, lease.Owner, string(reason)
+		version, err = s.write(ctx, op, query, v)
 	}
 	if errors.Is(err, sql.ErrNoRows) {
-		return tokenstore.Record{}, s.conflict(ctx, "commit", lease.Key)
+		return tokenstore.Record{}, s.conflict(ctx, op, lease.Key)
 	}
 	if err != nil {
 		return tokenstore.Record{}, err
 	}
 	return wrote(lease.Key, token, version), nil
-}
-
-// Fail implements [tokenstore.Store].
-func (s *store) Fail(ctx context.Context, lease tokenstore.Lease, reason tokenstore.Reason) (tokenstore.Record, error) {
-	v := leaseValues(lease)
-	v["reason"] = string(reason)
-	record, err := s.cas(ctx, "fail", lease, s.sql.fail, v)
-	if errors.Is(err, errNotMatched) {
-		return tokenstore.Record{}, s.conflict(ctx, "fail", lease.Key)
-	}
-	return record, err
 }
 
 // Release implements [tokenstore.Store].
@@ -84,29 +87,24 @@ func (s *store) Release(ctx context.Context, lease tokenstore.Lease) error {
 	return err
 }
 
-// errNotMatched: no row meets the conditions of a compare-and-set.
+// errNotMatched: no row meets the conditions of a lease.
 var errNotMatched = errors.New("sqlstore: no row matched")
 
-// cas runs a compare-and-set and returns the resulting record.
-func (s *store) cas(ctx context.Context, op string, lease tokenstore.Lease, query statement, v values) (tokenstore.Record, error) {
-	switch {
-	case ctx.Err() != nil:
-		return tokenstore.Record{}, ctx.Err()
-	case !isOwner(lease.Owner): // rows without a lease have an empty owner
-		return tokenstore.Record{}, errNotMatched
-	case s.dialect == mySQL:
-		return s.casThere(ctx, op, lease, query, v)
+// take takes a lease and returns the record.
+func (s *store) take(ctx context.Context, lease tokenstore.Lease, v values) (tokenstore.Record, error) {
+	if s.dialect == mySQL {
+		return s.takeThere(ctx, lease, v)
 	}
-	record, err := s.row(ctx, op, lease.Key, query, v)
+	record, err := s.row(ctx, "lease", lease.Key, s.sql.lease, v)
 	if errors.Is(err, tokenstore.ErrNoRecord) {
 		return tokenstore.Record{}, errNotMatched
 	}
 	return record, err
 }
 
-// casThere is cas for databases without UPDATE … RETURNING. It reads the row first: the token
-// cannot change as long as the version stays the same.
-func (s *store) casThere(ctx context.Context, op string, lease tokenstore.Lease, query statement, v values) (tokenstore.Record, error) {
+// takeThere is take for databases without UPDATE … RETURNING. It reads the row first: the
+// token cannot change as long as the version stays the same.
+func (s *store) takeThere(ctx context.Context, lease tokenstore.Lease, v values) (tokenstore.Record, error) {
 	record, err := s.Load(ctx, lease.Key)
 	if err != nil {
 		return tokenstore.Record{}, err
@@ -114,15 +112,12 @@ func (s *store) casThere(ctx context.Context, op string, lease tokenstore.Lease,
 	if record.Version != lease.Version {
 		return tokenstore.Record{}, errNotMatched
 	}
-	version, err := s.write(ctx, op, query, v)
+	_, err = s.write(ctx, "lease", s.sql.lease, v)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return tokenstore.Record{}, errNotMatched
 	case err != nil:
 		return tokenstore.Record{}, err
-	case op == "fail":
-		record.Version, record.UpdatedAt = version, time.UnixMicro(version).UTC()
-		record.State, record.Reason = tokenstore.StateReauthorize, tokenstore.Reason(v["reason"].(string))
 	}
 	return record, nil
 }

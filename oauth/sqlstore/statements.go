@@ -27,8 +27,14 @@ const free = `(lease_owner = '' OR lease_until <= {clock})`
 // written contains the columns that every write sets.
 const written = `version = {next}, lease_owner = '', lease_until = 0`
 
-// content contains the columns that Save and Commit set.
-const content = `state = 'active', reason = '', access_token = :access, refresh_token = :refresh,
+// active and marked contain the state that a write sets.
+const (
+	active = `state = 'active', reason = '', `
+	marked = `state = 'reauthorize', reason = :reason, `
+)
+
+// content contains the columns of a token.
+const content = `access_token = :access, refresh_token = :refresh,
 	details = :details, clinic_id = :clinic, due_at = :due, used_at = :used`
 
 // taken contains the columns of a new lease.
@@ -86,8 +92,8 @@ func newStatements(d dialect) statements {
 		claimTake: sql(update, taken, ` WHERE environment = :environment AND username IN `), // followed by a list of the picked users
 		clinics: sql(`SELECT DISTINCT clinic_id FROM dispensary_oauth_tokens
 			WHERE environment = :environment AND clinic_id > :after AND clinic_id <> '' ORDER BY clinic_id LIMIT :limit`),
-		commit:        sql(update, content, `, `, written, mine, returning(`version`)),
-		fail:          sql(update, `state = 'reauthorize', reason = :reason, `, written, mine, returning(columns)),
+		commit:        sql(update, active, content, `, `, written, mine, returning(`version`)),
+		fail:          sql(update, marked, content, `, `, written, mine, returning(`version`)),
 		forgetVersion: sql(`DELETE FROM dispensary_oauth_tokens`, row, ` AND version = :version`),
 		lease:         sql(update, taken, row, ` AND version = :version AND (lease_owner = :owner OR `, free, `)`, returning(columns)),
 		list: map[listed]statement{
@@ -100,8 +106,8 @@ func newStatements(d dialect) statements {
 		postpone:    sql(update, `due_at = :due, lease_owner = '', lease_until = 0`, mine),
 		probe:       sql(`SELECT version FROM dispensary_oauth_tokens`, row),
 		release:     sql(update, `lease_owner = '', lease_until = 0`, mine),
-		save:        sql(`INSERT`, insert, conflict, content, `, `, written, returning(`version`)),
+		save:        sql(`INSERT`, insert, conflict, active, content, `, `, written, returning(`version`)),
 		saveNew:     sql(insertNew, insert, unless, returning(`version`)),
-		saveVersion: sql(update, content, `, `, written, row, ` AND version = :version`, returning(`version`)),
+		saveVersion: sql(update, active, content, `, `, written, row, ` AND version = :version`, returning(`version`)),
 	}
 }

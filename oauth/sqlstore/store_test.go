@@ -201,9 +201,12 @@ func TestUnavailableDatabaseReturnsOtherErrors(t *testing.T) {
 				"delete":   func() error { return store.DeleteVersion(ctx, user17, record.Version) },
 				"lease":    func() error { _, err := store.Lease(ctx, lease, time.Minute); return err },
 				"commit":   func() error { _, err := store.Commit(ctx, lease, token(api.NewSecret("next"))); return err },
-				"fail":     func() error { _, err := store.Fail(ctx, lease, tokenstore.ReasonInvalidGrant); return err },
-				"release":  func() error { return store.Release(ctx, lease) },
-				"check":    func() error { return store.CheckWrite(ctx) },
+				"fail": func() error {
+					_, err := store.Fail(ctx, lease, token(api.NewSecret("next")), tokenstore.ReasonInvalidGrant)
+					return err
+				},
+				"release": func() error { return store.Release(ctx, lease) },
+				"check":   func() error { return store.CheckWrite(ctx) },
 				"list": func() error {
 					_, err := store.List(ctx, tokenstore.Listing{Environment: usSandbox, Limit: 1})
 					return err
@@ -312,7 +315,7 @@ func TestUnchangedRowsCountAsWritten(t *testing.T) {
 		}
 		_, err := store.Lease(ctx, tokenstore.Lease{Key: user17, Version: again.Version, Owner: "b"}, time.Minute)
 		require.ErrorIs(t, err, tokenstore.ErrLeased)
-		failed, err := store.Fail(ctx, lease, tokenstore.ReasonInvalidGrant)
+		failed, err := store.Fail(ctx, lease, again.Token, tokenstore.ReasonInvalidGrant)
 		require.NoError(t, err)
 		assert.Equal(t, again.Version+1, failed.Version)
 		for range 3 {

@@ -101,6 +101,7 @@ func invalidTokens(t *testing.T, open opener) {
 		refused(t, c.want, name)(store.Save(ctx, user17, c.token))
 		refused(t, c.want, name)(store.SaveVersion(ctx, user17, record.Version, c.token))
 		refused(t, c.want, name)(store.Commit(ctx, lease, c.token))
+		refused(t, c.want, name)(store.Fail(ctx, lease, c.token, tokenstore.ReasonInvalidGrant))
 		same()
 	}
 	written(t)(store.Commit(ctx, lease, sample(user17, 2))) // the lease stays
@@ -199,7 +200,7 @@ func writesNeedLease(t *testing.T, open opener) {
 			return store.Commit(ctx, lease, sample(lease.Key, 2))
 		},
 		"Fail": func(lease tokenstore.Lease) (tokenstore.Record, error) {
-			return store.Fail(ctx, lease, tokenstore.ReasonInvalidGrant)
+			return store.Fail(ctx, lease, sample(lease.Key, 2), tokenstore.ReasonInvalidGrant)
 		},
 	} {
 		key := keyOf(name)
@@ -220,6 +221,7 @@ func writesNeedLease(t *testing.T, open opener) {
 			same()
 		}
 		next := written(t)(write(lease))
+		requireSameToken(t, sample(key, 2), next.Token)
 		assert.Greater(t, next.Version, record.Version)
 		refused(t, tokenstore.ErrConflict, "the version is old")(write(lease))
 		refused(t, tokenstore.ErrConflict, "%s removes the lease", name)(write(leaseOf(next, "a")))
@@ -233,15 +235,17 @@ func writesNeedLease(t *testing.T, open opener) {
 func failAndComeBack(t *testing.T, open opener) {
 	store, ctx := open(), t.Context()
 	record := save(t, store, user17, 1)
-	lease := take(t, store, record, "a", long)
+	lease, token := take(t, store, record, "a", long), sample(user17, 3)
 	for _, reason := range []tokenstore.Reason{
 		tokenstore.ReasonInvalidGrant, tokenstore.ReasonScopesExtended, "one_of_tomorrow",
 	} {
-		failed := written(t)(store.Fail(ctx, lease, reason))
+		token.Clinic.ID += "x"
+		failed := written(t)(store.Fail(ctx, lease, token, reason))
 		assert.Equal(t, tokenstore.StateReauthorize, failed.State)
 		assert.Equal(t, reason, failed.Reason)
-		requireSameToken(t, record.Token, failed.Token)
+		requireSameToken(t, token, failed.Token)
 		requireSame(t, failed, load(t, store, user17))
+		assert.Len(t, listed(t, store, tokenstore.Listing{Environment: usSandbox, ClinicID: token.Clinic.ID, Limit: 9}), 1, "Fail stores the clinic for lists")
 		lease = take(t, store, failed, "a", long)
 	}
 	back := written(t)(store.Commit(ctx, lease, sample(user17, 2)))
@@ -264,7 +268,7 @@ func release(t *testing.T, open opener) {
 	require.NoError(t, store.Release(ctx, lease), "a repeated Release returns nil")
 	same()
 	refused(t, tokenstore.ErrConflict, "the lease was released")(store.Commit(ctx, lease, sample(user17, 2)))
-	refused(t, tokenstore.ErrConflict)(store.Fail(ctx, lease, tokenstore.ReasonInvalidGrant))
+	refused(t, tokenstore.ErrConflict)(store.Fail(ctx, lease, sample(user17, 2), tokenstore.ReasonInvalidGrant))
 	second := take(t, store, record, "b", long)
 	require.NoError(t, store.Release(ctx, lease), "a late Release returns nil")
 	written(t)(store.Commit(ctx, second, sample(user17, 2))) // the second lease stays
@@ -308,9 +312,12 @@ func endedContext(t *testing.T, open opener) {
 			"DeleteVersion": func() error { return store.DeleteVersion(ctx, user17, record.Version) },
 			"Lease":         func() error { _, err := store.Lease(ctx, lease, long); return err },
 			"Commit":        func() error { _, err := store.Commit(ctx, lease, sample(user17, 2)); return err },
-			"Fail":          func() error { _, err := store.Fail(ctx, lease, tokenstore.ReasonInvalidGrant); return err },
-			"Release":       func() error { return store.Release(ctx, lease) },
-			"CheckWrite":    func() error { return store.CheckWrite(ctx) },
+			"Fail": func() error {
+				_, err := store.Fail(ctx, lease, sample(user17, 2), tokenstore.ReasonInvalidGrant)
+				return err
+			},
+			"Release":    func() error { return store.Release(ctx, lease) },
+			"CheckWrite": func() error { return store.CheckWrite(ctx) },
 		} {
 			requireError(t, call(), want, name)
 			same()

@@ -107,7 +107,7 @@ func refused(t testing.TB, want error, args ...any) func(tokenstore.Record, erro
 // mark sets a record to StateReauthorize.
 func mark(t testing.TB, store tokenstore.Store, record tokenstore.Record) tokenstore.Record {
 	t.Helper()
-	return written(t)(store.Fail(t.Context(), take(t, store, record, "marker", long), tokenstore.ReasonInvalidGrant))
+	return written(t)(store.Fail(t.Context(), take(t, store, record, "marker", long), record.Token, tokenstore.ReasonInvalidGrant))
 }
 
 // isContention reports whether another owner was first.
@@ -159,8 +159,8 @@ func requireAbsent(t testing.TB, store tokenstore.Store, key tokenstore.Key, ver
 	t.Helper()
 	ctx, lease := t.Context(), tokenstore.Lease{Key: key, Version: version, Owner: "a"}
 	refused(t, tokenstore.ErrNoRecord, "Lease of %.20q", key.User)(store.Lease(ctx, lease, long))
-	refused(t, tokenstore.ErrNoRecord, "Fail of %.20q", key.User)(store.Fail(ctx, lease, tokenstore.ReasonInvalidGrant))
 	if key.Validate() == nil {
+		refused(t, tokenstore.ErrNoRecord, "Fail of %.20q", key.User)(store.Fail(ctx, lease, sample(key, 1), tokenstore.ReasonInvalidGrant))
 		refused(t, tokenstore.ErrNoRecord, "Commit of %.20q", key.User)(store.Commit(ctx, lease, sample(key, 1)))
 	}
 	require.NoError(t, store.Release(ctx, lease), "Release of %.20q", key.User)

@@ -58,7 +58,7 @@ func leaseExpires(t *testing.T, open opener) {
 	assert.GreaterOrEqual(t, got.Sub(began), short-clockSlack, "the lease expired early")
 	same := unchanged(t, one, user17)
 	refused(t, tokenstore.ErrConflict)(one.Commit(ctx, lost, sample(user17, 2)))
-	refused(t, tokenstore.ErrConflict)(one.Fail(ctx, lost, tokenstore.ReasonInvalidGrant))
+	refused(t, tokenstore.ErrConflict)(one.Fail(ctx, lost, sample(user17, 2), tokenstore.ReasonInvalidGrant))
 	require.NoError(t, one.Release(ctx, lost))
 	same()
 	for _, owner := range []string{"a", "c"} {
@@ -93,6 +93,6 @@ func lateOwnerMayCommit(t *testing.T, open opener) {
 
 	committed := written(t)(store.Commit(t.Context(), late, sample(user17, 2)))
 	requireSame(t, committed, load(t, store, user17))
-	failed := written(t)(store.Fail(t.Context(), later, tokenstore.ReasonInvalidGrant))
+	failed := written(t)(store.Fail(t.Context(), later, sample(user18, 2), tokenstore.ReasonInvalidGrant))
 	assert.Equal(t, tokenstore.StateReauthorize, failed.State)
 }

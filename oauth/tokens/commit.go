@@ -150,7 +150,7 @@ func (p *pendingCommit) markDisconnecting(ctx context.Context, record tokenstore
 	lease := tokenstore.Lease{Key: p.lease.Key, Version: record.Version, Owner: p.lease.Owner}
 	_, err := p.conns.store.Lease(ctx, lease, p.conns.config.LeaseTTL)
 	if err == nil {
-		_, err = p.conns.store.Fail(ctx, lease, tokenstore.ReasonDisconnecting)
+		_, err = p.conns.store.Fail(ctx, lease, record.Token, tokenstore.ReasonDisconnecting)
 	}
 	if err != nil && !errors.Is(err, tokenstore.ErrNoRecord) {
 		return tokenstore.Record{}, storeError("Fail", p.lease.Key, err) // write retries it

@@ -72,7 +72,7 @@ func (c *Connections) revokeLeased(ctx context.Context, leased *leasedRecord) er
 	}
 	marking, cancel := withStoreTimeout(context.WithoutCancel(ctx))
 	defer cancel()
-	if _, failure := c.store.Fail(marking, leased.lease, tokenstore.ReasonDisconnecting); failure != nil && !isContention(failure) {
+	if _, failure := c.store.Fail(marking, leased.lease, leased.Token, tokenstore.ReasonDisconnecting); failure != nil && !isContention(failure) {
 		return errors.Join(err, storeError("Fail", leased.lease.Key, failure))
 	}
 	return err

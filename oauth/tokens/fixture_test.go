@@ -119,7 +119,7 @@ func (w *fixture) lease(t *testing.T, ttl time.Duration) tokenstore.Lease {
 // fail marks the user, as a peer would.
 func (w *fixture) fail(t *testing.T, reason tokenstore.Reason) {
 	t.Helper()
-	_, err := w.store.Fail(t.Context(), w.lease(t, time.Minute), reason)
+	_, err := w.store.Fail(t.Context(), w.lease(t, time.Minute), w.record(t).Token, reason)
 	require.NoError(t, err)
 }
 

@@ -135,7 +135,7 @@ func (r *records) markReauthorize(ctx context.Context, lease tokenstore.Lease, o
 	defer cancel()
 	owner := old.Token.ResourceOwner
 	verdict := r.reauthorize(lease.Key, reason, owner, cause)
-	_, err := r.store.Fail(ctx, lease, reason)
+	_, err := r.store.Fail(ctx, lease, old.Token, reason)
 	switch {
 	case err == nil && old.State != tokenstore.StateActive:
 		return tokenstore.Record{}, verdict

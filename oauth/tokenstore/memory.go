@@ -125,6 +125,16 @@ func (s *MemoryStore) Lease(ctx context.Context, lease Lease, ttl time.Duration)
 
 // Commit implements [Store].
 func (s *MemoryStore) Commit(ctx context.Context, lease Lease, token oauth.Token) (Record, error) {
+	return s.finish(ctx, lease, token, StateActive, "")
+}
+
+// Fail implements [Store].
+func (s *MemoryStore) Fail(ctx context.Context, lease Lease, token oauth.Token, reason Reason) (Record, error) {
+	return s.finish(ctx, lease, token, StateReauthorize, reason)
+}
+
+// finish writes a leased record.
+func (s *MemoryStore) finish(ctx context.Context, lease Lease, token oauth.Token, state State, reason Reason) (Record, error) {
 	if err := lease.Key.ValidateToken(token); err != nil {
 		return Record{}, err
 	}
@@ -132,18 +142,7 @@ func (s *MemoryStore) Commit(ctx context.Context, lease Lease, token oauth.Token
 		if !row.leasedBy(lease) {
 			return ErrConflict
 		}
-		s.write(row, token, StateActive, "")
-		return nil
-	})
-}
-
-// Fail implements [Store].
-func (s *MemoryStore) Fail(ctx context.Context, lease Lease, reason Reason) (Record, error) {
-	return s.with(ctx, lease.Key, func(row *memoryRow) error {
-		if !row.leasedBy(lease) {
-			return ErrConflict
-		}
-		s.write(row, row.record.Token, StateReauthorize, reason)
+		s.write(row, token, state, reason)
 		return nil
 	})
 }

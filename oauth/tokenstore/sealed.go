@@ -98,12 +98,8 @@ func (s *sealedStore) Commit(ctx context.Context, lease Lease, token oauth.Token
 }
 
 // Fail implements [Store].
-func (s *sealedStore) Fail(ctx context.Context, lease Lease, reason Reason) (Record, error) {
-	stored, err := s.inner.Fail(ctx, lease, reason)
-	if err != nil {
-		return Record{}, err
-	}
-	return s.open(lease.Key, stored)
+func (s *sealedStore) Fail(ctx context.Context, lease Lease, token oauth.Token, reason Reason) (Record, error) {
+	return s.write(lease.Key, token, func(sealed oauth.Token) (Record, error) { return s.inner.Fail(ctx, lease, sealed, reason) })
 }
 
 // Release implements [Store].

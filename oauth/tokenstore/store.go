@@ -117,9 +117,10 @@ type Store interface {
 	//   - the error of [Key.ValidateToken]
 	Commit(ctx context.Context, lease Lease, token oauth.Token) (Record, error)
 
-	// Fail sets [StateReauthorize] with reason and removes the lease. The token stays. It
-	// returns the errors of Commit.
-	Fail(ctx context.Context, lease Lease, reason Reason) (Record, error)
+	// Fail is Commit for a user who must authorize again: it replaces the token, sets
+	// [StateReauthorize] with reason and removes the lease, all in one write. It returns the
+	// errors of Commit.
+	Fail(ctx context.Context, lease Lease, token oauth.Token, reason Reason) (Record, error)
 
 	// Release removes the lease without a result, so that other owners need not wait for its
 	// expiry. If the owner no longer has the lease, Release changes nothing and returns nil.

@@ -32,7 +32,7 @@ type tokenCall struct {
 	Owner      string            `json:",omitempty"`
 	TTL        int64             `json:",omitempty"`
 	Token      string            `json:",omitempty"` // unique access token
-	Reason     tokenstore.Reason `json:",omitempty"` // unique reason
+	Reason     tokenstore.Reason `json:",omitempty"`
 	Call       int64
 	Return     int64 // math.MaxInt64 if the outcome is unknown
 	newVersion int64 // new version of the record, from other calls, if the outcome is unknown
@@ -119,7 +119,7 @@ func (s recordState) written(c tokenCall, version int64) (bool, recordState) {
 		next.top, next.topSince = version, c.Return
 	}
 	if c.Op == opFail {
-		next.token, next.state, next.reason = s.token, tokenstore.StateReauthorize, c.Reason
+		next.state, next.reason = tokenstore.StateReauthorize, c.Reason
 	}
 	return true, next
 }
@@ -207,19 +207,11 @@ var tokenModel = porcupine.Model{
 
 // histories returns the history of each user, with calls and results.
 func histories(calls []tokenCall, results map[string]tokenResult) map[string][]porcupine.Operation {
-	tokensSeen, reasonsSeen := map[string]int64{}, map[tokenstore.Reason]int64{} // version by token or reason
-	see := func(r tokenResult) {
-		switch r.State {
-		case tokenstore.StateActive:
-			tokensSeen[r.Token] = r.Version
-		case tokenstore.StateReauthorize:
-			reasonsSeen[r.Reason] = r.Version
-		}
-	}
+	seen := map[string]int64{} // version by token
 	for _, r := range results {
-		see(r)
+		seen[r.Token] = r.Version
 		for _, one := range r.Results {
-			see(one)
+			seen[one.Token] = one.Version
 		}
 	}
 	all := map[string][]porcupine.Operation{}
@@ -237,7 +229,7 @@ func histories(calls []tokenCall, results map[string]tokenResult) map[string][]p
 		c.Return = r.Return
 		if !returned || r.Err == errUnknown {
 			r.Err, c.Return = errUnknown, math.MaxInt64
-			c.newVersion = cmp.Or(tokensSeen[c.Token], reasonsSeen[c.Reason], -int64(n+1)) // negative if no call has seen the version
+			c.newVersion = cmp.Or(seen[c.Token], -int64(n+1)) // negative if no call has seen the version
 		}
 		switch {
 		case c.Op != opClaimDue:

@@ -153,7 +153,7 @@ func (c *tokenClient) act(user string) {
 	case opSave, opCommit:
 		call.Token = call.ID
 	case opFail:
-		call.Reason = tokenstore.Reason(call.ID)
+		call.Token, call.Reason = call.ID, tokenstore.Reason(call.ID)
 	}
 	c.make(call)
 }
@@ -232,7 +232,7 @@ func (c *tokenClient) do(ctx context.Context, call tokenCall) ([]tokenstore.Reco
 	case opCommit:
 		r, err = c.store.Commit(ctx, lease, c.token(call.Token))
 	case opFail:
-		r, err = c.store.Fail(ctx, lease, call.Reason)
+		r, err = c.store.Fail(ctx, lease, c.token(call.Token), call.Reason)
 	case opRelease:
 		return nil, c.store.Release(ctx, lease)
 	case opClaimDue:

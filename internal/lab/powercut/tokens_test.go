@@ -105,8 +105,8 @@ func (r *tokenRun) write(ctx context.Context, store tokenstore.Store, user strin
 	}
 	if n%7 == 1 {
 		reason := tokenstore.Reason(fmt.Sprint("reason-", n))
-		r.log.Promise(written{user: user, access: current.Token.AccessToken, reason: reason})
-		current, err = store.Fail(ctx, lease, reason)
+		r.log.Promise(written{user: user, access: token.AccessToken, reason: reason})
+		current, err = store.Fail(ctx, lease, token, reason)
 		return r.answered(user, current, err)
 	}
 	r.log.Promise(written{user: user, access: token.AccessToken})

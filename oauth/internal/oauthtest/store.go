@@ -134,8 +134,8 @@ func (s *FlakyStore) Commit(ctx context.Context, lease tokenstore.Lease, token o
 }
 
 // Fail implements [tokenstore.Store].
-func (s *FlakyStore) Fail(ctx context.Context, lease tokenstore.Lease, reason tokenstore.Reason) (tokenstore.Record, error) {
-	return returning(ctx, s, "Fail", lease.Key, func() (tokenstore.Record, error) { return s.Store.Fail(ctx, lease, reason) })
+func (s *FlakyStore) Fail(ctx context.Context, lease tokenstore.Lease, token oauth.Token, reason tokenstore.Reason) (tokenstore.Record, error) {
+	return returning(ctx, s, "Fail", lease.Key, func() (tokenstore.Record, error) { return s.Store.Fail(ctx, lease, token, reason) })
 }
 
 // Release implements [tokenstore.Store].
