@@ -109,8 +109,9 @@ type Token struct {
 	// background. Zero if unknown.
 	UsedAt time.Time `json:"used_at,omitzero"`
 
-	// RejectedAt is the time when the platform first rejected RefreshToken, by the clock of
-	// the replica that sent it. Zero if it was not rejected. Package oauth/tokens sets it.
+	// RejectedAt is the time when the platform first rejected RefreshToken, or when the user was
+	// marked for another reason, by the clock of the replica that noticed it. Zero if neither
+	// has happened. Package oauth/tokens sets it.
 	RejectedAt time.Time `json:"rejected_at,omitzero"`
 
 	// ResourceOwner is the account that the token acts for.

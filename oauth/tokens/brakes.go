@@ -23,9 +23,9 @@ const (
 
 	// A rejected refresh token is retried after firstRetry, and the second rejection marks the
 	// user. The waits before the next retries for a marked user double up to lastRetry: each is
-	// the time from the first to the last rejection in the record.
+	// the time from the first to the last rejection in the record, and up to a quarter more.
 	firstRetry = time.Minute
-	lastRetry  = 10 * time.Minute
+	lastRetry  = 8 * time.Minute
 
 	// forcedPause is the shortest time between two refreshes of one user because of a 401.
 	forcedPause = 2 * time.Minute

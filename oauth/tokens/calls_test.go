@@ -70,6 +70,28 @@ func TestBackoffDoublesAndIsBounded(t *testing.T) {
 	}
 }
 
+// Retries of marks slow down to one in 10 minutes. Users who were marked together are retried
+// at different times.
+func TestRetriesOfMarksSpread(t *testing.T) {
+	t.Parallel()
+	marked := time.Now()
+	for _, c := range []struct{ since, first, last time.Duration }{
+		{-time.Hour, time.Minute, 75 * time.Second}, // the clocks differ
+		{0, time.Minute, 75 * time.Second},
+		{4 * time.Minute, 4 * time.Minute, 5 * time.Minute},
+		{240 * time.Hour, 8 * time.Minute, 10 * time.Minute},
+	} {
+		times := map[time.Time]bool{}
+		for i := range 1000 {
+			record := tokenstore.Record{Key: tokenstore.Key{User: strconv.Itoa(i)}, UpdatedAt: marked, Token: oauth.Token{RejectedAt: marked.Add(-c.since)}}
+			retry := retryFrom(record)
+			times[retry] = true
+			assert.WithinRange(t, retry, marked.Add(c.first), marked.Add(c.last))
+		}
+		assert.Greater(t, len(times), 900)
+	}
+}
+
 func TestClockChangeRequiresCheck(t *testing.T) {
 	t.Parallel()
 	c := newCachedToken(oauth.Token{AccessToken: api.NewSecret("a")})
@@ -109,7 +131,7 @@ func TestSecondPendingCommitIsDropped(t *testing.T) {
 		for _, access := range []string{"first", "second"} {
 			next := token
 			next.AccessToken = api.NewSecret(access)
-			_, err = conns.commit(t.Context(), leased, next)
+			_, err = conns.commit(t.Context(), leased, next, "")
 			require.NoError(t, err)
 		}
 		require.NoError(t, conns.Close(t.Context()))

@@ -19,6 +19,10 @@ type pendingCommit struct {
 	old   tokenstore.Record // before the refresh
 	token oauth.Token
 
+	// reason is the mark to write with the token. It is empty, or ReasonDisconnecting if the
+	// token is stored only so that it can be revoked.
+	reason tokenstore.Reason
+
 	failure atomic.Pointer[StoreError] // of the last attempt
 }
 
@@ -30,9 +34,10 @@ const (
 
 // commit writes a new pair and returns its record. If the write fails, it is retried in the
 // background until it succeeds, and commit returns the failure. It does not return the pair
-// before, because its first use may invalidate the pair in the store.
-func (c *Connections) commit(ctx context.Context, leased leasedRecord, token oauth.Token) (tokenstore.Record, error) {
-	p := &pendingCommit{conns: c, lease: leased.lease, old: leased.Record, token: token}
+// before, because its first use may invalidate the pair in the store. If reason is not empty,
+// it marks the user.
+func (c *Connections) commit(ctx context.Context, leased leasedRecord, token oauth.Token, reason tokenstore.Reason) (tokenstore.Record, error) {
+	p := &pendingCommit{conns: c, lease: leased.lease, old: leased.Record, token: token, reason: reason}
 	pending, _ := c.users.join(ctx, callKey{key: leased.Key, kind: commitCall, token: token.AccessToken}, p, p.writeUntilStored)
 	return c.awaitCommit(pending)
 }
@@ -105,7 +110,7 @@ func (p *pendingCommit) write(ctx context.Context, limit time.Duration) (record 
 			record, err = tokenstore.Record{}, storeError("Commit", key, panicked(v))
 		}
 	}()
-	record, conflict := p.conns.store.Commit(ctx, p.lease, p.token)
+	record, conflict := p.put(ctx)
 	switch {
 	case conflict == nil:
 		return p.stored(ctx, record)
@@ -119,7 +124,7 @@ func (p *pendingCommit) write(ctx context.Context, limit time.Duration) (record 
 		return tokenstore.Record{}, err
 	}
 	if !p.succeeds(record) {
-		if record.State == tokenstore.StateActive && record.Token.AccessToken == p.token.AccessToken {
+		if record.Reason == p.reason && record.Token.AccessToken == p.token.AccessToken {
 			return p.stored(ctx, record) // by a write whose response was lost
 		}
 		p.drop(ctx)
@@ -132,10 +137,18 @@ func (p *pendingCommit) write(ctx context.Context, limit time.Duration) (record 
 	return tokenstore.Record{}, storeError("Commit", key, conflict)
 }
 
+// put calls the store.
+func (p *pendingCommit) put(ctx context.Context) (tokenstore.Record, error) {
+	if p.reason != "" {
+		return p.conns.store.Fail(ctx, p.lease, p.token, p.reason)
+	}
+	return p.conns.store.Commit(ctx, p.lease, p.token)
+}
+
 // stored reports the new token and returns the results of write.
 func (p *pendingCommit) stored(ctx context.Context, record tokenstore.Record) (tokenstore.Record, error) {
-	if p.old.Reason == tokenstore.ReasonDisconnecting {
-		return p.markDisconnecting(ctx, record)
+	if p.reason != "" {
+		return record, p.conns.reauthorize(p.lease.Key, p.reason, record.Token.ResourceOwner, nil)
 	}
 	if p.old.State != tokenstore.StateActive {
 		notify(ctx, &p.conns.hooks, p.lease.Key, func(o *Observer) func(context.Context, tokenstore.Key) { return o.Restored }, p.lease.Key)
@@ -144,30 +157,29 @@ func (p *pendingCommit) stored(ctx context.Context, record tokenstore.Record) (t
 	return record, nil
 }
 
-// markDisconnecting marks a user who was disconnected while the pair was pending. The pair is
-// stored only so that it can be revoked.
-func (p *pendingCommit) markDisconnecting(ctx context.Context, record tokenstore.Record) (tokenstore.Record, error) {
-	lease := tokenstore.Lease{Key: p.lease.Key, Version: record.Version, Owner: p.lease.Owner}
-	_, err := p.conns.store.Lease(ctx, lease, p.conns.config.LeaseTTL)
-	if err == nil {
-		_, err = p.conns.store.Fail(ctx, lease, record.Token, tokenstore.ReasonDisconnecting)
-	}
-	if err != nil && !errors.Is(err, tokenstore.ErrNoRecord) {
-		return tokenstore.Record{}, storeError("Fail", p.lease.Key, err) // write retries it
-	}
-	return tokenstore.Record{}, p.conns.reauthorize(p.lease.Key, tokenstore.ReasonDisconnecting, record.Token.ResourceOwner, nil)
-}
-
 // follow continues the write on a newer version of the record. It keeps the fields that others
-// wrote meanwhile: the clinic and the replaced grants.
+// wrote meanwhile: the clinic, the replaced grants and the mark of a disconnection.
 func (p *pendingCommit) follow(record tokenstore.Record) {
-	p.lease.Version, p.old.State, p.old.Reason = record.Version, record.State, record.Reason
-	p.token.Clinic, p.token.Replaced = record.Token.Clinic, record.Token.Replaced
+	p.lease.Version, p.old.State, p.token.Clinic = record.Version, record.State, record.Token.Clinic
+	if p.reason == "" {
+		p.token.Replaced = nil
+	}
+	p.token = replacing(p.token, record.Token.Replaced...)
+	if record.Reason == tokenstore.ReasonDisconnecting {
+		p.reason = record.Reason
+	}
 }
 
-// drop disposes of a pair that no record needs. The refresh does not wait for it.
+// drop disposes of a pair that no record needs. A disconnection also has other grants to
+// revoke. The caller does not wait for it.
 func (p *pendingCommit) drop(ctx context.Context) {
-	(&disposal{conns: p.conns, key: p.lease.Key, token: p.token, keep: true}).later(ctx)
+	grants := []oauth.ReplacedGrant{grantOf(p.token)}
+	if p.reason != "" {
+		grants = append(grants, p.token.Replaced...)
+	}
+	for _, g := range grants {
+		(&disposal{conns: p.conns, key: p.lease.Key, token: p.conns.tokenOf(g), keep: true}).later(ctx)
+	}
 }
 
 // succeeds reports whether the pair is the successor of the record. The record then has the

@@ -49,44 +49,28 @@ func (c *Connections) Disconnect(ctx context.Context, user string) error {
 		return err
 	}
 	defer c.users.forget(key) // the record is deleted or marked
-	if err := c.revokeLeased(ctx, &leased); err != nil {
+	if err := c.revokeLeased(ctx, leased); err != nil {
 		return err
 	}
 	return c.deleteLeased(ctx, leased)
 }
 
-// revokeLeased revokes the token and the replaced grants of a leased record. If one revocation
-// fails, it marks the record.
-func (c *Connections) revokeLeased(ctx context.Context, leased *leasedRecord) error {
+// revokeLeased revokes the token and the replaced grants of a leased record. If a revocation
+// fails, it marks the user and stores the grants that are left.
+func (c *Connections) revokeLeased(ctx context.Context, leased leasedRecord) error {
 	revoking, cancel := context.WithDeadline(ctx, leased.since.Add(2*c.config.answerTime()))
 	defer cancel()
-	left, renewed, err := c.revokeAll(revoking, append([]oauth.ReplacedGrant{grantOf(leased.Token)}, leased.Token.Replaced...))
+	left, err := c.revokeAll(revoking, append([]oauth.ReplacedGrant{grantOf(leased.Token)}, leased.Token.Replaced...))
 	if err == nil {
 		return nil
 	}
-	if renewed { // the new pairs must be revoked, so they must not be lost
-		next := leased.Token
-		next.AccessToken, next.RefreshToken, next.ExpiresAt = left[0].AccessToken, left[0].RefreshToken, left[0].ExpiresAt
-		next.ResourceOwner, next.Clinic, next.Replaced = left[0].ResourceOwner, left[0].Clinic, left[1:]
-		c.keepLeased(ctx, leased, next)
-	}
-	marking, cancel := withStoreTimeout(context.WithoutCancel(ctx))
-	defer cancel()
-	if _, failure := c.store.Fail(marking, leased.lease, leased.Token, tokenstore.ReasonDisconnecting); failure != nil && !isContention(failure) {
-		return errors.Join(err, storeError("Fail", leased.lease.Key, failure))
+	next := leased.Token
+	next.AccessToken, next.RefreshToken, next.ExpiresAt = left[0].AccessToken, left[0].RefreshToken, left[0].ExpiresAt
+	next.ResourceOwner, next.Clinic, next.Replaced = left[0].ResourceOwner, left[0].Clinic, left[1:]
+	if _, failure := c.commit(ctx, leased, next, tokenstore.ReasonDisconnecting); isStoreError(failure) {
+		return errors.Join(err, failure)
 	}
 	return err
-}
-
-// keepLeased commits a token to a leased record and takes the lease again.
-func (c *Connections) keepLeased(ctx context.Context, leased *leasedRecord, token oauth.Token) {
-	ctx = context.WithoutCancel(ctx)
-	if _, err := c.commit(ctx, *leased, token); err != nil {
-		return
-	}
-	if again, err := c.waitForLease(ctx, leased.lease.Key); err == nil {
-		*leased = again
-	}
 }
 
 // deleteLeased deletes the record, unless the user has reconnected meanwhile.

@@ -88,8 +88,8 @@ func isContention(err error) bool {
 //
 // Calls retry the refresh token only for [tokenstore.ReasonInvalidGrant],
 // [tokenstore.ReasonOwnerChanged], and [tokenstore.ReasonScopesExtended] once the added scopes
-// are removed from [oauth.Config]. The first retry is a minute later, and then the waits grow
-// to 10 minutes. If the platform accepts the refresh token, the call succeeds and
+// are removed from [oauth.Config]. The first retry is 60 to 75 seconds later, and then the
+// waits grow to 8 to 10 minutes. If the platform accepts the refresh token, the call succeeds and
 // [Observer].Restored is called.
 type ReauthorizeError struct {
 	// Key names the user.

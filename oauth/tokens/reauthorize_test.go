@@ -108,3 +108,14 @@ func TestOtherOwnersTokenIsNotStored(t *testing.T) {
 		assert.Len(t, eventsOf[restored](a), 1)
 	})
 }
+
+func TestRetriesOfOtherOwnerSlowDown(t *testing.T) {
+	withFixture(t, oauthtest.RotateNever, -time.Minute, func(t *testing.T, w *fixture) {
+		w.platform.Inject(oauthtest.Times(1000, asOwner(t, "prac-2"))...)
+		for range 6 * 60 {
+			w.requireReauthorize(t, tokenstore.ReasonOwnerChanged)
+			time.Sleep(time.Minute)
+		}
+		assert.Less(t, len(w.platform.Sent()), 6*60/7)
+	})
+}

@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"hash/fnv"
+	"io"
 	"log/slog"
 	"time"
 
@@ -82,17 +84,18 @@ func (r *records) validate(record tokenstore.Record) error {
 }
 
 // retryFrom returns the earliest retry of the refresh token of a marked user. The wait since
-// the mark grows with the time since the first rejection, so it doubles. A time of the mark in
-// the future shows a difference of the clocks. Then only the waits of this process count.
+// the mark grows with the time since the first rejection, so it doubles. Users who were marked
+// together differ by up to a quarter of the wait. A time of the mark in the future shows a
+// difference of the clocks. Then only the waits of this process count.
 func retryFrom(record tokenstore.Record) time.Time {
-	marked, rejected := record.UpdatedAt, record.Token.RejectedAt
+	marked := record.UpdatedAt
 	if now := time.Now(); marked.After(now) {
 		return now
 	}
-	if rejected.IsZero() {
-		return marked.Add(firstRetry)
-	}
-	return marked.Add(min(max(marked.Sub(rejected), firstRetry), lastRetry))
+	wait := min(max(marked.Sub(record.Token.RejectedAt), firstRetry), lastRetry)
+	share := fnv.New32a()
+	_, _ = io.WriteString(share, record.Key.User)
+	return marked.Add(wait + wait/4*time.Duration(share.Sum32()>>16)>>16)
 }
 
 // later returns the later of two times.
@@ -128,21 +131,24 @@ func (r *records) markScopesExtended(ctx context.Context, record tokenstore.Reco
 }
 
 // markReauthorize marks a user who must authorize again, and notifies the observers if the
-// mark is new. If the token was replaced meanwhile, it returns that token and does not mark
-// the user. If a peer is replacing the token, the error is errLeaseLost.
+// mark is new. It stores the token of old with the time of its first rejection, from which the
+// waits of retries grow. If the token was replaced meanwhile, it returns that token and does
+// not mark the user. If a peer is replacing the token, the error is errLeaseLost.
 func (r *records) markReauthorize(ctx context.Context, lease tokenstore.Lease, old tokenstore.Record, reason tokenstore.Reason, cause error) (tokenstore.Record, error) {
 	ctx, cancel := withStoreTimeout(ctx)
 	defer cancel()
-	owner := old.Token.ResourceOwner
-	verdict := r.reauthorize(lease.Key, reason, owner, cause)
-	_, err := r.store.Fail(ctx, lease, old.Token, reason)
+	verdict := r.reauthorize(lease.Key, reason, old.Token.ResourceOwner, cause)
+	if isUnrejected(old.Token) {
+		old.Token.RejectedAt = time.Now().Round(0)
+	}
+	marked, err := r.store.Fail(ctx, lease, old.Token, reason)
 	switch {
 	case err == nil && old.State != tokenstore.StateActive:
-		return tokenstore.Record{}, verdict
+		return marked, verdict
 	case err == nil:
 		r.hooks.log(ctx, slog.LevelInfo, "user must authorize again", lease.Key, slog.String("reason", string(reason)))
 		notify(ctx, &r.hooks, lease.Key, func(o *Observer) func(context.Context, *ReauthorizeError) { return o.MustReauthorize }, verdict)
-		return tokenstore.Record{}, verdict
+		return marked, verdict
 	case !isContention(err):
 		// The user must authorize again anyway. Without the mark, the next call asks the platform again.
 		r.hooks.log(ctx, slog.LevelError, "could not store that a user must authorize again", lease.Key, slog.Any("error", storeError("Fail", lease.Key, err)))
@@ -157,6 +163,12 @@ func (r *records) markReauthorize(ctx context.Context, lease tokenstore.Lease, o
 		return tokenstore.Record{}, errLeaseLost
 	}
 	return tokenstore.Record{}, verdict
+}
+
+// isUnrejected reports whether a token has no time of its first rejection. A time in the
+// future counts as none, because the clocks differ.
+func isUnrejected(t oauth.Token) bool {
+	return t.RejectedAt.IsZero() || t.RejectedAt.After(time.Now())
 }
 
 // errLeaseLost is the result of a refresh if its lease ended before it could mark the user.

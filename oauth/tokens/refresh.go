@@ -185,7 +185,7 @@ func (r *refreshTask) replace(ctx context.Context, leased leasedRecord) (tokenst
 		if r.claim != nil { // no call needed the token
 			token.UsedAt = leased.Token.UsedAt
 		}
-		return r.conns.commit(ctx, leased, token)
+		return r.conns.commit(ctx, leased, token, "")
 	case isInvalidGrant(err):
 		return r.conns.refused(ctx, leased, leased.Token.AccessToken == r.stale, err)
 	case errors.Is(err, oauth.ErrOwnerChanged):
@@ -256,33 +256,28 @@ func (c *Connections) refused(ctx context.Context, leased leasedRecord, useless 
 			notify(ctx, &c.hooks, leased.Key, func(o *Observer) func(context.Context, MassRejection) { return o.MassRejection },
 				MassRejection{Environment: c.Environment(), Users: refusedUsers, Window: refusalWindow, Until: until})
 		}
-		if c.recordRejection(ctx, leased, useless) {
+		if c.postponeMark(ctx, leased) {
 			return tokenstore.Record{}, fmt.Errorf("tokens: the refresh token of %s was rejected and is retried before the user is marked: %w", leased.Key, cause)
 		}
+	}
+	if useless {
+		leased.Token.ExpiresAt = time.Now().Round(0)
 	}
 	return c.markReauthorize(ctx, leased.lease, leased.Record, tokenstore.ReasonInvalidGrant, cause)
 }
 
-// recordRejection stores the time of the first rejection for all replicas, and ends the lease.
-// It replaces a stored time in the future, because the clocks differ. It returns false if this
-// is the second rejection. useless means that the API has rejected the access token too: the
-// record then says that it has expired, before the user is marked.
-func (c *Connections) recordRejection(ctx context.Context, leased leasedRecord, useless bool) (first bool) {
+// postponeMark stores the time of the first rejection for all replicas, and ends the lease. It
+// returns false if the first rejection was a minute ago.
+func (c *Connections) postponeMark(ctx context.Context, leased leasedRecord) bool {
 	token := leased.Token
-	age := time.Since(token.RejectedAt)
-	isFirst := age < 0 || token.RejectedAt.IsZero()
-	useless = useless && time.Now().Before(token.ExpiresAt)
-	if useless {
-		token.ExpiresAt = time.Now().Round(0)
-	}
 	switch {
-	case age >= firstRetry && !isFirst && !useless:
-		return false
-	case !isFirst && !useless:
+	case isUnrejected(token):
+		token.RejectedAt = time.Now().Round(0)
+	case time.Since(token.RejectedAt) < firstRetry:
 		c.release(ctx, leased.lease)
 		return true
-	case isFirst:
-		token.RejectedAt = time.Now().Round(0)
+	default:
+		return false
 	}
 	writing, cancel := withStoreTimeout(ctx)
 	defer cancel()

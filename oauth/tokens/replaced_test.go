@@ -148,16 +148,44 @@ func TestReconnectKeepsDisconnectingGrant(t *testing.T) {
 	})
 }
 
-func TestDisconnectKeepsRecordUntilRevoked(t *testing.T) {
+// The record keeps the grants that are left, even through an outage of the store.
+func TestDisconnectContinuesWhereItFailed(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
-		_, err := w.conns.Connect(t.Context(), user, api.NewSecret("code-1"))
-		require.NoError(t, err)
+		for range 2 {
+			_, err := w.conns.Connect(t.Context(), user, api.NewSecret("code-1"))
+			require.NoError(t, err)
+		}
 		w.platform.Inject(nil, oauthtest.Answers(500, ""))
-		require.ErrorIs(t, w.conns.Disconnect(t.Context(), user), api.ErrServer)
+		w.store.Break("Fail", assert.AnError)
+		err := w.conns.Disconnect(t.Context(), user)
+		require.ErrorIs(t, err, api.ErrServer)
+		require.ErrorIs(t, err, assert.AnError)
+		w.store.Break("Fail", nil)
+		require.NoError(t, w.conns.Close(t.Context()))
 		w.requireReauthorize(t, tokenstore.ReasonDisconnecting)
 		require.NoError(t, w.conns.Disconnect(t.Context(), user))
 		w.requireForgotten(t)
-		w.requireRevokedLast(t, "access-0")
+		assert.Equal(t, []string{"access-2", "access-0", "access-1", "access-0"}, w.revoked())
+	})
+}
+
+// A disconnection whose progress cannot be stored leaves a new connection alone. The grants of
+// other accounts are still revoked.
+func TestReconnectDropsProgressOfDisconnect(t *testing.T) {
+	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
+		token := w.saveOtherAccount(t)
+		token.Replaced = []oauth.ReplacedGrant{{AccessToken: api.NewSecret("access-older"), ResourceOwner: token.ResourceOwner}}
+		w.save(t, token)
+		w.store.Break("Fail", assert.AnError)
+		w.platform.Inject(oauthtest.Times(2, oauthtest.Answers(500, ""))...)
+		require.ErrorIs(t, w.conns.Disconnect(t.Context(), user), assert.AnError)
+		_, err := w.replica(t).Connect(t.Context(), user, api.NewSecret("code-1"))
+		require.NoError(t, err)
+		w.store.Break("Fail", nil)
+		require.NoError(t, w.conns.Close(t.Context()))
+		w.requireToken(t, "access-1")
+		assert.Contains(t, w.revoked()[2:], "access-0")
+		assert.Contains(t, w.revoked()[2:], "access-older")
 	})
 }
 

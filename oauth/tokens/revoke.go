@@ -193,21 +193,20 @@ func otherAccounts(token oauth.Token) bool {
 	return slices.ContainsFunc(token.Replaced, func(g oauth.ReplacedGrant) bool { return !sameAccount(g, grantOf(token)) })
 }
 
-// revokeAll revokes grants. It returns the grants that must still be revoked, and whether one of
-// them has a new pair.
-func (r *records) revokeAll(ctx context.Context, grants []oauth.ReplacedGrant) (left []oauth.ReplacedGrant, renewed bool, _ error) {
+// revokeAll revokes grants. It returns the grants that must still be revoked, perhaps with a
+// new pair.
+func (r *records) revokeAll(ctx context.Context, grants []oauth.ReplacedGrant) (left []oauth.ReplacedGrant, _ error) {
 	var problems []error
 	for _, g := range grants {
 		if alive, err := r.revokeGrant(ctx, r.tokenOf(g)); err != nil {
 			problems = append(problems, err)
 			left = append(left, grantOf(alive))
-			renewed = renewed || alive.AccessToken != g.AccessToken
 		}
 	}
 	if len(problems) == 1 {
-		return left, renewed, problems[0]
+		return left, problems[0]
 	}
-	return left, renewed, errors.Join(problems...)
+	return left, errors.Join(problems...)
 }
 
 // revokeReplaced revokes the replaced grants of other accounts, removes them from the record
@@ -230,12 +229,12 @@ func (r *records) revokeReplaced(ctx context.Context, record tokenstore.Record) 
 				others = append(others, g)
 			}
 		}
-		left, renewed, err := r.revokeAll(ctx, others)
+		left, err := r.revokeAll(ctx, others)
 		if err != nil {
 			r.hooks.log(ctx, slog.LevelWarn, "could not revoke a replaced token yet", record.Key, slog.Any("error", err))
 		}
 		token.Replaced = append(token.Replaced, left...)
-		return token, renewed || len(left) < len(others)
+		return token, !slices.Equal(left, others)
 	})
 	switch {
 	case err != nil && !needsUser(err):

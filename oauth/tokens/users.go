@@ -132,7 +132,7 @@ func (u *users) end(at callKey, c *call) {
 		switch {
 		case c.err == nil:
 			u.put(at.key.User, c.token)
-		case needsUser(c.err) && !u.outlives(at.key.User, c.err):
+		case needsUser(c.err) && !newCachedToken(c.record.Token).outlives(c.err):
 			u.remove(at.key.User)
 		}
 	}
@@ -152,13 +152,6 @@ func (u *users) compared(user string, c *call) {
 		next.checked = time.Now().Round(0)
 		element.Value.(*userToken).token = &next
 	}
-}
-
-// outlives reports whether the token of a user can be used although the user is marked. The
-// caller has locked mu.
-func (u *users) outlives(user string, mark error) bool {
-	element, ok := u.tokens[user]
-	return ok && element.Value.(*userToken).token.outlives(mark)
 }
 
 // put stores a token. The caller has locked mu.
