@@ -58,15 +58,14 @@ func Example_browserFlow() {
 	// dr-17 works at Maple Hollow Integrative Clinic
 }
 
-// The user revoked access on the platform: every call fails in one way. The error of the first
-// minute is temporary, because the platform may reject a refresh token by mistake.
+// The user revoked access on the platform: every call fails in one way.
 func Example_revokedUser() {
-	platform, store := start(), tokenstore.NewMemoryStore()
+	platform := start()
 	defer platform.Close()
-	ctx, users := context.Background(), newAccountsOn(platform, store)
+	ctx, users := context.Background(), newAccounts(platform)
 	approve(ctx, users, platform, "dr-17")
 
-	revoke(ctx, platform, store, "dr-17")
+	platform.Tokens.Revoke(platform.Users()[0]) // the user does this on the platform's pages
 
 	client, err := users.Client(ctx, "dr-17")
 	must(err)
@@ -89,11 +88,11 @@ func Example_revokedUser() {
 
 // A page for administrators lists the users who must connect again, and has a button to disconnect.
 func Example_listUsers() {
-	platform, store := start(), tokenstore.NewMemoryStore()
+	platform := start()
 	defer platform.Close()
-	ctx, users := context.Background(), newAccountsOn(platform, store)
+	ctx, users := context.Background(), newAccounts(platform)
 	approve(ctx, users, platform, "dr-17")
-	revoke(ctx, platform, store, "dr-17")
+	platform.Tokens.Revoke(platform.Users()[0]) // the user does this on the platform's pages
 	approve(ctx, users, platform, "dr-18")
 	for _, user := range []string{"dr-17", "dr-18"} {
 		client, err := users.Client(ctx, user)
@@ -118,11 +117,11 @@ func Example_listUsers() {
 // A nightly job works for every connected user. A user who must connect again does not stop
 // the work for the others.
 func Example_everyUser() {
-	platform, store := start(), tokenstore.NewMemoryStore()
+	platform := start()
 	defer platform.Close()
-	ctx, users := context.Background(), newAccountsOn(platform, store)
+	ctx, users := context.Background(), newAccounts(platform)
 	approve(ctx, users, platform, "dr-17")
-	revoke(ctx, platform, store, "dr-17")
+	platform.Tokens.Revoke(platform.Users()[0]) // the user does this on the platform's pages
 	approve(ctx, users, platform, "dr-18")
 
 	countPatients := func(user string) (n int, err error) {

@@ -5,7 +5,6 @@ import (
 	"io"
 	"log"
 	"net/http"
-	"time"
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/dispensarytest"
@@ -41,26 +40,12 @@ func application(platform *dispensarytest.Server) oauth.Config {
 
 // newAccounts returns the accounts of the users of an application.
 func newAccounts(platform *dispensarytest.Server) *accounts.Accounts {
-	return newAccountsOn(platform, tokenstore.NewMemoryStore()) // in production a database
-}
-
-func newAccountsOn(platform *dispensarytest.Server, store tokenstore.Store) *accounts.Accounts {
 	users, err := accounts.New(accounts.Config{
 		Applications: []oauth.Config{application(platform)},
-		Tokens:       tokens.Config{Store: store},
+		Tokens:       tokens.Config{Store: tokenstore.NewMemoryStore()}, // in production a database
 	})
 	must(err)
 	return users
-}
-
-// revoke revokes the authorization as a user on the platform. The first call failed some minutes ago.
-func revoke(ctx context.Context, platform *dispensarytest.Server, store tokenstore.Store, user string) {
-	platform.Tokens.InvalidateAll()
-	record, err := store.Load(ctx, tokenstore.Key{Environment: platform.Site().Environment, User: user})
-	must(err)
-	record.Token.RejectedAt = time.Now().Add(-5 * time.Minute)
-	_, err = store.Save(ctx, record.Key, record.Token)
-	must(err)
 }
 
 // approve presses "Authorize" on the platform's page as a user, and runs the callback.

@@ -201,9 +201,9 @@ func (s *brakes) answered(key tokenstore.Key, err error) (paused *oauth.ConfigEr
 	return nil, false
 }
 
-// refused counts a user whose refresh token was rejected. alarm reports whether to raise the
-// alarm, and end is the end of the pause.
-func (s *brakes) refused(key tokenstore.Key, err error) (alarm bool, end time.Time) {
+// refused counts a user whose refresh token was rejected. alone reports whether no other user
+// was rejected lately, alarm whether to raise the alarm, and end is the end of the pause.
+func (s *brakes) refused(key tokenstore.Key, err error) (alone, alarm bool, end time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := brakeKey{kind: backgroundBrake}
@@ -211,7 +211,8 @@ func (s *brakes) refused(key tokenstore.Key, err error) (alarm bool, end time.Ti
 		alarm = time.Since(s.alarmed) > alarmMemory
 		s.alarmed = time.Now()
 	}
-	return alarm, s.all[at].end
+	b := s.all[at]
+	return !b.engaged && len(b.users) == 1, alarm, b.end
 }
 
 // failed records a failed refresh of the user and returns the delay of the next one.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/internal/ids"
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
@@ -37,13 +38,13 @@ func (c *Connections) SetClinic(ctx context.Context, user string, clinic oauth.C
 
 // findClinic asks the platform for the clinic of a token. It returns zero if the clinic is
 // unknown.
-func (r *records) findClinic(ctx context.Context, key tokenstore.Key, token oauth.Token) oauth.Clinic {
+func (r *records) findClinic(ctx context.Context, key tokenstore.Key, token api.AccessToken) oauth.Clinic {
 	if r.config.Clinic == nil {
 		return oauth.Clinic{}
 	}
 	ctx, cancel := r.withAnswerTimeout(ctx)
 	defer cancel()
-	clinic, err := r.config.Clinic(ctx, key, token.Access())
+	clinic, err := r.config.Clinic(ctx, key, token)
 	if err == nil {
 		err = ids.ValidateClinic(clinic)
 	}
@@ -61,7 +62,7 @@ func (c *Connections) learnClinic(ctx context.Context, record tokenstore.Record)
 		return
 	}
 	c.users.join(ctx, callKey{key: record.Key, kind: clinicCall}, nil, func(ctx context.Context) (tokenstore.Record, error) {
-		clinic := c.findClinic(ctx, record.Key, record.Token)
+		clinic := c.findClinic(ctx, record.Key, record.Token.Access())
 		if clinic == (oauth.Clinic{}) {
 			return tokenstore.Record{}, nil
 		}

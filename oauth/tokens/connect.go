@@ -57,7 +57,7 @@ func (c *Connections) Connect(ctx context.Context, user string, code api.Secret)
 			a.discard(ctx)
 		}
 	}()
-	a.token.Clinic = c.findClinic(ctx, key, token)
+	a.token.Clinic = c.findClinic(ctx, key, token.Access())
 	record, err := a.save(ctx)
 	if err != nil {
 		return tokenstore.Record{}, err

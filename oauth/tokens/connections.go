@@ -52,7 +52,9 @@ type Config struct {
 
 	// Clinic asks the platform for the clinic of the user of a token. If it is nil, no clinic is
 	// stored. It is called when the user connects, and after each refresh until the clinic is
-	// known. Its failure does not prevent the connection. See [oauth.Token].Clinic.
+	// known. Its failure does not prevent the connection. See [oauth.Token].Clinic. It is also
+	// called to find out whether the API accepts a user's token, if it rejects the token of
+	// another user.
 	Clinic func(ctx context.Context, key tokenstore.Key, token api.AccessToken) (oauth.Clinic, error)
 
 	// Observers observe refreshes and the changes of users and of the application.

@@ -103,7 +103,8 @@ func (r *records) deleteLeased(ctx context.Context, leased leasedRecord) error {
 
 // Restore removes a wrong mark of a user. The token is still in the store, and the next call
 // uses it again. Restore sends no request to the platform. If the refresh token is invalid
-// after all, that call marks the user again. It returns nil for a user without a mark.
+// after all, the first call that is at least a minute after the mark marks the user again.
+// Restore returns nil for a user without a mark.
 // [Observer].Restored reports success.
 //
 // Calls retry a wrongly rejected refresh token anyway. Restore is for operators who do not

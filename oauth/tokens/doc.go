@@ -69,13 +69,28 @@
 //     refresh waits 1 second, and up to 30 seconds if failures repeat. If the token endpoint
 //     fails for 5 different users in a row, each process sends only one request per second for
 //     all users until the endpoint works again.
-//   - [*api.Error] with the code invalid_grant: the platform rejected the refresh token for
-//     the first time. It is retried a minute later, and the second rejection marks the user.
-//     So a platform fault of a few seconds marks no user.
+//   - [*api.Error] with the code invalid_grant: the platform rejected the refresh token, and
+//     the user is not marked yet. See below.
 //   - [*api.Error] that matches [api.ErrUnauthorized]: the API responded to a call with 401,
-//     even with a newly refreshed token. Retry later with growing waits. The 401 marks no
-//     user, because only the token endpoint knows whether the user has revoked the
-//     application. It forces at most one refresh of a user in 2 minutes.
+//     even with a newly refreshed token. Retry later with growing waits. The 401 alone marks no
+//     user. It forces at most one refresh of a user in 2 minutes.
+//
+// # Revoked users
+//
+// One rejection may be a fault of the platform, so two witnesses mark a user:
+//
+//   - The API responds with 401 to an access token that has not expired, and the token endpoint
+//     rejects the refresh token (invalid_grant). The first call of a user who has revoked the
+//     application marks the user.
+//   - The token endpoint rejects the refresh token twice, a minute or more apart.
+//
+// A fault of the platform's login can cause both responses of the first rule for all users. So
+// that rule applies only if the platform rejects no other user. The process knows this from its
+// refreshes: it has seen no rejection of another user's refresh token in the last 5 minutes, or
+// refreshed a token since. After [MassRejection] the 5 minutes begin with the end of the pause.
+// It also calls [Config].Clinic with the token of another user that it has in memory. If it has
+// no such token or no Clinic, its refreshes decide alone. If the rule does not apply, the second
+// rule decides. So a fault that ends within a minute marks nobody.
 //
 // # Monitoring
 //

@@ -164,6 +164,19 @@ func wrongEnvironment(token, want api.Environment) error {
 // needsUser reports whether only a new authorization by the user resolves err.
 func needsUser(err error) bool { return errors.Is(err, api.ErrReauthorize) }
 
+// rejectedError is a rejection of a refresh token that marks no user yet.
+type rejectedError struct {
+	key    tokenstore.Key
+	forced bool // by a 401 of the API
+	err    error
+}
+
+func (e *rejectedError) Error() string {
+	return "tokens: the refresh token of " + e.key.String() + " was rejected and is retried before the user is marked: " + e.err.Error()
+}
+
+func (e *rejectedError) Unwrap() error { return e.err }
+
 // panicked returns an error for a panic of a store or a transport. Such a panic must not end
 // the program from a goroutine in which no caller can recover it. The value may contain
 // secrets, so the error contains only its type.

@@ -1,6 +1,7 @@
 package tokens_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -14,7 +15,9 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/operation"
 	"github.com/dispensary-go/dispensary/internal/transport"
+	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
+	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
 // resource is the API without the token endpoint. It responds with 401 if refuses returns true
@@ -55,6 +58,20 @@ func (r *resource) caller(t *testing.T, source api.TokenSource) func() error {
 	call := transport.Call{Operation: operation.New(operation.Operation{Name: "clinic.get", Method: "GET", Route: "/clinic", Scope: "clinic:read"})}
 	return func() error { return transport.Do(t.Context(), conns, call) }
 }
+
+// clinicOf returns a function that asks the API for the clinic of a token.
+func (r *resource) clinicOf(t *testing.T) func(*settings) {
+	return func(c *settings) {
+		c.Tokens.Clinic = func(_ context.Context, _ tokenstore.Key, token api.AccessToken) (oauth.Clinic, error) {
+			return clinic, r.caller(t, fixed(token))()
+		}
+	}
+}
+
+// fixed is a source of one token.
+type fixed api.AccessToken
+
+func (f fixed) Token(context.Context) (api.AccessToken, error) { return api.AccessToken(f), nil }
 
 // callers connects many users and returns a caller for each.
 func (w *fixture) callers(t *testing.T, r *resource, users int) []func() error {

@@ -3,7 +3,6 @@ package tokens
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -187,7 +186,7 @@ func (r *refreshTask) replace(ctx context.Context, leased leasedRecord) (tokenst
 		}
 		return r.conns.commit(ctx, leased, token, "")
 	case isInvalidGrant(err):
-		return r.conns.refused(ctx, leased, leased.Token.AccessToken == r.stale, err)
+		return r.refused(ctx, leased, err)
 	case errors.Is(err, oauth.ErrOwnerChanged):
 		r.conns.hooks.log(ctx, slog.LevelError, "a refresh returned a token of another account; it was not stored", r.key)
 		return r.conns.markReauthorize(ctx, leased.lease, leased.Record, tokenstore.ReasonOwnerChanged, err)
@@ -237,9 +236,12 @@ func (c *Connections) exchangeOnce(ctx context.Context, old oauth.Token) (oauth.
 }
 
 // refused handles a rejected refresh token. If a peer has spent it and stored the next pair,
-// refused returns that pair. Otherwise the second rejection marks the user, because the first
-// may be a fault of the platform. useless means that the API has rejected the access token.
-func (c *Connections) refused(ctx context.Context, leased leasedRecord, useless bool, cause error) (tokenstore.Record, error) {
+// refused returns that pair. Otherwise two witnesses mark the user, because one may be a fault
+// of the platform: the token endpoint twice, a minute apart, or the token endpoint and the
+// API, if it has rejected the access token before its expiry. A fault of the platform's login
+// affects both, so these two only count if the platform rejects no other user.
+func (r *refreshTask) refused(ctx context.Context, leased leasedRecord, cause error) (tokenstore.Record, error) {
+	c, revoked := r.conns, leased.Token.AccessToken == r.stale && time.Now().Before(leased.Token.ExpiresAt)
 	reading, cancel := withStoreTimeout(ctx)
 	defer cancel()
 	current, err := c.read(reading, leased.Key)
@@ -250,20 +252,37 @@ func (c *Connections) refused(ctx context.Context, leased leasedRecord, useless 
 		return tokenstore.Record{}, errLeaseLost // a peer may have the lease and have spent the refresh token
 	}
 	if leased.State == tokenstore.StateActive {
-		if alarm, until := c.brakes.refused(leased.Key, cause); alarm {
+		alone, alarm, until := c.brakes.refused(leased.Key, cause)
+		if alarm {
 			c.hooks.logger.LogAttrs(ctx, slog.LevelError, "tokens: the platform rejects the refresh tokens of one user after another (were scopes added to the application?); refreshes in the background pause",
 				slog.String("environment", c.Environment().String()), slog.Int("users", refusedUsers), slog.Time("until", until))
 			notify(ctx, &c.hooks, leased.Key, func(o *Observer) func(context.Context, MassRejection) { return o.MassRejection },
 				MassRejection{Environment: c.Environment(), Users: refusedUsers, Window: refusalWindow, Until: until})
 		}
-		if c.postponeMark(ctx, leased) {
-			return tokenstore.Record{}, fmt.Errorf("tokens: the refresh token of %s was rejected and is retried before the user is marked: %w", leased.Key, cause)
+		if !(revoked && alone && c.acceptsOther(ctx, leased.Key)) && c.postponeMark(ctx, leased) {
+			return tokenstore.Record{}, &rejectedError{key: leased.Key, forced: !r.stale.IsZero(), err: cause}
 		}
 	}
-	if useless {
+	if revoked {
 		leased.Token.ExpiresAt = time.Now().Round(0)
 	}
 	return c.markReauthorize(ctx, leased.lease, leased.Record, tokenstore.ReasonInvalidGrant, cause)
+}
+
+// acceptsOther asks the API with the token of another user in memory whether it accepts valid
+// tokens. It returns true if it cannot ask.
+func (c *Connections) acceptsOther(ctx context.Context, key tokenstore.Key) bool {
+	other := c.users.other(key.User)
+	if other == nil || c.config.Clinic == nil {
+		return true
+	}
+	return c.findClinic(ctx, c.Key(other.user), other.token.token) != (oauth.Clinic{})
+}
+
+// confirms reports whether r follows a 401, unlike the refresh with the error err.
+func (r *refreshTask) confirms(err error) bool {
+	var first *rejectedError
+	return !r.stale.IsZero() && errors.As(err, &first) && !first.forced
 }
 
 // postponeMark stores the time of the first rejection for all replicas, and ends the lease. It

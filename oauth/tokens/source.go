@@ -63,8 +63,8 @@ func (s TokenSource) Token(ctx context.Context) (api.AccessToken, error) {
 
 // Refresh implements [api.TokenRefresher]. A 401 forces at most one refresh of a user in 2
 // minutes. In between, Refresh returns the token in the store, or rejected itself if the store
-// has no other: new tokens are rejected as well. This marks no user, because only the token
-// endpoint knows whether a user has revoked the application. Errors are those of Token.
+// has no other: new tokens are rejected as well. A 401 marks the user only if the token
+// endpoint then rejects the refresh token. Errors are those of Token.
 func (s TokenSource) Refresh(ctx context.Context, rejected api.AccessToken) (api.AccessToken, error) {
 	if rejected.Environment != s.key.Environment {
 		return api.AccessToken{}, wrongEnvironment(rejected.Environment, s.key.Environment)
@@ -191,7 +191,7 @@ func (s TokenSource) refresh(ctx context.Context, r *refreshTask) (api.AccessTok
 		if err := ctx.Err(); err != nil {
 			return api.AccessToken{}, err
 		}
-		if blocked := s.conns.brakes.blocked(s.key); blocked != nil {
+		if blocked := s.conns.brakes.blocked(s.key); blocked != nil && !r.confirms(blocked) {
 			// Another process may have stored a new token.
 			c, err := s.load(ctx)
 			switch {
@@ -207,6 +207,7 @@ func (s TokenSource) refresh(ctx context.Context, r *refreshTask) (api.AccessTok
 		}
 		c, started := s.conns.users.join(ctx, callKey{key: s.key, kind: refreshCall}, nil, r.run)
 		switch err := c.wait(ctx, s.key); {
+		case !started && r.confirms(err):
 		case err != nil:
 			return api.AccessToken{}, err
 		case started || (c.token.token.Secret != r.stale && c.token.alive(time.Now())):

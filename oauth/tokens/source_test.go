@@ -278,26 +278,6 @@ func TestMarkedUsersRefreshIsRetriedSeldom(t *testing.T) {
 	})
 }
 
-// A 401 and then a rejected refresh show that both tokens are invalid.
-func TestRejectedTokenOfMarkedUserIsNotUsed(t *testing.T) {
-	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
-		peer := w.replica(t).TokenSource(user)
-		requireTokenFrom(t, peer, "access-0")
-		w.platform.ForgetAll()
-		token, err := w.source.Token(t.Context())
-		require.NoError(t, err)
-		_, err = w.source.Refresh(t.Context(), token)
-		requireRejected(t, err)
-		time.Sleep(time.Minute)
-		_, err = w.source.Refresh(t.Context(), token)
-		requireReauthorize(t, err, tokenstore.ReasonInvalidGrant)
-		w.requireReauthorize(t, tokenstore.ReasonInvalidGrant)
-		time.Sleep(30 * time.Second)
-		_, err = peer.Token(t.Context())
-		requireReauthorize(t, err, tokenstore.ReasonInvalidGrant)
-	})
-}
-
 func TestTokenInMemoryOutlastsStoreOutage(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		w.requireToken(t, "access-0")

@@ -80,6 +80,18 @@ func (u *users) token(user string) *cachedToken {
 	return element.Value.(*userToken).token
 }
 
+// other returns a user other than the given one, with a valid token, or nil.
+func (u *users) other(user string) *userToken {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for element := u.order.Front(); element != nil; element = element.Next() {
+		if other := element.Value.(*userToken); other.user != user && other.token.alive(time.Now()) {
+			return &userToken{other.user, other.token}
+		}
+	}
+	return nil
+}
+
 // join returns the running call for at, or starts work as a new call. started reports whether
 // it did. The work gets the values of ctx, but not its cancellation or deadline.
 func (u *users) join(ctx context.Context, at callKey, pair *pendingCommit, work func(context.Context) (tokenstore.Record, error)) (c *call, started bool) {
