@@ -1,6 +1,7 @@
 package tokens
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"time"
@@ -195,10 +196,17 @@ func (s *brakes) answered(key tokenstore.Key, err error) (paused *oauth.ConfigEr
 	case errors.As(err, &refusal):
 		delete(s.all, brakeKey{kind: endpointBrake})
 		return refusal, s.pull(brakeKey{kind: applicationBrake}, key, refusal, until(configPause))
-	default:
+	case isOfEndpoint(err):
 		s.pull(brakeKey{kind: endpointBrake}, key, err, until(max(trialPause, retryAfter(err))))
 	}
 	return nil, false
+}
+
+// isOfEndpoint reports whether a failure shows that the token endpoint does not work. A request
+// that was not sent or was canceled shows nothing, and neither does a token of another owner.
+func isOfEndpoint(err error) bool {
+	var answer *api.Error
+	return errors.As(err, &answer) && answer.Attempts > 0 && !errors.Is(err, context.Canceled)
 }
 
 // refused counts a user whose refresh token was rejected. alone reports whether no other user

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -364,6 +365,44 @@ func TestFailingStorePausesNoRefreshes(t *testing.T) {
 		w.store.Break("Lease", nil)
 		_, err := w.conns.TokenSource("many-19").Token(t.Context())
 		require.NoError(t, err)
+	})
+}
+
+// secondFails is a limiter whose second permission fails.
+type secondFails struct{ asked atomic.Int32 }
+
+func (l *secondFails) Wait(context.Context) error {
+	if l.asked.Add(1)%2 == 0 {
+		return errors.New("away")
+	}
+	return nil
+}
+
+// Errors of this process and of single users show nothing about the endpoint either.
+func TestLocalErrorsPauseNoRefreshes(t *testing.T) {
+	oauthtest.Each(t, map[string]func(t *testing.T, w *fixture, i int){
+		"token of another owner": func(t *testing.T, w *fixture, _ int) { w.platform.Inject(asOwner(t, "prac-2")) },
+		"limiter": func(t *testing.T, w *fixture, i int) {
+			if i == 0 {
+				w.conns = w.replica(t, func(c *settings) { c.Limiter = &secondFails{} })
+			}
+			w.platform.Inject(oauthtest.Loses) // the retry waits for the limiter again
+		},
+		"refresh token that cannot be sent": func(t *testing.T, w *fixture, i int) {
+			token := oauthtest.FirstToken(-time.Minute)
+			token.RefreshToken = api.NewSecret("\xff")
+			_, err := w.store.Save(t.Context(), w.conns.Key(fmt.Sprintf("many-%d", i)), token)
+			require.NoError(t, err)
+		},
+	}, func(t *testing.T, breaks func(*testing.T, *fixture, int)) {
+		w := newFixture(t, oauthtest.RotateNever, 24*time.Hour)
+		w.connect(t, 20, -time.Minute)
+		for i := range 19 {
+			breaks(t, w, i)
+			require.Error(t, w.ask(t, i))
+		}
+		w.platform.Replace()
+		require.NoError(t, w.ask(t, 19))
 	})
 }
 
