@@ -295,8 +295,8 @@ func (a *Accounts) Paused() (until time.Time, paused bool) {
 	return until, paused
 }
 
-// Close waits until no refresh is running and every token pair is stored. Call it before your
-// program exits. See [tokens.Connections.Close].
+// Close waits until no refresh is running and every token pair is stored. If ctx ends first, it
+// stops the open work. Call it before your program exits. See [tokens.Connections.Close].
 func (a *Accounts) Close(ctx context.Context) error {
 	var problems []error
 	for _, app := range a.order {

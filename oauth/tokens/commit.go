@@ -69,7 +69,8 @@ func (c *Connections) awaitCommit(pending *call) (tokenstore.Record, error) {
 	return tokenstore.Record{}, storeError("Commit", pending.pair.lease.Key, context.DeadlineExceeded)
 }
 
-// writeUntilStored retries the write until the pair is stored or no longer needed.
+// writeUntilStored retries the write until the pair is stored or no longer needed, or Close
+// ends it.
 func (p *pendingCommit) writeUntilStored(ctx context.Context) (tokenstore.Record, error) {
 	limit, key, delayed := p.conns.config.answerTime(), p.lease.Key, false // a dead connection must not use up the whole lease
 	for try := 1; ; try++ {
@@ -93,7 +94,9 @@ func (p *pendingCommit) writeUntilStored(ctx context.Context) (tokenstore.Record
 			}
 			delayed = true
 		}
-		time.Sleep(wait)
+		if !pause(ctx, wait) {
+			return tokenstore.Record{}, failure
+		}
 		limit = storeTimeout
 	}
 }

@@ -165,7 +165,7 @@ func (a *authorizing) connected(ctx context.Context, record tokenstore.Record) t
 	c, token := a.conns, record.Token
 	c.users.forget(a.key)
 	c.brakes.forget(a.key)
-	revoking, cancel := c.withAnswerTimeout(context.WithoutCancel(ctx)) // short: the user is waiting for the page
+	revoking, cancel := detach(ctx, c.config.answerTime()) // short: the user is waiting for the page
 	defer cancel()
 	record = c.revokeReplaced(revoking, record)
 	c.hooks.log(ctx, slog.LevelInfo, "user connected", a.key, slog.Any("token", token))

@@ -20,6 +20,9 @@ const (
 	// cachedUsers is the number of users with tokens in memory, about 45 MB. The least recently
 	// used are dropped first, and their next call reads the store.
 	cachedUsers = 100_000
+
+	// closeGrace is the time for stopped work to end.
+	closeGrace = time.Second
 )
 
 // Config configures [Connections]. Client and Store are required.
@@ -138,9 +141,9 @@ func NewConnections(config Config) (*Connections, error) {
 			config: config, client: config.Client, store: config.Store,
 			hooks: hooks{observers: config.Observers, logger: config.Client.Logger()},
 		},
+		users:  users{limit: cachedUsers},
 		brakes: brakes{all: map[brakeKey]*brake{}},
 	}
-	c.users.limit = cachedUsers
 	return c, nil
 }
 
@@ -206,8 +209,22 @@ func (c *Connections) PendingCommits() (n int) {
 
 // Close waits until no refresh is running, every new token pair is stored, and every token
 // that was not stored is revoked. Call it before the program ends, after the last call. If ctx
-// ends first, Close returns an error that matches the error of ctx and counts the open work.
+// ends first, Close stops the open work and returns an error that matches the error of ctx and
+// counts this work. Users whose pair was not stored may have to authorize again. Calls that need
+// the store or the platform fail from then on.
 func (c *Connections) Close(ctx context.Context) error {
+	err := c.drain(ctx)
+	if err != nil {
+		c.users.stop()
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeGrace)
+		defer cancel()
+		_ = c.drain(grace)
+	}
+	return err
+}
+
+// drain waits until no work is open.
+func (c *Connections) drain(ctx context.Context) error {
 	for {
 		open := c.users.all()
 		var next *call

@@ -75,7 +75,7 @@ func (c *Connections) revokeLeased(ctx context.Context, leased leasedRecord) err
 
 // deleteLeased deletes the record, unless the user has reconnected meanwhile.
 func (r *records) deleteLeased(ctx context.Context, leased leasedRecord) error {
-	ctx, cancel := withStoreTimeout(context.WithoutCancel(ctx))
+	ctx, cancel := detach(ctx, storeTimeout)
 	defer cancel()
 	key, version := leased.lease.Key, leased.lease.Version
 	for {

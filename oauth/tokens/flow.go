@@ -43,7 +43,7 @@ func (c *Connections) RunFlow(ctx context.Context, user, flow string, work func(
 		return result, false, err
 	}
 	result = work(ctx)
-	if err := c.endFlow(context.WithoutCancel(ctx), key, claim, result); err != nil {
+	if err := c.endFlow(ctx, key, claim, result); err != nil {
 		c.hooks.log(ctx, slog.LevelWarn, "could not store the result of an authorization flow", key, slog.Any("error", err))
 	}
 	return result, true, nil
@@ -72,10 +72,10 @@ func (c *Connections) claimFlow(ctx context.Context, key tokenstore.Key, claim t
 	}
 }
 
-// endFlow stores the result of a flow. It retries a failing store, because the other
+// endFlow stores the result of a flow, even if ctx has ended. It retries a failing store, because the other
 // callers wait for the result.
 func (c *Connections) endFlow(ctx context.Context, key tokenstore.Key, claim tokenstore.FlowClaim, result string) error {
-	ctx, cancel := c.withAnswerTimeout(ctx)
+	ctx, cancel := detach(ctx, c.config.answerTime())
 	defer cancel()
 	for try := 1; ; try++ {
 		err := c.store.EndFlow(ctx, claim, result)

@@ -189,14 +189,14 @@ func (r *refresher) round(ctx context.Context) (result *round, err error) {
 		claim := tokenstore.Lease{Key: record.Key, Version: record.Version, Owner: due.Owner}
 		if r.brakes.blocked(claim.Key) != nil || begun == batch ||
 			result.failedAlone(batch) || (begun > 0 && !r.mayContinue(ctx, began)) {
-			r.release(context.WithoutCancel(ctx), claim)
+			r.release(ctx, claim)
 			continue
 		}
 		if admitted == nil {
 			admitted = r.admitSoon(ctx, began)
 		}
 		if admitted == nil {
-			r.release(context.WithoutCancel(ctx), claim)
+			r.release(ctx, claim)
 			continue
 		}
 		work := admitted
@@ -289,7 +289,7 @@ func (r *refresher) refresh(ctx context.Context, record tokenstore.Record, claim
 	work := &refreshTask{conns: r.Connections, key: record.Key, claim: &claim}
 	c, started := r.users.join(ctx, callKey{key: record.Key, kind: refreshCall}, nil, work.run)
 	if !started {
-		r.release(context.WithoutCancel(ctx), claim) // otherwise the call would wait for this lease
+		r.release(ctx, claim) // otherwise the call would wait for this lease
 	}
 	return c.wait(context.WithoutCancel(ctx), record.Key)
 }

@@ -269,18 +269,49 @@ func TestSlowOwnerWaitsForPeer(t *testing.T) {
 	})
 }
 
-func TestCloseReportsPendingCommits(t *testing.T) {
-	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
-		w.store.Break("Commit", errors.New("database is away"))
-		go func() { _, _ = w.source.Token(t.Context()) }()
+// Close stops the work that does not end before its context, and counts it.
+func TestCloseStopsWork(t *testing.T) {
+	type test struct {
+		start func(t *testing.T, w *fixture)
+		text  string
+	}
+	oauthtest.Each(t, map[string]test{
+		"refresh": {func(_ *testing.T, w *fixture) {
+			w.platform.Delay = time.Hour
+		}, "1 token refreshes running, 0 token pairs"},
+		"lease of a peer": {func(t *testing.T, w *fixture) {
+			w.lease(t, 24*time.Hour)
+		}, "1 token refreshes running, 0 token pairs"},
+		"unstored pair": {func(_ *testing.T, w *fixture) {
+			w.store.Break("Commit", errors.New("database is away"))
+		}, "1 token refreshes running, 1 token pairs not stored"},
+		"unrevoked token": {func(t *testing.T, w *fixture) {
+			w.store.Break("Save", errors.New("database is away"))
+			w.platform.Inject(append([]oauthtest.Fault{nil}, oauthtest.Times(100, oauthtest.Answers(500, ""))...)...)
+			_, err := w.conns.Connect(t.Context(), user, api.NewSecret("code-1"))
+			require.Error(t, err)
+		}, "1 tokens not revoked"},
+	}, func(t *testing.T, test test) {
+		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+		test.start(t, w)
+		called := make(chan error, 1)
+		go func() { _, err := w.source.Token(t.Context()); called <- err }()
 		synctest.Wait()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		err := w.conns.Close(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		assert.ErrorContains(t, err, "1 token pairs not stored")
-		w.store.Break("Commit", nil)
+		require.ErrorContains(t, err, test.text)
+		<-called
+		done := func() []int {
+			return []int{len(w.platform.Sent()), w.store.Count("Load"), w.store.Count("Lease"), w.store.Count("Commit"), w.store.Count("Save")}
+		}
+		before := done()
+		time.Sleep(time.Hour)
+		assert.Equal(t, before, done(), "work goes on")
 		require.NoError(t, w.conns.Close(t.Context()))
+		_, err = w.conns.TokenSource("another").Token(t.Context())
+		require.Error(t, err)
 	})
 }
 

@@ -23,6 +23,21 @@ type records struct {
 	hooks  hooks
 }
 
+// callContext is the key of the context of a [call].
+type callContext struct{}
+
+// detach returns a context that continues for limit after the end of ctx, so that no caller who
+// goes away prevents a write. In a [call], it ends with the call.
+func detach(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	of, ok := ctx.Value(callContext{}).(context.Context)
+	if !ok {
+		return detached, cancel
+	}
+	stop := context.AfterFunc(of, cancel)
+	return detached, func() { stop(); cancel() }
+}
+
 // storeTimeout ends a hanging call of the store. A store that is slow for a moment does not
 // fail. Callers limit their wait with their contexts.
 const storeTimeout = time.Minute
@@ -208,9 +223,10 @@ func (r *records) acquireLease(ctx context.Context, record tokenstore.Record, cl
 	}
 }
 
-// release releases a lease. If this fails, other replicas wait until the lease expires.
+// release releases a lease, even if ctx has ended. If this fails, other replicas wait until the
+// lease expires.
 func (r *records) release(ctx context.Context, lease tokenstore.Lease) {
-	ctx, cancel := withStoreTimeout(ctx)
+	ctx, cancel := detach(ctx, storeTimeout)
 	defer cancel()
 	if err := r.store.Release(ctx, lease); err != nil {
 		r.hooks.log(ctx, slog.LevelWarn, "could not release a lease", lease.Key, slog.Any("error", storeError("Release", lease.Key, err)))
@@ -288,14 +304,14 @@ func (r *records) rewrite(ctx context.Context, key tokenstore.Key, change func(c
 	defer cancel()
 	token, changed := change(changing, before)
 	if !changed {
-		r.release(context.WithoutCancel(ctx), leased.lease)
+		r.release(ctx, leased.lease)
 		return before, tokenstore.Record{}, nil
 	}
-	writing, cancel := withStoreTimeout(context.WithoutCancel(ctx))
+	writing, cancel := detach(ctx, storeTimeout)
 	defer cancel()
 	written, err = r.store.Commit(writing, leased.lease, token)
 	if err != nil {
-		r.release(context.WithoutCancel(ctx), leased.lease)
+		r.release(ctx, leased.lease)
 		return before, tokenstore.Record{}, storeError("Commit", key, err)
 	}
 	return before, written, nil

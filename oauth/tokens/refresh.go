@@ -208,8 +208,9 @@ func (c *Connections) exchange(ctx context.Context, leased leasedRecord) (oauth.
 	token, err := c.exchangeOnce(ctx, leased.Token)
 	if errors.Is(err, api.ErrMaybeApplied) && retryAfter(err) <= 0 && ctx.Err() == nil {
 		c.hooks.log(ctx, slog.LevelWarn, "lost the response to a token refresh; retrying with the same refresh token", leased.Key, slog.Any("error", err))
-		time.Sleep(jitteredBackoff(1, firstPoll, lastPoll))
-		token, err = c.exchangeOnce(ctx, leased.Token)
+		if pause(ctx, jitteredBackoff(1, firstPoll, lastPoll)) {
+			token, err = c.exchangeOnce(ctx, leased.Token)
+		}
 	}
 	if refusal, isNew := c.brakes.answered(leased.Key, err); refusal != nil {
 		c.hooks.logger.LogAttrs(ctx, slog.LevelError, "tokens: the platform rejects the application; refreshes pause for all users",

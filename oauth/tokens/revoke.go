@@ -38,7 +38,7 @@ type disposal struct {
 
 // now disposes of the token in the background, and waits for it briefly.
 func (d *disposal) now(ctx context.Context) {
-	ctx, cancel := d.conns.withAnswerTimeout(context.WithoutCancel(ctx))
+	ctx, cancel := detach(ctx, d.conns.config.answerTime())
 	defer cancel()
 	_ = d.later(ctx).wait(ctx, d.key)
 }
@@ -54,7 +54,9 @@ func (d *disposal) later(ctx context.Context) *call {
 			wait := jitteredBackoff(try, firstDisposal, lastDisposal)
 			d.conns.hooks.log(ctx, slog.LevelWarn, "could not revoke a token that was not stored; retrying", d.key,
 				slog.Any("error", err), slog.Int("try", try), slog.Duration("next_in", wait))
-			time.Sleep(wait)
+			if !pause(ctx, wait) {
+				return tokenstore.Record{}, err
+			}
 		}
 	})
 	return c

@@ -22,6 +22,7 @@ type users struct {
 	tokens  map[string]*list.Element
 	running map[callKey]*call // the calls that callers can join
 	open    map[*call]callKey // all calls that have not ended
+	stopped bool
 }
 
 // userToken is a token in memory. All sources of a user share it.
@@ -53,8 +54,9 @@ type callKey struct {
 // call is work for one user. Any number of callers can wait for it. It runs to its end even if
 // all of them stop waiting.
 type call struct {
-	began time.Time
-	done  chan struct{}
+	began  time.Time
+	done   chan struct{}
+	cancel context.CancelFunc
 
 	// pair is the token pair of a commitCall.
 	pair *pendingCommit
@@ -93,7 +95,8 @@ func (u *users) other(user string) *userToken {
 }
 
 // join returns the running call for at, or starts work as a new call. started reports whether
-// it did. The work gets the values of ctx, but not its cancellation or deadline.
+// it did. The work gets the values of ctx, but not its cancellation or deadline. Only stop
+// cancels it.
 func (u *users) join(ctx context.Context, at callKey, pair *pendingCommit, work func(context.Context) (tokenstore.Record, error)) (c *call, started bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -103,9 +106,13 @@ func (u *users) join(ctx context.Context, at callKey, pair *pendingCommit, work 
 	if u.running == nil {
 		u.running, u.open = map[callKey]*call{}, map[*call]callKey{}
 	}
-	c = &call{began: time.Now(), done: make(chan struct{}), pair: pair, err: errAbandoned}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	c = &call{began: time.Now(), done: make(chan struct{}), cancel: cancel, pair: pair, err: errAbandoned}
 	u.running[at], u.open[c] = c, at
-	go u.run(context.WithoutCancel(ctx), at, c, work)
+	if u.stopped {
+		cancel()
+	}
+	go u.run(context.WithValue(ctx, callContext{}, ctx), at, c, work)
 	return c, true
 }
 
@@ -125,6 +132,7 @@ func (u *users) end(at callKey, c *call) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	defer close(c.done)
+	defer c.cancel()
 	delete(u.open, c)
 	if c.err == nil {
 		c.token = newCachedToken(c.record.Token)
@@ -229,6 +237,16 @@ func (u *users) all() map[callKind][]*call {
 		all[at.kind] = append(all[at.kind], c)
 	}
 	return all
+}
+
+// stop cancels all calls, now and later.
+func (u *users) stop() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.stopped = true
+	for c := range u.open {
+		c.cancel()
+	}
 }
 
 // wait returns the error of the call, or an error if ctx ends first.
