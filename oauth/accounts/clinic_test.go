@@ -246,8 +246,7 @@ func TestUsersMoveBetweenClinics(t *testing.T) {
 		assert.NotContains(t, clinics, from)
 
 		// The user moves on the platform, so only Integrations detects it.
-		conns := f.conns(t)
-		require.NoError(t, conns.SetClinic(t.Context(), "b-0", oauth.Clinic{ID: from, IntegrationID: "before"}))
+		f.setClinic(t, "b-0", oauth.Clinic{ID: from, IntegrationID: "before"})
 		moved, err := f.accounts.ForClinic(t.Context(), f.environment, from, accounts.ClinicOptions{})
 		require.NoError(t, err)
 		_, err = moved.Integrations(t.Context())
@@ -256,6 +255,13 @@ func TestUsersMoveBetweenClinics(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, to, account.Clinic.ID)
 	})
+}
+
+func (f *clinicsFixture) setClinic(t *testing.T, user string, clinic oauth.Clinic) {
+	t.Helper()
+	record, err := f.conns(t).Record(t.Context(), user)
+	require.NoError(t, err)
+	require.NoError(t, f.conns(t).SetClinic(t.Context(), user, record.Token, clinic))
 }
 
 func TestIntegrationsReusesRecentClinic(t *testing.T) {
@@ -284,7 +290,7 @@ func TestRefreshAddsMissingClinic(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newClinicsFixture(t, nil)
 		for n := range 3 {
-			require.NoError(t, f.conns(t).SetClinic(t.Context(), fmt.Sprint("a-", n), oauth.Clinic{}))
+			f.setClinic(t, fmt.Sprint("a-", n), oauth.Clinic{})
 		}
 		f.none(t, f.clinics[0], 0)
 		time.Sleep(3 * time.Hour)

@@ -12,27 +12,34 @@ import (
 )
 
 // SetClinic stores the current clinic of a user. Use it if GET /clinic shows that the user has
-// moved. The token does not change. A user who must authorize again keeps the old clinic, and
-// connecting finds the new one.
+// moved. token is the token of the record from which you called GET /clinic. The stored token
+// does not change. A user who must authorize again keeps the old clinic, and connecting finds
+// the new one.
 //
 // Errors:
 //
+//   - [ErrAccountChanged]: the record has another owner or clinic than token, because the user
+//     has connected another account or another process has stored a clinic. Nothing was changed.
 //   - [*ReauthorizeError] with [tokenstore.ReasonNotConnected]: the user is not connected.
 //   - [*api.ArgumentError]: user or an id of clinic is invalid.
 //   - [*StoreError]: the store failed.
 //   - [tokenstore.ErrLeased]: another owner kept the lease for longer than [Config].LeaseTTL
 //     and a minute.
 //   - The error of ctx.
-func (c *Connections) SetClinic(ctx context.Context, user string, clinic oauth.Clinic) error {
+func (c *Connections) SetClinic(ctx context.Context, user string, token oauth.Token, clinic oauth.Clinic) error {
 	key := c.Key(user)
 	if err := errors.Join(key.Validate(), ids.ValidateClinic(clinic)); err != nil {
 		return err
 	}
-	_, _, err := c.rewrite(ctx, key, func(_ context.Context, before tokenstore.Record) (oauth.Token, bool) {
-		token := before.Token
-		token.Clinic = clinic
-		return token, before.State == tokenstore.StateActive && before.Token.Clinic != clinic
+	before, written, err := c.rewrite(ctx, key, func(_ context.Context, before tokenstore.Record) (oauth.Token, bool) {
+		next := before.Token
+		next.Clinic = clinic
+		return next, before.State == tokenstore.StateActive && before.Token.Clinic == token.Clinic &&
+			before.Token.ResourceOwner == token.ResourceOwner && next.Clinic != token.Clinic
 	})
+	if err == nil && written.Version == 0 && before.State == tokenstore.StateActive && before.Token.Clinic != clinic {
+		return ErrAccountChanged
+	}
 	return err
 }
 
@@ -66,8 +73,8 @@ func (c *Connections) learnClinic(ctx context.Context, record tokenstore.Record)
 		if clinic == (oauth.Clinic{}) {
 			return tokenstore.Record{}, nil
 		}
-		err := c.SetClinic(ctx, record.Key.User, clinic)
-		if err != nil {
+		err := c.SetClinic(ctx, record.Key.User, record.Token, clinic)
+		if err != nil && !errors.Is(err, ErrAccountChanged) {
 			c.hooks.log(ctx, slog.LevelWarn, "could not store the clinic of a user", record.Key, slog.Any("error", err))
 		}
 		return tokenstore.Record{}, err

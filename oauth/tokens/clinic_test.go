@@ -96,21 +96,55 @@ func TestRefreshFindsMissingClinic(t *testing.T) {
 func TestSetClinicChangesOnlyClinic(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, time.Hour, func(t *testing.T, w *fixture) {
 		before := w.record(t)
-		require.NoError(t, w.conns.SetClinic(t.Context(), user, clinic))
+		require.NoError(t, w.conns.SetClinic(t.Context(), user, before.Token, clinic))
 		after := w.record(t)
 		assert.Equal(t, clinic, after.Token.Clinic)
 		after.Token.Clinic = oauth.Clinic{}
 		assert.Equal(t, before.Token, after.Token)
 		version := w.record(t).Version
-		require.NoError(t, w.conns.SetClinic(t.Context(), user, clinic))
+		require.NoError(t, w.conns.SetClinic(t.Context(), user, before.Token, clinic))
 		assert.Equal(t, version, w.record(t).Version, "an unchanged clinic is not written")
 
-		require.ErrorIs(t, w.conns.SetClinic(t.Context(), "nobody", clinic), api.ErrReauthorize)
-		require.ErrorIs(t, w.conns.SetClinic(t.Context(), user, oauth.Clinic{ID: strings.Repeat("x", 256)}), api.ErrArgument)
+		current := w.record(t).Token
+		require.ErrorIs(t, w.conns.SetClinic(t.Context(), "nobody", current, clinic), api.ErrReauthorize)
+		require.ErrorIs(t, w.conns.SetClinic(t.Context(), user, current, oauth.Clinic{ID: strings.Repeat("x", 256)}), api.ErrArgument)
 
 		w.fail(t, tokenstore.ReasonInvalidGrant)
-		require.NoError(t, w.conns.SetClinic(t.Context(), user, oauth.Clinic{ID: "cl-2"}))
+		require.NoError(t, w.conns.SetClinic(t.Context(), user, current, oauth.Clinic{ID: "cl-2"}))
 		assert.Equal(t, tokenstore.StateReauthorize, w.record(t).State, "SetClinic does not remove the mark")
+	})
+}
+
+// The clinic of an account is not stored for the account that the user has connected since.
+func TestSetClinicComparesAccount(t *testing.T) {
+	withFixture(t, oauthtest.RotateAtOnce, time.Hour, func(t *testing.T, w *fixture) {
+		asked := w.saveOtherAccount(t)
+		w.saveAccess(t, "access-new", time.Hour)
+		require.ErrorIs(t, w.conns.SetClinic(t.Context(), user, asked, clinic), tokens.ErrAccountChanged)
+		assert.Zero(t, w.record(t).Token.Clinic)
+
+		asked = w.record(t).Token
+		require.NoError(t, w.conns.SetClinic(t.Context(), user, asked, clinic))
+		require.ErrorIs(t, w.conns.SetClinic(t.Context(), user, asked, oauth.Clinic{ID: "cl-2"}), tokens.ErrAccountChanged)
+		assert.Equal(t, clinic, w.record(t).Token.Clinic)
+	})
+}
+
+// A refresh that finds a missing clinic stores it only for its own account.
+func TestMissingClinicComparesAccount(t *testing.T) {
+	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
+		conns := w.replica(t, func(c *settings) {
+			c.Tokens.Clinic = func(context.Context, tokenstore.Key, api.AccessToken) (oauth.Clinic, error) {
+				w.saveOtherAccount(t)
+				return clinic, nil
+			}
+		})
+		_, err := conns.TokenSource(user).Token(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, conns.Close(t.Context()))
+		assert.Equal(t, "prac-0", w.record(t).Token.ResourceOwner.ID)
+		assert.Zero(t, w.record(t).Token.Clinic)
+		assert.NotContains(t, w.logs.String(), "could not store the clinic")
 	})
 }
 
@@ -120,7 +154,7 @@ func TestSetClinicKeepsPeersPair(t *testing.T) {
 		lease, next := w.lease(t, 10*time.Second), w.record(t).Token
 		next.AccessToken, next.RefreshToken = api.NewSecret("access-peer"), api.NewSecret("refresh-peer")
 		setting := make(chan error)
-		go func() { setting <- w.conns.SetClinic(t.Context(), user, clinic) }()
+		go func() { setting <- w.conns.SetClinic(t.Context(), user, next, clinic) }()
 		time.Sleep(time.Second) // SetClinic has read the record and waits for the lease
 		_, err := w.store.Commit(t.Context(), lease, next)
 		require.NoError(t, err)

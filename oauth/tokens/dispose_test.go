@@ -84,7 +84,7 @@ func TestSetClinicSurvivesPendingPair(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		_, repaired := w.pending(t)
 		moved := oauth.Clinic{ID: "clinic-2", IntegrationID: "integration-2"}
-		require.NoError(t, w.conns.SetClinic(t.Context(), user, moved))
+		require.NoError(t, w.conns.SetClinic(t.Context(), user, w.record(t).Token, moved))
 		repaired()
 		assert.Equal(t, moved, w.record(t).Token.Clinic)
 		w.requireToken(t, "access-1")
