@@ -110,7 +110,7 @@ func TestDisconnectRevokesAndDeletes(t *testing.T) {
 
 func TestFailedDisconnectMarksUser(t *testing.T) {
 	oauthtest.Each(t, map[string]oauthtest.Fault{
-		"500": oauthtest.Answers(500, ""), "reset": oauthtest.Drops, "invalid_client": oauthtest.Answers(401, `{"error":"invalid_client"}`),
+		"500": oauthtest.Answers(500, ""), "reset": oauthtest.Drops, "429": oauthtest.RetryAfter("1"), "invalid_client": oauthtest.Answers(401, `{"error":"invalid_client"}`),
 	}, func(t *testing.T, f oauthtest.Fault) {
 		w := newFixture(t, oauthtest.RotateNever, time.Hour)
 		w.platform.Inject(oauthtest.Times(9, f)...)
@@ -122,6 +122,7 @@ func TestFailedDisconnectMarksUser(t *testing.T) {
 		w.platform.Replace()
 		require.NoError(t, w.conns.Disconnect(t.Context(), user))
 		w.requireForgotten(t)
+		assert.NotContains(t, w.platform.Routes(), "/api/oauth/token", "the failure leaves nothing open")
 	})
 }
 

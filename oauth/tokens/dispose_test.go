@@ -47,22 +47,28 @@ func TestDisconnectedUsersPairIsRevoked(t *testing.T) {
 
 func TestReconnectKeepsPendingPairRevocable(t *testing.T) {
 	type test struct {
-		owner string
-		want  func(t *testing.T, w *fixture)
+		owner  string
+		marked bool
+		want   func(t *testing.T, w *fixture)
 	}
+	revoked := func(t *testing.T, w *fixture) { assert.Equal(t, []string{"access-1"}, w.revoked()) }
 	oauthtest.Each(t, map[string]test{
-		"same account": {"prac-1", func(t *testing.T, w *fixture) {
+		"same account": {"prac-1", false, func(t *testing.T, w *fixture) {
 			assert.Empty(t, w.revoked())
 			require.NoError(t, w.conns.Disconnect(t.Context(), user))
 			assert.Equal(t, []string{"access-new", "access-1"}, w.revoked())
 		}},
-		"other account": {"prac-2", func(t *testing.T, w *fixture) { assert.Equal(t, []string{"access-1"}, w.revoked()) }},
+		"other account":    {"prac-2", false, revoked},
+		"marked meanwhile": {"prac-1", true, revoked},
 	}, func(t *testing.T, test test) {
 		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
 		_, repaired := w.pending(t)
 		next := oauthtest.FirstToken(time.Hour)
 		next.AccessToken, next.RefreshToken, next.ResourceOwner.ID = api.NewSecret("access-new"), api.NewSecret("refresh-new"), test.owner
 		w.save(t, next)
+		if test.marked {
+			w.fail(t, tokenstore.ReasonInvalidGrant)
+		}
 		repaired()
 		w.requireToken(t, "access-new")
 		test.want(t, w)
@@ -80,13 +86,18 @@ func TestDroppedPairOfSameGrantStays(t *testing.T) {
 	})
 }
 
-func TestSetClinicSurvivesPendingPair(t *testing.T) {
+func TestPendingPairKeepsLaterChanges(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		_, repaired := w.pending(t)
 		moved := oauth.Clinic{ID: "clinic-2", IntegrationID: "integration-2"}
 		require.NoError(t, w.conns.SetClinic(t.Context(), user, w.record(t).Token, moved))
+		changed := w.record(t).Token
+		changed.Replaced = []oauth.ReplacedGrant{{AccessToken: api.NewSecret("access-older"), ResourceOwner: changed.ResourceOwner}}
+		_, err := w.store.Commit(t.Context(), w.lease(t, time.Minute), changed)
+		require.NoError(t, err)
 		repaired()
 		assert.Equal(t, moved, w.record(t).Token.Clinic)
+		assert.Equal(t, changed.Replaced, w.record(t).Token.Replaced)
 		w.requireToken(t, "access-1")
 	})
 }

@@ -2,6 +2,7 @@ package tokens_test
 
 import (
 	"fmt"
+	"net/http"
 	"sync"
 	"testing"
 	"time"
@@ -195,15 +196,23 @@ func TestFailuresDelayRequests(t *testing.T) {
 	})
 }
 
+// Not even a lost response is retried before the end of a Retry-After.
 func TestRetryAfterDelaysRefresh(t *testing.T) {
-	withFixture(t, oauthtest.RotateOnFirstUse, -time.Minute, func(t *testing.T, w *fixture) {
-		w.platform.Inject(oauthtest.Times(9, oauthtest.RetryAfter("120"))...)
-		w.requireFailure(t, api.ErrRateLimited)
+	oauthtest.Each(t, map[string]int{"429": 429, "503": 503}, func(t *testing.T, status int) {
+		w := newFixture(t, oauthtest.RotateOnFirstUse, -time.Minute)
+		limited := oauthtest.RetryAfter("120")
+		w.platform.Inject(oauthtest.Times(9, func(handle func() *http.Response) (*http.Response, error) {
+			response, err := limited(handle)
+			response.StatusCode = status
+			return response, err
+		})...)
+		_, err := w.source.Token(t.Context())
+		require.Error(t, err)
 		w.platform.Replace()
-		sent := len(w.platform.Sent())
 		time.Sleep(119 * time.Second)
-		w.requireFailure(t, api.ErrRateLimited)
-		assert.Len(t, w.platform.Sent(), sent)
+		_, err = w.source.Token(t.Context())
+		require.Error(t, err)
+		assert.Len(t, w.platform.Sent(), 1)
 		time.Sleep(2 * time.Second)
 		w.requireToken(t, "access-1")
 	})

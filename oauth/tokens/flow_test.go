@@ -51,7 +51,11 @@ func TestRunFlowSurvivesShortStoreOutage(t *testing.T) {
 		for _, method := range []string{"ClaimFlow", "EndFlow"} {
 			w.store.Break(method, errors.New("away"))
 			time.AfterFunc(3*time.Second, func() { w.store.Break(method, nil) })
-			result, ran, err := w.conns.RunFlow(t.Context(), user, "flow-"+method, returns("connected", 0))
+			ctx, cancel := context.WithCancel(t.Context())
+			result, ran, err := w.conns.RunFlow(ctx, user, "flow-"+method, func(context.Context) string {
+				cancel() // the browser has gone away
+				return "connected"
+			})
 			require.NoError(t, err)
 			assert.True(t, ran)
 			assert.Equal(t, "connected", result)

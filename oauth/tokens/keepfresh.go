@@ -109,14 +109,8 @@ type round struct {
 	mu                sync.Mutex
 }
 
-func (r *round) hopeless() bool { return r.failedAlone(1) }
-
-// failedAlone reports whether at least n refreshes failed and none succeeded.
-func (r *round) failedAlone(n int) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.failed >= n && r.refreshed == 0
-}
+// hopeless reports whether refreshes failed and none succeeded.
+func (r *round) hopeless() bool { return r.failed > 0 && r.refreshed == 0 }
 
 func (r *round) count(err error) {
 	r.mu.Lock()
@@ -188,7 +182,7 @@ func (r *refresher) round(ctx context.Context) (result *round, err error) {
 		record := records[0]
 		claim := tokenstore.Lease{Key: record.Key, Version: record.Version, Owner: due.Owner}
 		if r.brakes.blocked(claim.Key) != nil || begun == batch ||
-			result.failedAlone(batch) || (begun > 0 && !r.mayContinue(ctx, began)) {
+			(begun > 0 && !r.mayContinue(ctx, began)) {
 			r.release(ctx, claim)
 			continue
 		}

@@ -225,7 +225,12 @@ func TestPeerNoticesReconnect(t *testing.T) {
 		_, err := w.conns.Connect(t.Context(), user, api.NewSecret("code-1")) // same account: access-0 still works
 		require.NoError(t, err)
 		time.Sleep(30 * time.Second)
-		requireTokenFrom(t, peer, "access-1")
+		w.store.Slow = time.Second
+		impatient, cancel := context.WithTimeout(t.Context(), time.Second/2)
+		defer cancel()
+		_, err = peer.Token(impatient)
+		require.NoError(t, err)
+		requireTokenFrom(t, peer, "access-1") // the read goes on
 	})
 }
 
