@@ -17,8 +17,8 @@ import (
 
 // Limits of [Connections]. They are choices of this library. The API states none.
 const (
-	// cachedUsers is the number of users with tokens in memory, about 45 MB. The least recently
-	// used are dropped first, and their next call reads the store.
+	// cachedUsers is the number of users with tokens in memory, about 40 MB. Each further user
+	// replaces any other, whose next call reads the store.
 	cachedUsers = 100_000
 
 	// closeGrace is the time for stopped work to end.

@@ -273,11 +273,11 @@ func (r *refreshTask) refused(ctx context.Context, leased leasedRecord, cause er
 // acceptsOther asks the API with the token of another user in memory whether it accepts valid
 // tokens. It returns true if it cannot ask.
 func (c *Connections) acceptsOther(ctx context.Context, key tokenstore.Key) bool {
-	other := c.users.other(key.User)
-	if other == nil || c.config.Clinic == nil {
+	other, token := c.users.other(key.User)
+	if token == nil || c.config.Clinic == nil {
 		return true
 	}
-	return c.findClinic(ctx, c.Key(other.user), other.token.token) != (oauth.Clinic{})
+	return c.findClinic(ctx, c.Key(other), token.token) != (oauth.Clinic{})
 }
 
 // confirms reports whether r follows a 401, unlike the refresh with the error err.

@@ -1,7 +1,6 @@
 package tokens
 
 import (
-	"container/list"
 	"context"
 	"errors"
 	"fmt"
@@ -18,17 +17,10 @@ type users struct {
 	limit int // number of tokens in memory
 
 	mu      sync.Mutex
-	order   list.List // of *userToken, the most recently used first
-	tokens  map[string]*list.Element
+	tokens  map[string]*cachedToken
 	running map[callKey]*call // the calls that callers can join
 	open    map[*call]callKey // all calls that have not ended
 	stopped bool
-}
-
-// userToken is a token in memory. All sources of a user share it.
-type userToken struct {
-	user  string
-	token *cachedToken
 }
 
 // callKind distinguishes the calls of one user. Callers that need no refresh wait only for the
@@ -70,28 +62,23 @@ type call struct {
 // errAbandoned is the result of a call whose goroutine ended with runtime.Goexit.
 var errAbandoned = errors.New("tokens: a token refresh ended without a result")
 
-// token returns the token of a user in memory, or nil.
+// token returns the token of a user in memory, or nil. All sources of a user share it.
 func (u *users) token(user string) *cachedToken {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	element, ok := u.tokens[user]
-	if !ok {
-		return nil
-	}
-	u.order.MoveToFront(element)
-	return element.Value.(*userToken).token
+	return u.tokens[user]
 }
 
 // other returns a user other than the given one, with a valid token, or nil.
-func (u *users) other(user string) *userToken {
+func (u *users) other(user string) (other string, token *cachedToken) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	for element := u.order.Front(); element != nil; element = element.Next() {
-		if other := element.Value.(*userToken); other.user != user && other.token.alive(time.Now()) {
-			return &userToken{other.user, other.token}
+	for other, token := range u.tokens {
+		if other != user && token.alive(time.Now()) {
+			return other, token
 		}
 	}
-	return nil
+	return "", nil
 }
 
 // join returns the running call for at, or starts work as a new call. started reports whether
@@ -153,7 +140,7 @@ func (u *users) end(at callKey, c *call) {
 		case c.err == nil:
 			u.put(at.key.User, c.token)
 		case needsUser(c.err) && !newCachedToken(c.record.Token).outlives(c.err):
-			u.remove(at.key.User)
+			delete(u.tokens, at.key.User)
 		}
 	}
 }
@@ -161,40 +148,33 @@ func (u *users) end(at callKey, c *call) {
 // compared stores the result of a read of the store. A token in memory stays if the store
 // failed.
 func (u *users) compared(user string, c *call) {
-	element, found := u.tokens[user]
+	token := u.tokens[user]
 	switch {
 	case c.err == nil:
 		u.put(user, c.token)
 	case needsUser(c.err), errors.Is(c.err, api.ErrWrongEnvironment):
-		u.remove(user)
-	case found:
-		next := *element.Value.(*userToken).token
-		next.checked = time.Now().Round(0)
-		element.Value.(*userToken).token = &next
-	}
-}
-
-// put stores a token. The caller has locked mu.
-func (u *users) put(user string, token *cachedToken) {
-	if element, ok := u.tokens[user]; ok {
-		element.Value.(*userToken).token = token
-		u.order.MoveToFront(element)
-		return
-	}
-	if u.tokens == nil {
-		u.tokens = map[string]*list.Element{}
-	}
-	if len(u.tokens) >= u.limit {
-		delete(u.tokens, u.order.Remove(u.order.Back()).(*userToken).user)
-	}
-	u.tokens[user] = u.order.PushFront(&userToken{user, token})
-}
-
-// remove drops the token of a user. The caller has locked mu.
-func (u *users) remove(user string) {
-	if element, ok := u.tokens[user]; ok {
-		u.order.Remove(element)
 		delete(u.tokens, user)
+	case token != nil:
+		next := *token
+		next.checked = time.Now().Round(0)
+		u.tokens[user] = &next
+	}
+}
+
+// put stores a token, and drops the token of any other user beyond the limit. The caller has
+// locked mu.
+func (u *users) put(user string, token *cachedToken) {
+	if u.tokens == nil {
+		u.tokens = map[string]*cachedToken{}
+	}
+	u.tokens[user] = token
+	for other := range u.tokens {
+		if len(u.tokens) <= u.limit {
+			return
+		}
+		if other != user {
+			delete(u.tokens, other)
+		}
 	}
 }
 
@@ -204,7 +184,7 @@ func (u *users) remove(user string) {
 func (u *users) forget(key tokenstore.Key) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.remove(key.User)
+	delete(u.tokens, key.User)
 	delete(u.running, callKey{key: key, kind: loadCall})
 	delete(u.running, callKey{key: key, kind: refreshCall})
 }
