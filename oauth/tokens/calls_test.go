@@ -3,6 +3,7 @@ package tokens
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"testing"
@@ -139,4 +140,71 @@ func TestSecondPendingCommitIsDropped(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, api.NewSecret("first"), record.Token.AccessToken)
 	})
+}
+
+func TestMemoryKeepsNewestToken(t *testing.T) {
+	t.Parallel()
+	u := users{limit: 3}
+	for i := range 100 {
+		user := fmt.Sprint(i % 7)
+		u.put(user, &cachedToken{})
+		require.NotNil(t, u.token(user))
+		require.Len(t, u.tokens, min(i+1, 3))
+	}
+}
+
+// A read that began before a refresh ended, or before the user was forgotten, stores nothing.
+func TestEarlierReadStoresNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		u := users{limit: 2}
+		key := tokenstore.Key{Environment: api.USSandbox, User: "a"}
+		start := func(kind callKind, access string) (end func()) {
+			release := make(chan struct{})
+			c, started := u.join(t.Context(), callKey{key: key, kind: kind}, nil, func(context.Context) (tokenstore.Record, error) {
+				<-release
+				return tokenstore.Record{Token: oauth.Token{AccessToken: api.NewSecret(access)}}, nil
+			})
+			require.True(t, started)
+			return func() { close(release); <-c.done }
+		}
+		requireToken := func(want string) {
+			require.Equal(t, api.NewSecret(want), u.token("a").token.Secret)
+		}
+		endLoad, endRefresh := start(loadCall, "old"), start(refreshCall, "new")
+		endRefresh()
+		requireToken("new")
+		endLoad()
+		requireToken("new")
+
+		endLoad, endRefresh = start(loadCall, "read"), start(refreshCall, "newer")
+		endLoad()
+		requireToken("read")
+		endRefresh()
+		requireToken("newer")
+
+		endLoad, endRefresh = start(loadCall, "old"), start(refreshCall, "old")
+		u.forget(key)
+		endRefresh()
+		endLoad()
+		assert.Nil(t, u.token("a"))
+		assert.Empty(t, u.open)
+		assert.Empty(t, u.running)
+	})
+}
+
+func TestErrorsDescribeProblems(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		err  error
+		want api.Problem
+	}{
+		{fmt.Errorf("%w: %w", ErrOwnerRefused, context.Canceled), api.Problem{Status: 403, Title: "This dispensary account cannot be connected here. Please use another one.", Reauthorize: true}},
+		{ErrUndecided, api.Problem{Status: 502, Title: "The dispensary account could not be checked. Please try again later."}},
+		{ErrAccountChanged, api.Problem{Status: 409, Title: "The dispensary account was changed meanwhile. Please try again."}},
+		{storeError("Load", tokenstore.Key{User: "u"}, context.DeadlineExceeded), api.Problem{Status: 503, Title: "This is not possible right now. Please try again later."}},
+		{&ReauthorizeError{Reason: tokenstore.ReasonNotConnected}, api.Problem{Status: 409, Title: "Please connect your dispensary account.", Reauthorize: true}},
+	} {
+		assert.Equal(t, &test.want, api.ProblemOf(test.err), test.err)
+	}
 }
