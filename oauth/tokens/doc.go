@@ -85,12 +85,17 @@
 //   - The token endpoint rejects the refresh token twice, a minute or more apart.
 //
 // A fault of the platform's login can cause both responses of the first rule for all users. So
-// that rule applies only if the platform rejects no other user. The process knows this from its
-// refreshes: it has seen no rejection of another user's refresh token in the last 5 minutes, or
-// refreshed a token since. After [MassRejection] the 5 minutes begin with the end of the pause.
-// It also calls [Config].Clinic with the token of another user that it has in memory. If it has
-// no such token or no Clinic, its refreshes decide alone. If the rule does not apply, the second
-// rule decides. So a fault that ends within a minute marks nobody.
+// that rule applies only if the platform rejects no other user, as far as the process knows:
+//
+//   - It remembers no rejection of another user's refresh token. It remembers rejections for 5
+//     minutes from the first one, and after [MassRejection] until 5 minutes after the pause. A
+//     successful refresh ends the memory.
+//   - It calls [Config].Clinic with the valid token of another user, if it has one in memory, and
+//     the API accepts this token. Without another token or Clinic, the memory decides alone.
+//
+// Otherwise the second rule decides. So a fault that ends within a minute marks nobody, except
+// the first user of a process that could not ask for another user. Such a mark is removed by
+// the user's first call that is at least 75 seconds later.
 //
 // # Monitoring
 //
