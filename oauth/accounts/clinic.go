@@ -139,7 +139,7 @@ func (c *Clinic) clinicOf(ctx context.Context, user tokens.TokenSource) (oauth.C
 	}
 	now := oauth.Clinic{ID: got.ID, IntegrationID: got.IntegrationID, Name: got.Name}
 	if now != known.Clinic {
-		err = conns.SetClinic(ctx, user.Key().User, known, now)
+		err = conns.SetClinic(ctx, user.Key().User, known.Account(), now)
 	}
 	return now, err
 }

@@ -261,7 +261,7 @@ func (f *clinicsFixture) setClinic(t *testing.T, user string, clinic oauth.Clini
 	t.Helper()
 	record, err := f.conns(t).Record(t.Context(), user)
 	require.NoError(t, err)
-	require.NoError(t, f.conns(t).SetClinic(t.Context(), user, record.Token, clinic))
+	require.NoError(t, f.conns(t).SetClinic(t.Context(), user, record.Token.Account(), clinic))
 }
 
 func TestIntegrationsReusesRecentClinic(t *testing.T) {

@@ -1,6 +1,7 @@
 package tokens
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -12,35 +13,38 @@ import (
 )
 
 // SetClinic stores the current clinic of a user. Use it if GET /clinic shows that the user has
-// moved. token is the token of the record from which you called GET /clinic. The stored token
-// does not change. A user who must authorize again keeps the old clinic, and connecting finds
-// the new one.
+// moved. account is the account that called GET /clinic. The token does not change. A user who
+// must authorize again keeps the old clinic, and connecting finds the new one.
 //
 // Errors:
 //
-//   - [ErrAccountChanged]: the record has another owner or clinic than token, because the user
-//     has connected another account or another process has stored a clinic. Nothing was changed.
+//   - [*api.AccountChangedError]: the record has another account, because the user has connected
+//     it or another process has stored a clinic. Nothing was changed.
 //   - [*ReauthorizeError] with [tokenstore.ReasonNotConnected]: the user is not connected.
 //   - [*api.ArgumentError]: user or an id of clinic is invalid.
 //   - [*StoreError]: the store failed.
 //   - [tokenstore.ErrLeased]: another owner kept the lease for longer than [Config].LeaseTTL
 //     and a minute.
 //   - The error of ctx.
-func (c *Connections) SetClinic(ctx context.Context, user string, token oauth.Token, clinic oauth.Clinic) error {
+func (c *Connections) SetClinic(ctx context.Context, user string, account api.Account, clinic oauth.Clinic) error {
 	key := c.Key(user)
 	if err := errors.Join(key.Validate(), ids.ValidateClinic(clinic)); err != nil {
 		return err
 	}
-	before, written, err := c.rewrite(ctx, key, func(_ context.Context, before tokenstore.Record) (oauth.Token, bool) {
-		next := before.Token
-		next.Clinic = clinic
-		return next, before.State == tokenstore.StateActive && before.Token.Clinic == token.Clinic &&
-			before.Token.ResourceOwner == token.ResourceOwner && next.Clinic != token.Clinic
+	var changed error
+	_, _, err := c.rewrite(ctx, key, func(_ context.Context, before tokenstore.Record) (oauth.Token, bool) {
+		token := before.Token
+		switch now := token.Account(); {
+		case before.State != tokenstore.StateActive, token.Clinic == clinic:
+			return token, false
+		case now != account:
+			changed = &api.AccountChangedError{Before: account, Now: now}
+			return token, false
+		}
+		token.Clinic = clinic
+		return token, true
 	})
-	if err == nil && written.Version == 0 && before.State == tokenstore.StateActive && before.Token.Clinic != clinic {
-		return ErrAccountChanged
-	}
-	return err
+	return cmp.Or(err, changed)
 }
 
 // findClinic asks the platform for the clinic of a token. It returns zero if the clinic is
@@ -73,8 +77,8 @@ func (c *Connections) learnClinic(ctx context.Context, record tokenstore.Record)
 		if clinic == (oauth.Clinic{}) {
 			return tokenstore.Record{}, nil
 		}
-		err := c.SetClinic(ctx, record.Key.User, record.Token, clinic)
-		if err != nil && !errors.Is(err, ErrAccountChanged) {
+		err := c.SetClinic(ctx, record.Key.User, record.Token.Account(), clinic)
+		if err != nil && !errors.Is(err, api.ErrAccountChanged) {
 			c.hooks.log(ctx, slog.LevelWarn, "could not store the clinic of a user", record.Key, slog.Any("error", err))
 		}
 		return tokenstore.Record{}, err

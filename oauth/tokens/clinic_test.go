@@ -96,21 +96,21 @@ func TestRefreshFindsMissingClinic(t *testing.T) {
 func TestSetClinicChangesOnlyClinic(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, time.Hour, func(t *testing.T, w *fixture) {
 		before := w.record(t)
-		require.NoError(t, w.conns.SetClinic(t.Context(), user, before.Token, clinic))
+		require.NoError(t, w.conns.SetClinic(t.Context(), user, before.Token.Account(), clinic))
 		after := w.record(t)
 		assert.Equal(t, clinic, after.Token.Clinic)
 		after.Token.Clinic = oauth.Clinic{}
 		assert.Equal(t, before.Token, after.Token)
 		version := w.record(t).Version
-		require.NoError(t, w.conns.SetClinic(t.Context(), user, before.Token, clinic))
+		require.NoError(t, w.conns.SetClinic(t.Context(), user, before.Token.Account(), clinic))
 		assert.Equal(t, version, w.record(t).Version, "an unchanged clinic is not written")
 
 		current := w.record(t).Token
-		require.ErrorIs(t, w.conns.SetClinic(t.Context(), "nobody", current, clinic), api.ErrReauthorize)
-		require.ErrorIs(t, w.conns.SetClinic(t.Context(), user, current, oauth.Clinic{ID: strings.Repeat("x", 256)}), api.ErrArgument)
+		require.ErrorIs(t, w.conns.SetClinic(t.Context(), "nobody", current.Account(), clinic), api.ErrReauthorize)
+		require.ErrorIs(t, w.conns.SetClinic(t.Context(), user, current.Account(), oauth.Clinic{ID: strings.Repeat("x", 256)}), api.ErrArgument)
 
 		w.fail(t, tokenstore.ReasonInvalidGrant)
-		require.NoError(t, w.conns.SetClinic(t.Context(), user, current, oauth.Clinic{ID: "cl-2"}))
+		require.NoError(t, w.conns.SetClinic(t.Context(), user, current.Account(), oauth.Clinic{ID: "cl-2"}))
 		assert.Equal(t, tokenstore.StateReauthorize, w.record(t).State, "SetClinic does not remove the mark")
 	})
 }
@@ -120,12 +120,12 @@ func TestSetClinicComparesAccount(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, time.Hour, func(t *testing.T, w *fixture) {
 		asked := w.saveOtherAccount(t)
 		w.saveAccess(t, "access-new", time.Hour)
-		require.ErrorIs(t, w.conns.SetClinic(t.Context(), user, asked, clinic), tokens.ErrAccountChanged)
+		require.ErrorIs(t, w.conns.SetClinic(t.Context(), user, asked.Account(), clinic), api.ErrAccountChanged)
 		assert.Zero(t, w.record(t).Token.Clinic)
 
 		asked = w.record(t).Token
-		require.NoError(t, w.conns.SetClinic(t.Context(), user, asked, clinic))
-		require.ErrorIs(t, w.conns.SetClinic(t.Context(), user, asked, oauth.Clinic{ID: "cl-2"}), tokens.ErrAccountChanged)
+		require.NoError(t, w.conns.SetClinic(t.Context(), user, asked.Account(), clinic))
+		require.ErrorIs(t, w.conns.SetClinic(t.Context(), user, asked.Account(), oauth.Clinic{ID: "cl-2"}), api.ErrAccountChanged)
 		assert.Equal(t, clinic, w.record(t).Token.Clinic)
 	})
 }
@@ -154,7 +154,7 @@ func TestSetClinicKeepsPeersPair(t *testing.T) {
 		lease, next := w.lease(t, 10*time.Second), w.record(t).Token
 		next.AccessToken, next.RefreshToken = api.NewSecret("access-peer"), api.NewSecret("refresh-peer")
 		setting := make(chan error)
-		go func() { setting <- w.conns.SetClinic(t.Context(), user, next, clinic) }()
+		go func() { setting <- w.conns.SetClinic(t.Context(), user, next.Account(), clinic) }()
 		time.Sleep(time.Second) // SetClinic has read the record and waits for the lease
 		_, err := w.store.Commit(t.Context(), lease, next)
 		require.NoError(t, err)

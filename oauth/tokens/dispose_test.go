@@ -90,7 +90,7 @@ func TestPendingPairKeepsLaterChanges(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		_, repaired := w.pending(t)
 		moved := oauth.Clinic{ID: "clinic-2", IntegrationID: "integration-2"}
-		require.NoError(t, w.conns.SetClinic(t.Context(), user, w.record(t).Token, moved))
+		require.NoError(t, w.conns.SetClinic(t.Context(), user, w.record(t).Token.Account(), moved))
 		changed := w.record(t).Token
 		changed.Replaced = []oauth.ReplacedGrant{{AccessToken: api.NewSecret("access-older"), ResourceOwner: changed.ResourceOwner}}
 		_, err := w.store.Commit(t.Context(), w.lease(t, time.Minute), changed)

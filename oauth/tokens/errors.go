@@ -27,12 +27,6 @@ var ErrUndecided = sentinel.New("tokens: the platform account could not be check
 	Status: http.StatusBadGateway, Title: "The dispensary account could not be checked. Please try again later.",
 })
 
-// ErrAccountChanged means that the user has connected another account, or that the account has
-// moved to another clinic, since the caller read the record.
-var ErrAccountChanged = sentinel.New("tokens: the account or clinic of the user was changed meanwhile", api.Problem{
-	Status: http.StatusConflict, Title: "The dispensary account was changed meanwhile. Please try again.",
-})
-
 // StoreError is a failure of the [tokenstore.Store] itself, for example of its database. It
 // loses no token of the platform: a token pair that could not be written is kept and retried,
 // see [Connections.PendingCommits].

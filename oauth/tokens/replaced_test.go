@@ -80,7 +80,7 @@ func TestDisconnectRevokesReplacedToken(t *testing.T) {
 		time.Sleep(3 * time.Hour)
 		w.requireToken(t, "access-2")
 		assert.Len(t, w.record(t).Token.Replaced, 1, "a refresh keeps it")
-		require.NoError(t, w.conns.SetClinic(t.Context(), user, w.record(t).Token, oauth.Clinic{ID: "clinic-1"}))
+		require.NoError(t, w.conns.SetClinic(t.Context(), user, w.record(t).Token.Account(), oauth.Clinic{ID: "clinic-1"}))
 		require.NoError(t, w.conns.Disconnect(t.Context(), user))
 		assert.Equal(t, []string{"access-2", "access-0"}, w.revoked())
 		w.requireForgotten(t)
