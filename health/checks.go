@@ -3,6 +3,7 @@ package health
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/dispensary-go/dispensary/oauth/tokens"
@@ -60,21 +61,25 @@ func Inbox(inbox engine.Engine, limit time.Duration) Check {
 	}
 }
 
-// Alarm returns a check that is degraded during an outage of webhooks. The details are the
-// kind of the outage, its start and the number of failures. For [webhook.OutageKindRejecting]
-// the number is omitted: it includes requests of strangers, and strangers may read the
-// response.
+// Alarm returns a check that is degraded during an outage of webhooks. The details are the number
+// of outages, and the kind, start and number of failures of the oldest. For
+// [webhook.OutageKindRejecting] the number of failures is omitted: it includes requests of
+// strangers, and strangers may read the response. Only the logged error names the tenant.
 func Alarm(alarm *webhook.Alarm) Check {
 	return func(context.Context) Result {
-		outage, counts := alarm.Outage()
-		if !counts {
+		outages, _ := alarm.Outages()
+		if len(outages) == 0 {
 			return Result{Status: StatusOK}
 		}
-		result := Result{Status: StatusDegraded, Err: outage.Reason, Details: map[string]any{
-			"kind": string(outage.Kind), "since": outage.Since.UTC().Format(time.RFC3339),
+		oldest := outages[0]
+		result := Result{Status: StatusDegraded, Err: oldest.Reason, Details: map[string]any{
+			"outages": len(outages), "kind": string(oldest.Kind), "since": oldest.Since.UTC().Format(time.RFC3339),
 		}}
-		if outage.Kind != webhook.OutageKindRejecting {
-			result.Details["failures"] = outage.Failures
+		if oldest.Tenant != "" {
+			result.Err = fmt.Errorf("tenant %s: %w", oldest.Tenant, oldest.Reason)
+		}
+		if oldest.Kind != webhook.OutageKindRejecting {
+			result.Details["failures"] = oldest.Failures
 		}
 		return result
 	}

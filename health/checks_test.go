@@ -109,7 +109,7 @@ func TestAlarmReportsOutage(t *testing.T) {
 	}
 	alarm.Observe(t.Context(), webhook.Observation{Outcome: webhook.OutcomeUnavailable, Err: webhook.ErrInbox})
 	assert.Equal(t, health.Result{
-		Status: health.StatusDegraded, Err: webhook.ErrInbox, Details: map[string]any{"kind": "failing", "since": "2026-03-04T09:00:00Z", "failures": 3},
+		Status: health.StatusDegraded, Err: webhook.ErrInbox, Details: map[string]any{"outages": 1, "kind": "failing", "since": "2026-03-04T09:00:00Z", "failures": 3},
 	}, check(t.Context()))
 	alarm.Observe(t.Context(), webhook.Observation{Outcome: webhook.OutcomeAccepted})
 	assert.Equal(t, health.Result{Status: health.StatusOK}, check(t.Context()))
@@ -119,8 +119,17 @@ func TestAlarmReportsOutage(t *testing.T) {
 		now = now.Add(time.Minute)
 	}
 	assert.Equal(t, health.Result{
-		Status: health.StatusDegraded, Err: webhook.ErrSignatureMismatch, Details: map[string]any{"kind": "rejecting", "since": "2026-03-04T09:00:00Z"},
+		Status: health.StatusDegraded, Err: webhook.ErrSignatureMismatch, Details: map[string]any{"outages": 1, "kind": "rejecting", "since": "2026-03-04T09:00:00Z"},
 	}, check(t.Context()), "the number of failures must not be shown to strangers")
+
+	now = now.Add(time.Hour)
+	for range 3 {
+		alarm.Observe(t.Context(), webhook.Observation{Outcome: webhook.OutcomeUnavailable, Err: webhook.ErrInbox, Tenant: "oak"})
+	}
+	alarm.Observe(t.Context(), webhook.Observation{Outcome: webhook.OutcomeAccepted})
+	result := check(t.Context())
+	assert.NotContains(t, result.Details, "oak", "strangers may read the details")
+	assert.EqualError(t, result.Err, "tenant oak: "+webhook.ErrInbox.Error())
 }
 
 // connected returns a connected user with the platform and the store.

@@ -61,7 +61,7 @@ func (i *Integration) newAlarm(environment dispensary.Environment, clinics *reco
 		Now: i.setup.Webhooks.Now,
 		Notify: func(ctx context.Context, outage webhook.Outage) {
 			i.logger().WarnContext(ctx, "webhooks fail", "environment", environment.String(), "kind", string(outage.Kind),
-				"over", outage.Over, "failures", outage.Failures, "age", outage.Age())
+				"over", outage.Over, "confirmed", outage.Confirmed, "failures", outage.Failures, "age", outage.Age())
 			if clinics != nil {
 				clinics.RunAfterOutage(outage)
 			}
@@ -69,8 +69,8 @@ func (i *Integration) newAlarm(environment dispensary.Environment, clinics *reco
 				i.setup.Outage(ctx, environment, outage)
 			}
 		},
-		Confirm: func(ctx context.Context, outage webhook.Outage) (bool, error) {
-			return i.confirmOutage(ctx, environment, outage.Since)
+		Confirm: func(ctx context.Context, _ string, since time.Time) (bool, error) {
+			return i.confirmOutage(ctx, environment, since)
 		},
 	})
 }
@@ -86,7 +86,8 @@ const (
 
 // confirmOutage reports whether a webhook delivery has failed since a time. It reads the delivery
 // logs of up to 20 clinics, as any of their connected users. If no log has a failed delivery, it
-// returns an error if a log could not be read or if there are more clinics.
+// returns an error if a log could not be read or if there are more clinics. False is no proof that
+// deliveries work: a clinic without a connected user may be missing in the store.
 func (i *Integration) confirmOutage(ctx context.Context, environment dispensary.Environment, since time.Time) (bool, error) {
 	ctx = priority.WithDefault(ctx, api.PriorityReconcile)
 	ids, err := i.Accounts.Clinics(ctx, environment, "", confirmClinics+1)

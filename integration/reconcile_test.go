@@ -192,8 +192,9 @@ func TestDisableReconcileCreatesNoReconciler(t *testing.T) {
 	assert.NotNil(t, i.Webhooks)
 }
 
-// Rejected requests are an outage only if the platform's delivery log has a failed delivery.
-// Requests of an attacker are not an outage.
+// Rejected requests are an outage at once if the platform's delivery log has a failed delivery.
+// Without one they may be an attacker's, or the platform's for a clinic without a connected user, so
+// they are an outage after half a day without an event.
 func TestDeliveryLogConfirmsOutage(t *testing.T) {
 	t.Parallel()
 	for name, failed := range map[string]bool{"the platform": true, "an attacker": false} {
@@ -220,16 +221,24 @@ func TestDeliveryLogConfirmsOutage(t *testing.T) {
 				deliveries := f.platforms[us].Webhooks.Deliveries()
 				return len(deliveries) == 1 && len(deliveries[0].Attempts) == 1
 			}, time.Minute, time.Millisecond)
-			for range 4 {
+			forge := func() {
 				request := httptest.NewRequest(http.MethodPost, "/webhooks/us-sandbox", strings.NewReader("{}"))
 				request.Header.Set("SVC-Signature", webhook.Sign(dispensary.NewSecret("forged"), setup.Webhooks.Now(), []byte("{}")))
 				handler.ServeHTTP(httptest.NewRecorder(), request)
 				<-seen
 				later.Add(int64(10 * time.Minute))
 			}
-			if failed {
-				assert.Equal(t, webhook.OutageKindRejecting, (<-outages).Kind)
+			for range 4 {
+				forge()
 			}
+			if !failed {
+				assert.Empty(t, outages)
+				later.Add(int64(12 * time.Hour))
+				forge()
+			}
+			outage := <-outages
+			assert.Equal(t, webhook.OutageKindRejecting, outage.Kind)
+			assert.Equal(t, failed, outage.Confirmed)
 			assert.Empty(t, outages)
 		})
 	}

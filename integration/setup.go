@@ -81,7 +81,8 @@ type Setup struct {
 	Operations admin.Config
 
 	// Outage is called when the webhooks of an environment have failed for some time, and when
-	// they work again: see [webhook.AlarmConfig].Notify. Even if Outage is nil, the
+	// they work again: see [webhook.AlarmConfig].Notify. The delivery logs of clinics with
+	// connected users confirm an outage of rejected requests. Even if Outage is nil, the
 	// integration logs the outage, and looks for missed webhooks after its end.
 	Outage func(context.Context, dispensary.Environment, webhook.Outage)
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,18 +18,13 @@ import (
 // API section: "Webhooks" 8.
 var defaultAlarmAfter = []time.Duration{15 * time.Minute, time.Hour, 4 * time.Hour, 12 * time.Hour, 20 * time.Hour}
 
-// Bounds of an outage of kind [OutageKindRejecting] without the platform's delivery log.
-// Anybody can send requests that the program rejects, but a scanner does not send one per hour
-// and does not know the form of a signature.
-const (
-	sustainedAge    = 12 * time.Hour
-	sustainedSigned = 12        // rejected requests with a well-formed signature header
-	sustainedGap    = time.Hour // between rejected requests without a signature header
-)
+// unconfirmedAge is the age at which rejected requests without an accepted event are an outage,
+// although Confirm has not confirmed it. The platform disables the endpoint 12 hours later.
+const unconfirmedAge = 12 * time.Hour
 
 const (
 	confirmTimeout = 30 * time.Second
-	confirmPause   = 5 * time.Minute // between two calls of Confirm
+	confirmPause   = 5 * time.Minute // the shortest time between two calls of Confirm for a tenant
 )
 
 // AlarmConfig configures an [Alarm]. Notify is required.
@@ -38,12 +34,16 @@ type AlarmConfig struct {
 	// the response has been sent.
 	Notify func(context.Context, Outage)
 
-	// Confirm reports whether the platform could not deliver events since Outage.Since.
-	// See its delivery log: API section "Webhooks" 9. Confirm is called for an outage of
-	// kind [OutageKindRejecting], at most once for each age in After and every 5
-	// minutes, and must return within 30 seconds. False ends the outage. With an error,
-	// and if Confirm is nil, the alarm decides by the requests alone: see [Alarm].
-	Confirm func(context.Context, Outage) (bool, error)
+	// Confirm reports whether the platform could not deliver an event to the tenant since a
+	// time, by the delivery log: API section "Webhooks" 9. An empty tenant stands for all
+	// tenants: see [Outage].Tenant. Confirm must return within 30 seconds.
+	//
+	// Confirm is called while requests of a tenant are rejected and none is accepted: at the first
+	// age in After and then again after the same time, at least 5 minutes. True makes
+	// the rejected requests an outage at once. After false, the next call asks only about the time
+	// since. False and an error leave the decision to the age of the outage, and so does nil: see
+	// [Alarm].
+	Confirm func(ctx context.Context, tenant string, since time.Time) (bool, error)
 
 	// After contains the ages of an outage at which Notify is called. Nil means 15
 	// minutes and 1, 4, 12 and 20 hours.
@@ -72,8 +72,12 @@ const (
 	OutageKindRejecting OutageKind = "rejecting"
 )
 
-// Outage is a series of failures of one kind without a success.
+// Outage is a series of failures of one kind and one tenant without a success.
 type Outage struct {
+	// Tenant is the name of the tenant. It is empty for a [Handler] without tenants, and for
+	// requests whose tenant is unknown or was not looked up, because their header is invalid.
+	Tenant string
+
 	Kind OutageKind
 
 	// Since is the time of the first failure, and Last the time of the latest.
@@ -82,6 +86,10 @@ type Outage struct {
 	// Failures is the number of failures. With [OutageKindRejecting] it includes the
 	// requests of strangers.
 	Failures int
+
+	// Confirmed reports whether [AlarmConfig].Confirm has confirmed an outage of kind
+	// [OutageKindRejecting]. Without it, all requests may be those of strangers.
+	Confirmed bool
 
 	// Reason is the error of the latest failure.
 	Reason error
@@ -94,18 +102,20 @@ type Outage struct {
 // Age returns the time from the first failure to the latest.
 func (o Outage) Age() time.Duration { return o.Last.Sub(o.Since) }
 
-// Alarm warns before the platform disables an endpoint. It counts failures in a row and
-// their age. Set [Observer].RequestEnd to its Observe method, or call Observe there.
+// Alarm warns before the platform disables an endpoint. It counts failures in a row and their age,
+// separately for each tenant of a [Handler]. Set [Observer].RequestEnd to its Observe method, or
+// call Observe there.
 //
 // A failure to accept an event counts immediately. So does a correctly signed body without an
 // event.
 //
-// A rejected request does not count immediately, because anybody can send one. Rejected
-// requests are an outage if AlarmConfig.Confirm confirms it. Without Confirm, they are an
-// outage after 12 hours without an accepted event, if at least 12 requests had a
-// well-formed signature header, or if requests without the header came at least once per
-// hour. Without Confirm, a malformed header never counts, because the platform does not
-// send one. Probes and methods other than POST never count.
+// A rejected request does not count immediately, because anybody can send one. Rejected requests
+// are an outage if AlarmConfig.Confirm confirms it. Without a confirmation they are an outage after
+// 12 hours without an accepted event, because the delivery log may not show the events of every
+// clinic. Probes and methods other than POST never count.
+//
+// An accepted event ends the outages of its tenant. It also ends the outage of requests without a
+// known tenant, so only a failure of all tenants is reported for these.
 //
 // An alarm sees only the requests of its process. Behind a load balancer, create one in each
 // process, so that it also reports if a single process fails. The counts end with the process.
@@ -114,34 +124,27 @@ type Alarm struct {
 	config AlarmConfig
 
 	mu        sync.Mutex
-	failing   series
-	rejecting rejections
-	asked     time.Time // of the last call of Confirm
+	tenants   map[string]*failures
 	pending   []notice
 	notifying bool // a goroutine in Observe processes pending
 }
 
-// series is a series of failures, which may become an outage.
+// failures are the failures of a tenant since its last accepted event.
+type failures struct {
+	failing, rejecting series
+
+	asked time.Time // of the last call of Confirm
+	clean time.Time // the delivery log had no failure until then
+}
+
+// series is a series of failures. It is an outage if it counts.
 type series struct {
-	outage   Outage
-	passed   int // number of ages in AlarmConfig.After with a call of Notify
-	notified bool
+	outage Outage
+	counts bool
+	passed int // number of ages in AlarmConfig.After with a call of Notify
 }
 
-// rejections is a series of rejected requests.
-type rejections struct {
-	series
-	confirmed bool
-	asked     int  // number of ages in AlarmConfig.After with a call of Confirm
-	decides   bool // Confirm is nil or failed, so the requests decide
-
-	signed      int // requests with a well-formed signature header
-	signedSince time.Time
-	steadySince time.Time // no gap between plausible requests is longer than sustainedGap
-	steadyLast  time.Time
-}
-
-// notice is a call of Notify, after Confirm if ask is set.
+// notice is a call of Notify, or of Confirm if ask is set.
 type notice struct {
 	outage Outage
 	ask    bool
@@ -166,7 +169,7 @@ func NewAlarm(c AlarmConfig) (*Alarm, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	return &Alarm{config: c}, nil
+	return &Alarm{config: c, tenants: map[string]*failures{}}, nil
 }
 
 // Observe counts a request. Use it as the RequestEnd of an [Observer]. It calls Confirm and
@@ -175,117 +178,125 @@ func NewAlarm(c AlarmConfig) (*Alarm, error) {
 func (a *Alarm) Observe(ctx context.Context, o Observation) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	switch e := evidenceOf(o); e {
+	switch evidenceOf(o) {
 	case delivered:
-		a.over(&a.failing)
-		a.over(&a.rejecting.series)
-		a.failing, a.rejecting = series{}, rejections{}
+		a.over(o.Tenant)
+		a.over("")
 	case failed:
-		a.failed(o.Err)
-		if o.Key.EventID != "" && !a.rejecting.confirmed { // its signature was accepted
-			a.rejecting = rejections{}
-		}
-	case unproven, unsigned, malformedHeader:
-		a.rejected(e, o.Err)
+		a.failed(o)
+	case rejected:
+		a.rejected(o)
 	}
 	if !a.notifying {
 		a.notify(ctx)
 	}
 }
 
-// Outage returns the current outage for a health check. The bool is false if there is no outage,
-// or if it does not count yet: see [Alarm]. An outage of kind [OutageKindRejecting] may consist of
-// requests of strangers until it counts.
-func (a *Alarm) Outage() (Outage, bool) {
+// Outages returns the current outages for a health check, and the failures that do not count yet:
+// see [Alarm]. Doubtful failures of kind [OutageKindRejecting] may be requests of strangers. Both
+// are sorted by Since and contain at most one outage of each kind for a tenant.
+func (a *Alarm) Outages() (current, doubtful []Outage) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	failing, rejecting := a.failing.outage, a.rejecting.outage
-	counts := failing.Failures >= a.config.MinFailures
-	if a.rejecting.confirmed && (!counts || rejecting.Since.Before(failing.Since)) {
-		return rejecting, true
+	for _, f := range a.tenants {
+		for _, s := range []*series{&f.failing, &f.rejecting} {
+			switch {
+			case s.counts:
+				current = append(current, s.outage)
+			case s.outage.Failures > 0:
+				doubtful = append(doubtful, s.outage)
+			}
+		}
 	}
-	if failing.Failures == 0 {
-		return rejecting, false
+	order := func(a, b Outage) int {
+		return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.Tenant, b.Tenant), cmp.Compare(a.Kind, b.Kind))
 	}
-	return failing, counts
+	slices.SortFunc(current, order)
+	slices.SortFunc(doubtful, order)
+	return current, doubtful
 }
 
-// over adds the end of an outage to pending, if Notify was called for the outage.
-func (a *Alarm) over(s *series) {
-	if s.notified {
-		over := s.outage
-		over.Over = true
-		a.pending = append(a.pending, notice{outage: over})
+// of returns the failures of a tenant. Only known tenants have a name, so their number is limited.
+func (a *Alarm) of(tenant string) *failures {
+	f := a.tenants[tenant]
+	if f == nil {
+		f = &failures{}
+		a.tenants[tenant] = f
+	}
+	return f
+}
+
+// over ends the outages of a tenant. If Notify was called for one, it adds the end to pending.
+func (a *Alarm) over(tenant string) {
+	f := a.tenants[tenant]
+	if f == nil {
+		return
+	}
+	for _, s := range []*series{&f.failing, &f.rejecting} {
+		if s.passed > 0 {
+			s.outage.Over = true
+			a.pending = append(a.pending, notice{outage: s.outage})
+		}
+		*s = series{}
 	}
 }
 
-// failed counts a failure to accept an event.
-func (a *Alarm) failed(reason error) {
-	if passed := a.count(&a.failing, OutageKindFailing, reason); passed > a.failing.passed {
-		a.failing.passed, a.failing.notified = passed, true
-		a.pending = append(a.pending, notice{outage: a.failing.outage})
+// failed counts a failure to accept an event. A correctly signed event ends a doubt about the
+// signatures.
+func (a *Alarm) failed(o Observation) {
+	s := &a.of(o.Tenant).failing
+	a.count(s, OutageKindFailing, o)
+	s.counts = s.outage.Failures >= a.config.MinFailures
+	a.warn(s)
+	if o.Key.EventID == "" {
+		return
+	}
+	for _, tenant := range []string{o.Tenant, ""} {
+		if r := &a.of(tenant).rejecting; !r.counts {
+			*r = series{}
+		}
 	}
 }
 
 // rejected counts a rejected request, possibly of the platform.
-func (a *Alarm) rejected(e evidence, reason error) {
-	r := &a.rejecting
-	if r.outage.Failures == 0 {
-		r.decides = a.config.Confirm == nil
-	}
-	if a.config.Confirm == nil && e == malformedHeader {
+func (a *Alarm) rejected(o Observation) {
+	f := a.of(o.Tenant)
+	s := &f.rejecting
+	a.count(s, OutageKindRejecting, o)
+	if s.outage.Failures < a.config.MinFailures {
 		return
 	}
-	passed := a.count(&r.series, OutageKindRejecting, reason)
-	r.confirmed = r.confirmed || r.sustained(e) && r.decides
-	switch {
-	case r.confirmed && passed > r.passed:
-		r.passed, r.notified = passed, true
-		a.pending = append(a.pending, notice{outage: r.outage})
-	case !r.confirmed && a.config.Confirm != nil && passed > r.asked && r.outage.Last.Sub(a.asked) >= confirmPause:
-		r.asked, a.asked = passed, r.outage.Last
-		a.pending = append(a.pending, notice{outage: r.outage, ask: true})
+	s.counts = s.counts || s.outage.Age() >= unconfirmedAge
+	a.warn(s)
+	pause := max(confirmPause, a.config.After[0])
+	if a.config.Confirm != nil && !s.outage.Confirmed && a.passed(s) > 0 && s.outage.Last.Sub(f.asked) >= pause {
+		f.asked = s.outage.Last
+		a.pending = append(a.pending, notice{outage: s.outage, ask: true})
 	}
 }
 
-// count adds a failure to s. It returns the number of ages in After that the outage has
-// reached, or 0 if it has too few failures.
-func (a *Alarm) count(s *series, kind OutageKind, reason error) int {
+// count adds a failure to s.
+func (a *Alarm) count(s *series, kind OutageKind, o Observation) {
 	now := a.config.Now()
 	if s.outage.Failures == 0 {
-		s.outage.Kind, s.outage.Since = kind, now
+		s.outage.Tenant, s.outage.Kind, s.outage.Since = o.Tenant, kind, now
 	}
 	s.outage.Failures++
-	s.outage.Last, s.outage.Reason = now, reason
-	passed := 0
-	for passed < len(a.config.After) && s.outage.Age() >= a.config.After[passed] {
-		passed++
-	}
-	if s.outage.Failures < a.config.MinFailures {
-		return 0
-	}
+	s.outage.Last, s.outage.Reason = now, o.Err
+}
+
+// passed returns the number of ages in After that s has reached.
+func (a *Alarm) passed(s *series) int {
+	passed, _ := slices.BinarySearch(a.config.After, s.outage.Age()+1)
 	return passed
 }
 
-// sustained counts the latest request. It reports whether the series is an outage by the
-// requests alone.
-func (r *rejections) sustained(e evidence) bool {
-	now := r.outage.Last
-	if e == malformedHeader {
-		return false
+// warn adds a call of Notify to pending if s counts and has reached a new age in After.
+func (a *Alarm) warn(s *series) {
+	if passed := a.passed(s); s.counts && passed > s.passed {
+		s.passed = passed
+		a.pending = append(a.pending, notice{outage: s.outage})
 	}
-	if r.steadySince.IsZero() || now.Sub(r.steadyLast) > sustainedGap {
-		r.steadySince = now
-	}
-	r.steadyLast = now
-	if e == unproven {
-		if r.signed == 0 {
-			r.signedSince = now
-		}
-		r.signed++
-	}
-	return now.Sub(r.steadySince) >= sustainedAge ||
-		r.signed >= sustainedSigned && now.Sub(r.signedSince) >= sustainedAge
 }
 
 // notify processes pending in order, so that the end of an outage is never reported before its
@@ -296,35 +307,38 @@ func (a *Alarm) notify(ctx context.Context) {
 	for len(a.pending) > 0 {
 		next := a.pending[0]
 		a.pending = a.pending[1:]
-		if next.ask && !a.confirm(ctx, next.outage) {
+		if next.ask {
+			a.confirm(ctx, next.outage)
 			continue
 		}
 		a.unlocked(func() { a.config.Notify(ctx, next.outage) })
 	}
 }
 
-// confirm calls Confirm. It reports whether the outage is confirmed and still continues.
-func (a *Alarm) confirm(ctx context.Context, o Outage) bool {
+// confirm calls Confirm. It adds a call of Notify to pending if the outage is confirmed and still
+// continues.
+func (a *Alarm) confirm(ctx context.Context, o Outage) {
+	f := a.of(o.Tenant)
+	since, asked := o.Since, f.asked
+	if f.clean.After(since) {
+		since = f.clean
+	}
 	var confirmed bool
 	var err error
 	a.unlocked(func() {
 		ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
 		defer cancel()
-		confirmed, err = a.config.Confirm(ctx, o)
+		confirmed, err = a.config.Confirm(ctx, o.Tenant, since)
 	})
-	r := &a.rejecting
+	s := &f.rejecting
 	switch {
-	case r.outage.Failures == 0 || !r.outage.Since.Equal(o.Since):
-		return false // an event was accepted meanwhile
 	case err != nil:
-		r.decides = true
-		return false
-	case !confirmed: // the requests were not the platform's
-		*r = rejections{}
-		return false
+	case !confirmed:
+		f.clean = asked
+	case s.outage.Failures > 0 && s.outage.Since.Equal(o.Since): // no event was accepted meanwhile
+		s.outage.Since, s.outage.Confirmed, s.counts, s.passed = since, true, true, 0
+		a.warn(s)
 	}
-	r.confirmed, r.notified, r.passed = true, true, max(r.passed, r.asked)
-	return true
 }
 
 // unlocked calls f without the lock.
@@ -338,18 +352,16 @@ func (a *Alarm) unlocked(f func()) {
 type evidence int
 
 const (
-	unrelated       evidence = iota
-	delivered                // an event was accepted
-	failed                   // an event could not be accepted
-	unproven                 // rejected, with a well-formed signature header
-	unsigned                 // rejected, without a signature header
-	malformedHeader          // rejected, with a malformed signature header
+	unrelated evidence = iota
+	delivered          // an event was accepted
+	failed             // an event could not be accepted
+	rejected           // the sender is unproven
 )
 
-// unprovenErrors are the errors of rejected requests with a well-formed signature header.
-var unprovenErrors = []error{
-	ErrSignatureMismatch, ErrTimestampTooOld, ErrTimestampTooNew, ErrUnknownTenant, ErrUnknownPath,
-	ErrBodyConsumed, ErrBodyTooLarge, ErrBodyUnreadable,
+// rejections are the errors of rejected requests that may be from the platform.
+var rejections = []error{
+	ErrSignatureMissing, ErrSignatureMalformed, ErrSignatureMismatch, ErrTimestampTooOld, ErrTimestampTooNew,
+	ErrUnknownTenant, ErrUnknownPath, ErrBodyConsumed, ErrBodyTooLarge, ErrBodyUnreadable,
 }
 
 func evidenceOf(o Observation) evidence {
@@ -363,12 +375,8 @@ func evidenceOf(o Observation) evidence {
 		return unrelated
 	case is(events.ErrMalformed) || is(events.ErrNoEvent): // only a body with a valid signature is parsed
 		return failed
-	case is(ErrSignatureMissing):
-		return unsigned
-	case is(ErrSignatureMalformed):
-		return malformedHeader
-	case slices.ContainsFunc(unprovenErrors, is):
-		return unproven
+	case slices.ContainsFunc(rejections, is):
+		return rejected
 	}
 	return unrelated
 }

@@ -37,8 +37,8 @@ type Config struct {
 	Activity *Activity
 
 	// Alarms are the alarms of the webhook handlers, by the names to show: one alarm, or one
-	// per environment (see [webhook.Alarm]). The page shows their state, which covers this
-	// process only.
+	// per environment (see [webhook.Alarm]). The page shows their state and the name of a
+	// failing tenant. The state covers this process only.
 	Alarms map[string]*webhook.Alarm
 
 	// Reconcilers are the Stats of [reconcile.Clinics] by the names of their environments to

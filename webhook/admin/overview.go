@@ -20,13 +20,13 @@ type overviewView struct {
 	Activity *activityView
 	Hours    []hourView
 	Causes   []causeView
-	Counted  int                       // dead letters in Causes
-	Capped   bool                      // there may be more dead letters
-	Watched  bool                      // alarms are configured
-	Outages  map[string]webhook.Outage // by name of the alarm
-	Doubts   map[string]webhook.Outage // failures without an alarm yet
-	Silent   bool                      // a reconciler reports missing webhooks
-	Run      *run                      // latest run of a reconciler
+	Counted  int          // dead letters in Causes
+	Capped   bool         // there may be more dead letters
+	Watched  bool         // alarms are configured
+	Outages  []outageView // by name of the alarm
+	Doubts   []outageView // failures without an alarm yet
+	Silent   bool         // a reconciler reports missing webhooks
+	Run      *run         // latest run of a reconciler
 
 	Environments map[string]clinicsView // by name of the reconciler
 
@@ -43,6 +43,12 @@ type causeView struct {
 	Clinics int
 	Link    template.URL
 	Replay  template.URL
+}
+
+// outageView is an outage with the name of its alarm and tenant.
+type outageView struct {
+	webhook.Outage
+	Name string
 }
 
 // hourView is the activity of an hour.
@@ -62,14 +68,10 @@ func (h *Handler) overview(w http.ResponseWriter, r *http.Request) {
 		v.Activity = h.config.Activity.view(h.now())
 		v.Hours = hoursOf(v.Activity)
 	}
-	v.Watched, v.Outages, v.Doubts = len(h.config.Alarms) > 0, map[string]webhook.Outage{}, map[string]webhook.Outage{}
-	for name, alarm := range h.config.Alarms {
-		switch outage, counts := alarm.Outage(); {
-		case counts:
-			v.Outages[name] = outage
-		case outage.Failures > 0:
-			v.Doubts[name] = outage
-		}
+	v.Watched = len(h.config.Alarms) > 0
+	for _, name := range slices.Sorted(maps.Keys(h.config.Alarms)) {
+		current, doubtful := h.config.Alarms[name].Outages()
+		v.Outages, v.Doubts = append(v.Outages, outagesOf(name, current)...), append(v.Doubts, outagesOf(name, doubtful)...)
 	}
 	v.Environments = h.environments()
 	for _, clinics := range v.Environments {
@@ -83,6 +85,13 @@ func (h *Handler) overview(w http.ResponseWriter, r *http.Request) {
 		v.PausedUntil, v.Paused = h.config.Accounts.Paused()
 	}
 	h.show(w, http.StatusOK, "overview", frame{Title: "Overview", View: v})
+}
+
+func outagesOf(alarm string, outages []webhook.Outage) (views []outageView) {
+	for _, o := range outages {
+		views = append(views, outageView{o, strings.TrimSpace(alarm + " " + o.Tenant)})
+	}
+	return views
 }
 
 // countOverview counts events, and dead letters by cause, most frequent first.

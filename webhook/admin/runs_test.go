@@ -116,6 +116,13 @@ func TestOverviewShowsOutage(t *testing.T) {
 	assert.Contains(t, page, "No webhook has been acknowledged since ", "alarm without a name")
 	assert.NotContains(t, page, "ca/sandbox")
 	assert.Contains(t, page, webhook.ErrInboxTimeout.Error())
+	alarm := newAlarm(t, 0)
+	for _, tenant := range []string{"maple", "oak", "oak", "oak"} {
+		alarm.Observe(t.Context(), webhook.Observation{Outcome: webhook.OutcomeUnavailable, Err: webhook.ErrInboxTimeout, Tenant: tenant})
+	}
+	page = newFixture(t, func(_ *fixture, c *admin.Config) { c.Alarms = map[string]*webhook.Alarm{"us/sandbox": alarm} }).get("")
+	assert.Contains(t, page, "No webhook of us/sandbox oak has been acknowledged since ")
+	assert.Contains(t, page, "1 request of us/sandbox maple could not be accepted since ")
 	page = newFixture(t, nil).get("")
 	assert.NotContains(t, page, "acknowledged", "no alarm is configured")
 	assert.NotContains(t, page, "No failures", "no alarm is configured")
