@@ -149,29 +149,21 @@ func (s *store) claims(ctx context.Context, q rowser, query statement, environme
 // while it reads them and until it has written their leases.
 func (s *store) claimInTurn(ctx context.Context, conn *sql.Conn, environment api.Environment, v values) (claims []claimed, err error) {
 	// At its default isolation level MySQL would also lock the gaps between the rows.
-	tx, err := conn.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		if undo := tx.Rollback(); err != nil && !errors.Is(undo, sql.ErrTxDone) {
-			err = errors.Join(err, undo)
+	err = transact(ctx, conn, sql.LevelReadCommitted, func(tx *sql.Tx) (err error) {
+		claims, err = s.claims(ctx, tx, s.sql.claimPick, environment, v)
+		if err != nil || len(claims) == 0 {
+			return err
 		}
-	}()
-	claims, err = s.claims(ctx, tx, s.sql.claimPick, environment, v)
+		args := s.sql.claimTake.args(v)
+		for _, c := range claims {
+			args = append(args, c.record.Key.User)
+		}
+		users := `(?` + strings.Repeat(`, ?`, len(claims)-1) + `)`
+		_, err = tx.ExecContext(ctx, s.sql.claimTake.text+users, args...)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	if len(claims) == 0 {
-		return nil, nil
-	}
-	args := s.sql.claimTake.args(v)
-	for _, c := range claims {
-		args = append(args, c.record.Key.User)
-	}
-	users := `(?` + strings.Repeat(`, ?`, len(claims)-1) + `)`
-	if _, err := tx.ExecContext(ctx, s.sql.claimTake.text+users, args...); err != nil {
-		return nil, err
-	}
-	return claims, tx.Commit()
+	return claims, nil
 }

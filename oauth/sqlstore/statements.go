@@ -4,7 +4,7 @@ import "strings"
 
 // statements contains the SQL of a store, compiled for its dialect.
 type statements struct {
-	claim, claimPick, claimTake, clinics, commit, fail, forgetVersion, lease, load, postpone, probe, release, save, saveNew, saveVersion statement
+	checkDelete, checkInsert, claim, claimPick, claimTake, clinics, commit, fail, forgetVersion, lease, load, postpone, probe, release, save, saveNew, saveVersion statement
 
 	list map[listed]statement
 }
@@ -85,6 +85,8 @@ func newStatements(d dialect) statements {
 	}
 	update := `UPDATE dispensary_oauth_tokens SET `
 	return statements{
+		checkDelete: sql(`DELETE FROM dispensary_oauth_tokens`, row),
+		checkInsert: sql(`INSERT`, insert),
 		// Without MATERIALIZED a planner may run the subquery more than once.
 		claim: sql(`WITH picked AS MATERIALIZED (SELECT environment, username`, due, skip, `) `, update, taken,
 			` WHERE (environment, username) IN (SELECT environment, username FROM picked)`, returning(columns+`, due_at`)),

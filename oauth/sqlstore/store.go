@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -137,19 +138,28 @@ func (s *store) DeleteVersion(ctx context.Context, key tokenstore.Key, version i
 	return nil
 }
 
-// CheckWrite implements [tokenstore.Store]. It writes one row of the token table without an
-// environment and a token. All processes share that row.
+// CheckWrite implements [tokenstore.Store]. It inserts and deletes a row of the token table in one
+// transaction, without an environment and a token. The row has a random user, so processes never
+// wait for each other: they would check one shared row in turn, each for the time of a commit.
 func (s *store) CheckWrite(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	v, err := columnsOf(tokenstore.Key{User: "write check"}, oauth.Token{})
+	v, err := columnsOf(tokenstore.Key{User: rand.Text()}, oauth.Token{})
 	if err != nil {
 		return err
 	}
 	v["environment"] = "" // no other method reads a row without an environment
-	_, err = s.write(ctx, "check write", s.sql.save, v)
-	return err
+	return s.retry(ctx, "check write", s.sql.checkInsert, func(conn *sql.Conn) error {
+		return transact(ctx, conn, sql.LevelDefault, func(tx *sql.Tx) error {
+			for _, query := range []statement{s.sql.checkInsert, s.sql.checkDelete} {
+				if _, err := tx.ExecContext(ctx, query.text, query.args(v)...); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
 }
 
 // accept validates a token and returns its columns.
@@ -268,6 +278,23 @@ func (s *store) each(ctx context.Context, q rowser, query statement, v values, r
 		}
 	}
 	return rows.Err()
+}
+
+// transact calls run in a transaction, and commits it if run succeeds.
+func transact(ctx context.Context, conn *sql.Conn, isolation sql.IsolationLevel, run func(*sql.Tx) error) (err error) {
+	tx, err := conn.BeginTx(ctx, &sql.TxOptions{Isolation: isolation})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if undo := tx.Rollback(); err != nil && !errors.Is(undo, sql.ErrTxDone) {
+			err = errors.Join(err, undo)
+		}
+	}()
+	if err := run(tx); err != nil {
+		return err
+	}
+	return tx.Commit()
 }
 
 // rowser is a connection or a transaction.

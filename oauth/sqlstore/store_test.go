@@ -329,3 +329,37 @@ func TestUnchangedRowsCountAsWritten(t *testing.T) {
 		require.NoError(t, store.DeleteVersion(ctx, user17, failed.Version))
 	})
 }
+
+// While the check of one process commits, its row is locked. The checks of the other processes must
+// not wait for it: with slow commits, most of them would be late.
+func TestCheckWriteSharesNoRow(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, d database) {
+		db := d.migrated(t)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.NoError(t, d.store(t, db).CheckWrite(ctx))
+		assert.Zero(t, d.count(t, db, "SELECT count(*) FROM dispensary_oauth_tokens"))
+		if d.dialect != sqlstore.PostgreSQL {
+			return
+		}
+		slow, holder := d.open(t), d.open(t)
+		for _, one := range []*sql.DB{slow, holder} {
+			one.SetMaxOpenConns(1)
+		}
+		const lock = "pg_advisory_lock(hashtext(current_schema()))"
+		d.exec(t, db, `CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+			IF current_setting('test.slow', true) = 'on' THEN PERFORM `+lock+`; END IF; RETURN NULL; END $$`)
+		d.exec(t, db, `CREATE CONSTRAINT TRIGGER wait AFTER INSERT ON dispensary_oauth_tokens
+			DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION wait()`)
+		d.exec(t, slow, "SET test.slow = 'on'")
+		d.exec(t, holder, "SELECT "+lock)
+		done := make(chan error, 1)
+		go func() { done <- d.store(t, slow).CheckWrite(ctx) }()
+		require.Eventually(t, func() bool {
+			return d.count(t, db, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND objid = (hashtext(current_schema())::bigint & 4294967295)::oid") == 1
+		}, time.Minute, time.Millisecond)
+		require.NoError(t, d.store(t, db).CheckWrite(ctx))
+		d.exec(t, holder, "SELECT pg_advisory_unlock_all()")
+		require.NoError(t, <-done)
+	})
+}

@@ -129,7 +129,8 @@ type Store interface {
 	// CheckWrite reports whether the store accepts writes. It commits a real write as Save
 	// does, with the same connections and locks, but changes no record, version or lease. It
 	// fails if a write fails, such as on a read-only server or a full disk. Each call costs a
-	// write, so call it at most every few seconds.
+	// write, so call it at most every few seconds. Calls of several processes do not wait for
+	// each other, so they write no common row.
 	CheckWrite(ctx context.Context) error
 
 	// List returns the records that listing selects, ordered by the bytes of their user. It
