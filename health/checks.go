@@ -13,14 +13,25 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
-// Store returns a check of a token store. It is failing if the store does not accept writes.
+// Store returns a check of a token store. It is failing if the store does not accept writes. It is
+// degraded if the store does not respond in time.
 func Store(store tokenstore.Store) Check {
 	return func(ctx context.Context) Result {
 		if err := store.CheckWrite(ctx); err != nil {
-			return Result{Status: StatusFailing, Err: err}
+			return unusable(ctx, err)
 		}
 		return Result{Status: StatusOK}
 	}
+}
+
+// unusable returns the result of a check of a store with an error. A store that only responds too
+// late, or whose pool has no free connection, has this problem in all replicas: see the package
+// comment.
+func unusable(ctx context.Context, err error) Result {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return Result{Status: StatusDegraded, Err: fmt.Errorf("health: store or inbox does not respond in time: %w", err)}
+	}
+	return Result{Status: StatusFailing, Err: err}
 }
 
 // Inbox returns a check of an inbox. It is failing if the inbox cannot store events or cannot
@@ -30,18 +41,16 @@ func Store(store tokenstore.Store) Check {
 //     fail. By default a failing event is retried for about ten hours, see
 //     [webhook.RetryPolicy],
 //   - if handlers run longer than their timeout and block their workers,
-//   - if the inbox stores events but cannot count them in time.
+//   - if the inbox does not respond in time, because the database is slow or the program uses
+//     all connections of its pool.
 func Inbox(inbox engine.Engine, limit time.Duration) Check {
 	return func(ctx context.Context) Result {
 		if err := inbox.CheckWrite(ctx); err != nil {
-			return Result{Status: StatusFailing, Err: err}
+			return unusable(ctx, err)
 		}
 		stats, err := inbox.Stats(ctx)
-		if err != nil && ctx.Err() != nil {
-			return Result{Status: StatusDegraded, Err: err}
-		}
 		if err != nil {
-			return Result{Status: StatusFailing, Err: err}
+			return unusable(ctx, err)
 		}
 		var age time.Duration
 		if !stats.Oldest.IsZero() {

@@ -55,6 +55,26 @@ func TestStoreFailsWithoutWrites(t *testing.T) {
 	assert.Equal(t, health.Result{Status: health.StatusFailing, Err: errDown}, check(t.Context()))
 }
 
+// All replicas share a slow database, and the same load uses all connections of each of them. If all
+// replicas failed because of this, the load balancer would have none left.
+func TestSlowStoreDegrades(t *testing.T) {
+	t.Parallel()
+	late, cancel := context.WithDeadline(t.Context(), time.Now())
+	defer cancel()
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, check := range map[string]health.Check{
+		"store":       health.Store(tokenstore.NewMemoryStore()),
+		"inbox":       health.Inbox(&inbox{unwritable: errDown}, time.Hour),
+		"slow counts": health.Inbox(&inbox{err: errDown}, time.Hour),
+	} {
+		result := check(late)
+		assert.Equal(t, health.StatusDegraded, result.Status, name)
+		require.ErrorContains(t, result.Err, "does not respond in time: ", name)
+		assert.Equal(t, health.StatusFailing, check(ended).Status, name)
+	}
+}
+
 // inbox is an engine with the stats and errors of a test.
 type inbox struct {
 	engine.Engine
@@ -90,9 +110,6 @@ func TestInboxReportsStats(t *testing.T) {
 
 	i.err = errDown
 	assert.Equal(t, health.Result{Status: health.StatusFailing, Err: errDown}, check(t.Context()))
-	late, cancel := context.WithCancel(t.Context())
-	cancel()
-	assert.Equal(t, health.Result{Status: health.StatusDegraded, Err: errDown}, check(late), "the inbox stores events, but counts them slowly")
 	i.unwritable = webhook.ErrInboxClosed
 	assert.Equal(t, health.Result{Status: health.StatusFailing, Err: webhook.ErrInboxClosed}, check(t.Context()))
 }

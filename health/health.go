@@ -24,11 +24,22 @@
 // # Failing and degraded
 //
 // If a check is failing, /readyz responds with 503, and a load balancer sends requests to
-// other replicas. Use this for a problem of one process, such as a store that does not accept
-// writes. A problem of all replicas must not remove all of them from the load balancer: an
-// event is retried for hours, the platform rejects tokens, or webhooks do not arrive. Such a
-// check is degraded. /readyz reports it but responds with 200. For alerts, let a monitor
-// request /readyz?strict, which responds with 503 in both cases.
+// other replicas. Use this for a problem of one process. A problem of all replicas must not
+// remove all of them from the load balancer: an event is retried for hours, the platform
+// rejects tokens, or webhooks do not arrive. Such a check is degraded. /readyz reports it but
+// responds with 200. For alerts, let a monitor request /readyz?strict, which responds with 503
+// in both cases.
+//
+// Only the following make /readyz fail:
+//
+//   - [Handler.Drain] was called, or there are no recent results.
+//   - [Store] or [Inbox] gets an error within 2 seconds: the server is read-only or refuses
+//     connections, the disk is full, the file was replaced, or the inbox is closed.
+//   - A check panics, does not return within 2.5 seconds, or is your own and fails.
+//
+// A store that does not respond within 2 seconds is degraded, because all replicas share a slow
+// database, and the same load uses all connections of every replica's pool. The check cannot
+// distinguish this from a network that drops the packets of one replica.
 //
 // # Privacy
 //

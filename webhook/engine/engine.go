@@ -92,7 +92,8 @@ type Engine interface {
 	// over the same connections and locks as Accept, but changes no event. It fails with
 	// [webhook.ErrInboxClosed], [webhook.ErrInboxFull] and any error of a write, such as on a
 	// read-only server or a full disk. Each call costs a synced write, so call it every few
-	// seconds at most.
+	// seconds at most. Calls of several processes do not wait for each other, so they write no
+	// common row.
 	CheckWrite(ctx context.Context) error
 
 	// Stats counts the stored events of all processes. It fails with [webhook.ErrInboxClosed].
