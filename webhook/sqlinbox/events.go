@@ -225,8 +225,8 @@ func (i *Inbox) revise(
 const page = 100
 
 // Reseal encrypts every stored body and error that uses an old key with the current key of
-// [Config].Seal. It returns the number of these events. To retire a key, put the new key in
-// front of the ring in all processes, call Reseal, and remove the old key once Reseal returns
+// [Config].Seal. It returns the number of these events. To retire a key, rotate the keys as in
+// package seal, call Reseal once the new key encrypts, and remove the old key once Reseal returns
 // nil. The inbox keeps accepting and handling events during the call.
 //
 // If a body cannot be decrypted, Reseal leaves it unchanged and continues with the others. The

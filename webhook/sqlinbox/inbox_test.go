@@ -75,15 +75,27 @@ func TestPurgeKeepsKeysForRetention(t *testing.T) {
 			assert.Equal(t, want, receipt.Duplicate)
 		}
 	}
+	clock.advance(40 * 24 * time.Hour)
+	isKnown(true) // the clock is ahead: no event is as new
+	clock.offset.Store(0)
 	clock.advance(inboxkit.Retention - time.Minute)
+	accept := func(created time.Time) {
+		d := receivertest.NewDelivery()
+		d.CreatedAt = created
+		_, err := inbox.Accept(t.Context(), d)
+		require.NoError(t, err)
+		<-made
+	}
+	accept(clock.now().Add(24 * time.Hour)) // the clock of the platform is ahead
 	isKnown(true)
 	clock.advance(2 * time.Minute)
+	accept(time.Now())
 	isKnown(false)
 	<-made
 	<-made
 	db := database(t, path)
-	assert.Len(t, countTexts(t, db, "SELECT key FROM dispensary_inbox"), 2)
-	assert.Len(t, countTexts(t, db, "SELECT object FROM dispensary_inbox_newest"), 2)
+	assert.Len(t, countTexts(t, db, "SELECT key FROM dispensary_inbox"), 4)
+	assert.Len(t, countTexts(t, db, "SELECT object FROM dispensary_inbox_newest"), 4)
 }
 
 // TestOutcomeWaitsForLockedDatabase locks the file for writing while a handler returns.

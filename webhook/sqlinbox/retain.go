@@ -30,10 +30,18 @@ func (i *Inbox) retain() {
 	}
 }
 
-// purge deletes in small transactions, so that accepts do not wait long.
+// purge deletes in small transactions, so that accepts do not wait long. It measures the age of a
+// key from the newest events if the clock is later: a clock that was ahead for a minute would
+// otherwise delete all keys, and events sent again would be handled again.
 func (i *Inbox) purge() error {
 	const few = 500
-	before := i.config.now().Add(-inboxkit.Retention).UnixMicro()
+	before, err := valueOf(context.Background(), i.writer.doLazily, func(t *tx) (newest int64, err error) {
+		_, err = t.first(`SELECT coalesce(max(order_at), 0) FROM (SELECT order_at FROM dispensary_inbox ORDER BY seq DESC LIMIT 100)`, nil, &newest)
+		return min(newest, i.now()) - inboxkit.Retention.Microseconds(), err
+	})
+	if err != nil {
+		return err
+	}
 	for _, statement := range []string{
 		`DELETE FROM dispensary_inbox WHERE seq IN
 			(SELECT seq FROM dispensary_inbox WHERE state = 6 AND due_at < ? LIMIT ?)`,
