@@ -90,7 +90,7 @@ func updateRow(t *tx, c *claim, a webhook.Attempt, sealedError []byte, now int64
 	case webhook.ResultReturned:
 		return t.changed(update+`attempts = attempts - 1`+held, waiting, now, c.seq, c.number)
 	}
-	due, kept := now+a.RetryIn.Microseconds()+1, c.keep(a, now) // rounded up, so never early
+	due, kept := now+a.RetryIn.Microseconds()+2, c.keep(a, now) // both are rounded down, so it is never early
 	return t.changed(update+`reason = ?, failures = ?, request_ids = ?`+held, waiting, due, a.Reason(), kept, kept.requestIDs(), c.seq, c.number)
 }
 
