@@ -3,13 +3,16 @@ package sqlinbox_test
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"modernc.org/sqlite"
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/testkit/receivertest"
@@ -90,4 +93,40 @@ func TestOpenRejectsInvalidArguments(t *testing.T) {
 	_, err = sqlinbox.New(memory, config(t, receivertest.Succeed))
 	require.ErrorContains(t, err, "one connection")
 	require.False(t, errors.Is(err, sqlinbox.ErrInUse))
+}
+
+// A driver or a program can override the settings that make a commit durable. An acknowledged event
+// would then be lost in a power failure.
+func TestNewRejectsDatabaseWithoutSync(t *testing.T) {
+	t.Parallel()
+	path := newPath(t)
+	require.NoError(t, sqlinbox.Migrate(t.Context(), database(t, path)))
+	for _, setting := range []string{"PRAGMA synchronous = NORMAL", "PRAGMA journal_mode = DELETE"} {
+		db := sql.OpenDB(overriding{path, setting})
+		t.Cleanup(func() { _ = db.Close() })
+		_, err := sqlinbox.New(db, config(t, receivertest.Succeed))
+		require.ErrorContains(t, err, "database is not durable", setting)
+	}
+}
+
+// overriding opens connections that replace each statement for the setting.
+type overriding struct{ path, setting string }
+
+func (o overriding) Driver() driver.Driver { return &sqlite.Driver{} }
+
+func (o overriding) Connect(context.Context) (driver.Conn, error) {
+	conn, err := o.Driver().Open("file:" + o.path)
+	return overridingConn{conn, o.setting}, err
+}
+
+type overridingConn struct {
+	driver.Conn
+	setting string
+}
+
+func (c overridingConn) Prepare(query string) (driver.Stmt, error) {
+	if name, _, _ := strings.Cut(c.setting, "="); strings.HasPrefix(query, name+"=") {
+		query = c.setting
+	}
+	return c.Conn.Prepare(query)
 }
