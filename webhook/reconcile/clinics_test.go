@@ -442,6 +442,36 @@ func TestLoopEndsPromptly(t *testing.T) {
 	}
 }
 
+// A loop that ends returns its turns to the other replicas, even if one of them takes turns at that
+// moment. Otherwise these clinics would wait for the next pass.
+func TestEndedLoopReturnsTurns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newClinicsFixture(t, 4)
+		var ending atomic.Bool
+		var held atomic.Int32
+		_, stop := f.reconcileAll(t, time.Hour, func(c *reconcile.Config) {
+			c.Inbox = hooked{f.inbox, func(_ context.Context, method string, _ webhook.Delivery) error {
+				if ending.Load() && method == "ClaimCheckpoint" && held.Add(1) <= 2 {
+					return reconcile.ErrCheckpointHeld
+				}
+				return nil
+			}}
+			c.Open = func(ctx context.Context, _ string, _ api.Limiter) (reconcile.Clinic, error) {
+				<-ctx.Done()
+				return reconcile.Clinic{}, ctx.Err()
+			}
+		})
+		time.Sleep(10 * time.Second)
+		ending.Store(true)
+		stop()
+		f.reconcileAll(t, time.Hour, nil)
+		time.Sleep(time.Minute)
+		assert.Equal(t, []int{1, 1, 1, 1}, f.reconciled())
+		assert.EqualValues(t, 3, held.Load())
+	})
+}
+
 // The user of a clinic has moved on the platform, so the lists have events of the other clinic.
 func TestRunAcceptsNoEventOfOtherClinic(t *testing.T) {
 	t.Parallel()

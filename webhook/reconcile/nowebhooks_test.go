@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/testkit/logtest"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
@@ -93,5 +94,23 @@ func TestLostWebhookDoesNotCount(t *testing.T) {
 	report = s.reconcile(t, logged)
 	assert.Equal(t, 1, report.NoWebhooks.Runs)
 	assert.False(t, report.NoWebhooks.Counts())
+	s.finish(t, keys...)
+}
+
+// A group that could not be read so far contains old webhooks. They are no evidence that webhooks
+// arrive now.
+func TestFirstReadOfGroupIsNoEvidence(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t)
+	fault := s.platform.Fault(model.Fault{Effect: model.EffectErrorStatus, Status: 500, Operation: "events.list_orders"})
+	keys := s.orders(t, 1) // arrives as a webhook
+	s.fails(t, api.ErrServer, nil)
+	s.platform.Fault(model.Fault{Effect: model.EffectDeliveryLost})
+	keys = append(keys, s.happen(t, 2)...)
+	report, _ := s.fails(t, api.ErrServer, nil)
+	assert.Equal(t, 1, report.NoWebhooks.Runs)
+	fault.Remove()
+	report = s.reconcile(t, nil)
+	assert.Equal(t, 1, report.NoWebhooks.Runs)
 	s.finish(t, keys...)
 }
