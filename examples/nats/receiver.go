@@ -77,6 +77,7 @@ func (s settings) work() webhook.Work {
 	handlers.OnOrderPlaced(s.handle)
 	return webhook.Work{
 		Handle:         handlers.Dispatch,
+		Workers:        workers,
 		HandlerTimeout: 2 * time.Second,
 		Retry:          webhook.RetryPolicy{MaxAttempts: 2},
 	}
@@ -103,8 +104,12 @@ func (r *receiver) connect(ctx context.Context) (err error) {
 	return err
 }
 
+// A replica handles events in one subscription for each worker.
+const workers, replicas = 4, 2
+
 // provide creates the stream of a topic and its consumer, shared by all replicas, if they do not exist.
-// In production, use streams with three replicas.
+// In production, use streams with three replicas. Without MaxAckPending, NATS sends up to 1,000 events to the
+// replicas at once. Their AckWait begins then, although most of them wait for a worker.
 func (r *receiver) provide(ctx context.Context, topic string) error {
 	js, err := jetstream.New(r.conn)
 	if err != nil {
@@ -118,7 +123,7 @@ func (r *receiver) provide(ctx context.Context, topic string) error {
 	}
 	_, err = stream.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
 		Durable: topic, DeliverSubject: topic + ".deliver", DeliverGroup: topic,
-		AckPolicy: jetstream.AckExplicitPolicy, AckWait: publish.MaxHandling(r.settings.work()),
+		AckPolicy: jetstream.AckExplicitPolicy, AckWait: publish.MaxHandling(r.settings.work()), MaxAckPending: workers * replicas,
 	})
 	return err
 }
