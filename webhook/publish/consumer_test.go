@@ -329,18 +329,32 @@ func TestRouterClosesSharedSubscriber(t *testing.T) {
 	})
 }
 
-// Both the router and the consumer report a failing subscriber.
+// Both the router and the consumer report a failing subscriber, unless the program stops.
 func TestConsumerReportsFailedSubscribe(t *testing.T) {
 	t.Parallel()
-	router, err := message.NewRouter(message.RouterConfig{}, nil)
-	require.NoError(t, err)
-	consumer, err := publish.Consume(router, publish.ConsumerConfig{
-		Subscriber: unavailable{}, Topic: "events", DeadLetters: &recorder{}, DeadLetterTopic: "dead",
-		Seal: receivertest.KeyRing(t), Work: webhook.Work{Handle: receivertest.Succeed},
-	})
-	require.NoError(t, err)
-	require.ErrorIs(t, router.Run(t.Context()), assert.AnError)
-	require.ErrorIs(t, consumer.Err(), assert.AnError)
+	for _, stopped := range []bool{false, true} {
+		var log bytes.Buffer
+		router, err := message.NewRouter(message.RouterConfig{}, nil)
+		require.NoError(t, err)
+		consumer, err := publish.Consume(router, publish.ConsumerConfig{
+			Subscriber: unavailable{}, Topic: "events", DeadLetters: &recorder{}, DeadLetterTopic: "dead",
+			Seal: receivertest.KeyRing(t), Work: webhook.Work{Handle: receivertest.Succeed, Logger: slog.New(slog.NewTextHandler(&log, nil))},
+		})
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		if stopped {
+			cancel()
+		}
+		require.ErrorIs(t, router.Run(ctx), assert.AnError)
+		cancel()
+		if stopped {
+			require.ErrorIs(t, consumer.Err(), publish.ErrNotSubscribed)
+			assert.NotContains(t, log.String(), "level=ERROR")
+		} else {
+			require.ErrorIs(t, consumer.Err(), assert.AnError)
+			assert.Contains(t, log.String(), "level=ERROR")
+		}
+	}
 }
 
 type unavailable struct{ message.Subscriber }

@@ -96,8 +96,11 @@ func (s *subscriptions) ended() {
 	s.open--
 }
 
-// fail stores and logs the failure of a subscription.
+// fail stores and logs the failure of a subscription, unless the router or its context ends it.
 func (s *subscriptions) fail(ctx context.Context, handler string, err error) {
+	if ctx.Err() != nil || s.closing.Load() {
+		return
+	}
 	err = fmt.Errorf("publish: subscription %s: %w", handler, err)
 	s.mu.Lock()
 	if s.failed == nil {
@@ -150,9 +153,7 @@ func (w *watched) Subscribe(ctx context.Context, topic string) (<-chan *message.
 			forwarded <- msg // the router receives until the channel is closed
 		}
 		w.subscriptions.ended()
-		if ctx.Err() == nil && !w.subscriptions.closing.Load() {
-			w.subscriptions.fail(ctx, w.handler, ErrSubscriptionClosed)
-		}
+		w.subscriptions.fail(ctx, w.handler, ErrSubscriptionClosed)
 	}()
 	return forwarded, nil
 }

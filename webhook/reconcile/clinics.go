@@ -178,6 +178,7 @@ func (c *Clinics) next(ctx context.Context, interval time.Duration) (turn, time.
 		switch {
 		case errors.Is(err, ErrCheckpointHeld): // another replica takes turns
 			return turn{}, time.Second
+		case ctx.Err() != nil: // the loop ends
 		case err != nil:
 			c.config.Logger.LogAttrs(ctx, slog.LevelError, "could not find the next clinic to reconcile",
 				slog.String("name", c.config.Name), slog.String("reason", err.Error()))

@@ -3,6 +3,7 @@ package reconcile_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -439,6 +440,37 @@ func TestLoopEndsPromptly(t *testing.T) {
 				assert.Less(t, time.Since(ended), 10*time.Second)
 			})
 		})
+	}
+}
+
+// Each deployment stops loops, so the end of the context must log no error, wherever it happens.
+func TestStopLogsNoError(t *testing.T) {
+	t.Parallel()
+	for _, method := range []string{"ClaimCheckpoint", "SaveCheckpoint", "Missing", "Accept"} {
+		for skip := range 3 { // the first checkpoint is that of the pass
+			t.Run(fmt.Sprint(method, " ", skip), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					f := newClinicsFixture(t, 2)
+					f.happen(t, 3, f.clinics...)
+					var log logtest.Buffer
+					var calls atomic.Int32
+					_, stop := f.reconcileAll(t, time.Hour, func(c *reconcile.Config) {
+						c.Logger = slog.New(slog.NewTextHandler(&log, nil))
+						c.Inbox = hooked{f.inbox, func(ctx context.Context, called string, _ webhook.Delivery) error {
+							if called != method || int(calls.Add(1)) <= skip {
+								return nil
+							}
+							<-ctx.Done()
+							return fmt.Errorf("inbox: %w", ctx.Err())
+						}}
+					})
+					time.Sleep(10 * time.Second)
+					stop()
+					assert.NotContains(t, log.Take(), "level=ERROR")
+				})
+			})
+		}
 	}
 }
 

@@ -14,7 +14,7 @@ func (r *run) log(ctx context.Context, err error, disconnected bool) {
 	level, message := r.summary()
 	attrs := []slog.Attr{slog.String("name", r.report.Name), slog.Any("report", r.report)}
 	if err != nil {
-		level, message = failure(err, disconnected)
+		level, message = failure(ctx, err, disconnected)
 		attrs = append(attrs, slog.String("reason", err.Error()))
 	}
 	if len(r.report.Gaps) > 0 {
@@ -39,10 +39,13 @@ func (r *run) summary() (slog.Level, string) {
 	return slog.LevelInfo, message
 }
 
-// failure returns the level and the message of a run that failed.
-func failure(err error, disconnected bool) (slog.Level, string) {
+// failure returns the level and the message of a run that failed. The end of ctx is no failure:
+// it interrupts runs at each deployment, and another replica or the next start resumes them.
+func failure(ctx context.Context, err error, disconnected bool) (slog.Level, string) {
 	const message = "webhook events not reconciled"
 	switch {
+	case ctx.Err() != nil:
+		return slog.LevelInfo, message + ": interrupted"
 	case errors.Is(err, ErrCheckpointHeld):
 		return slog.LevelDebug, message
 	case errors.Is(err, api.ErrReauthorize) && disconnected:
