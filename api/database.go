@@ -1,6 +1,9 @@
 package api
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // Errors of stores and inboxes in a SQLite file.
 var (
@@ -15,24 +18,38 @@ var (
 	ErrUnsafePath = errors.New("unsafe database path")
 )
 
-// SchemaError reports a table or column that a store, a limiter or an inbox needs and its
-// database lacks.
+// SchemaError reports that a database does not have the schema that a store, a limiter or an
+// inbox needs.
 type SchemaError struct {
-	// Table is the first table with a difference.
+	// Table is the table with the version of the schema. If another program has created a table
+	// with a name of the schema, Table is that one and all other fields are zero.
 	Table string
 
-	// Column is the missing column of a table that another program or release created. It is
-	// empty if the whole table is missing.
-	Column string
+	// Found is the version of the schema in the database. It is 0 if the tables are missing.
+	Found int
+
+	// Want is the version that this release needs.
+	Want int
+
+	// Oldest is the oldest version whose release may still use the schema. If it is greater than
+	// Want, a newer release has changed the schema.
+	Oldest int
+
+	// Migrate names the function that creates or migrates the schema.
+	Migrate string
 }
 
-// Error names the table and the column.
+// Error names the table and the remedy.
 func (e *SchemaError) Error() string {
 	switch {
 	case e == nil:
 		return nilText
-	case e.Column == "":
-		return "table " + e.Table + " is missing"
+	case e.Want == 0:
+		return "another program created table " + e.Table
+	case e.Oldest > e.Want:
+		return fmt.Sprintf("table %s has schema version %d of a newer release, and this release needs version %d: update the program", e.Table, e.Found, e.Want)
+	case e.Found == 0:
+		return "the schema with table " + e.Table + " is missing: call " + e.Migrate
 	}
-	return "table " + e.Table + " has no column " + e.Column + ": another program or release created it"
+	return fmt.Sprintf("table %s has schema version %d, and this release needs version %d: call %s", e.Table, e.Found, e.Want, e.Migrate)
 }

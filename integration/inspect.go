@@ -36,7 +36,7 @@ type Inspection struct {
 	}
 
 	// StoreErr and InboxErr are the errors of opening. They match [fs.ErrNotExist] if a file is
-	// missing, and [*api.SchemaError] if a table or a column is.
+	// missing, and [*api.SchemaError] if the tables are missing or have another version.
 	StoreErr, InboxErr error
 
 	// SecretFiles are the paths of files with secrets: configuration, keys, SQLite databases.

@@ -9,6 +9,11 @@ package sqlstore
 // and later walks return them in the same order.
 const (
 	PostgreSQLSchema = `
+CREATE TABLE IF NOT EXISTS dispensary_catalog_schema (
+	id      integer PRIMARY KEY,
+	version integer NOT NULL,
+	oldest  integer NOT NULL
+);
 CREATE TABLE IF NOT EXISTS dispensary_catalog_products (
 	number     bigint NOT NULL PRIMARY KEY,
 	id         text   COLLATE "C" NOT NULL UNIQUE,
@@ -35,9 +40,15 @@ CREATE TABLE IF NOT EXISTS dispensary_catalog_state (
 	newest   text   NOT NULL,
 	complete text   NOT NULL
 );
-INSERT INTO dispensary_catalog_state (revision, newest, complete) SELECT 0, '', '' WHERE NOT EXISTS (SELECT 1 FROM dispensary_catalog_state)`
+INSERT INTO dispensary_catalog_state (revision, newest, complete) SELECT 0, '', '' WHERE NOT EXISTS (SELECT 1 FROM dispensary_catalog_state);
+INSERT INTO dispensary_catalog_schema (id, version, oldest) VALUES (1, 1, 1) ON CONFLICT (id) DO UPDATE SET version = excluded.version, oldest = excluded.oldest`
 
 	SQLiteSchema = `
+CREATE TABLE IF NOT EXISTS dispensary_catalog_schema (
+	id      INTEGER PRIMARY KEY,
+	version INTEGER NOT NULL,
+	oldest  INTEGER NOT NULL
+) STRICT;
 CREATE TABLE IF NOT EXISTS dispensary_catalog_products (
 	number     INTEGER NOT NULL PRIMARY KEY,
 	id         TEXT    NOT NULL UNIQUE,
@@ -64,5 +75,6 @@ CREATE TABLE IF NOT EXISTS dispensary_catalog_state (
 	newest   TEXT    NOT NULL,
 	complete TEXT    NOT NULL
 ) STRICT;
-INSERT INTO dispensary_catalog_state (revision, newest, complete) SELECT 0, '', '' WHERE NOT EXISTS (SELECT 1 FROM dispensary_catalog_state)`
+INSERT INTO dispensary_catalog_state (revision, newest, complete) SELECT 0, '', '' WHERE NOT EXISTS (SELECT 1 FROM dispensary_catalog_state);
+REPLACE INTO dispensary_catalog_schema (id, version, oldest) VALUES (1, 1, 1)`
 )

@@ -39,14 +39,14 @@ type pool interface {
 var _ catalogstore.Store = (*Store)(nil)
 
 // Open returns a store in db, which you must close yourself. It detects PostgreSQL and SQLite,
-// and creates the missing tables. If none is missing, it only reads, so a role without the
-// right to create tables can call it. Several processes may call it at the same time.
+// and creates or migrates the tables. If they have the version of this release, it only reads,
+// so a role without the right to create tables can call it. Several processes may call it at the same time.
 //
 // Errors:
 //
 //   - [*api.ArgumentError]: db is nil, or neither PostgreSQL nor SQLite.
-//   - [*api.SchemaError]: a table lacks a column, because another program or release created
-//     it. Open changes nothing then.
+//   - [*api.SchemaError]: another program created a table, or a newer release no longer admits
+//     this one. Open changes nothing then.
 //   - Errors of the database.
 func Open(ctx context.Context, db *sql.DB) (*Store, error) {
 	if db == nil {
@@ -57,7 +57,7 @@ func Open(ctx context.Context, db *sql.DB) (*Store, error) {
 		return nil, failed(ctx, "open", err)
 	}
 	s := &Store{db: db, sql: newStatements(dialect)}
-	schema := sqlschema.Schema{Dialect: dialect}
+	schema := sqlschema.Schema{Dialect: dialect, Migrate: "sqlstore.Open"}
 	switch dialect {
 	case sqlschema.PostgreSQL:
 		s.pool, schema.Script = failover.SQL(db), PostgreSQLSchema

@@ -20,12 +20,12 @@ const (
 
 // Is reports whether the database rejected a statement because of concurrent ones and executed
 // no part of it: a deadlock, a serialization failure if the connection's isolation level is
-// stricter than necessary, or a busy SQLite file. The drivers are not imported, so Is matches
+// stricter than necessary, the end of a lock_timeout, or a busy SQLite file. The drivers are not imported, so Is matches
 // the methods of their errors or, without such methods, the error text.
 func Is(err error) bool {
 	var state interface{ SQLState() string } // pgx, pq
 	if errors.As(err, &state) {
-		return state.SQLState() == "40001" || state.SQLState() == "40P01"
+		return state.SQLState() == "40001" || state.SQLState() == "40P01" || state.SQLState() == "55P03"
 	}
 	var code interface{ Code() int } // modernc.org/sqlite
 	if errors.As(err, &code) {

@@ -17,9 +17,9 @@ import (
 const away = "check the URL, password, network and log of the database"
 
 // createTables is the fix for an incomplete schema.
-const createTables = "start the program once as a database user that may create tables"
+const createTables = "start this release of the program once as a database user that may create tables"
 
-// isIncomplete reports whether err means that a database lacks a table or a column.
+// isIncomplete reports whether err means that a database lacks tables or has those of another release.
 func isIncomplete(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.As(err, new(*api.SchemaError))
 }
@@ -47,7 +47,7 @@ func (r *run) store(ctx context.Context) Row {
 
 func (r *run) storeSchema(context.Context) Row {
 	if r.config.StoreErr != nil {
-		return fail("lacks a table or a column", "tokens cannot be read or written", createTables)
+		return fail("has no tables, or those of another release", "tokens cannot be read or written", createTables)
 	}
 	return pass("all tables exist")
 }
@@ -137,7 +137,7 @@ func (r *run) inbox(ctx context.Context) Row {
 
 func (r *run) inboxSchema(context.Context) Row {
 	if r.config.InboxErr != nil {
-		return fail("lacks a table or a column", "events cannot be stored", createTables)
+		return fail("has no tables, or those of another release", "events cannot be stored", createTables)
 	}
 	return pass("all tables exist")
 }

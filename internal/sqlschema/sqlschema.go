@@ -1,7 +1,9 @@
-// Package sqlschema creates the tables of a store in PostgreSQL, MySQL, MariaDB and SQLite.
+// Package sqlschema creates and migrates the tables of a store in PostgreSQL, MySQL, MariaDB and
+// SQLite. A row in the database names the version of the schema.
 package sqlschema
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -9,7 +11,7 @@ import (
 	"hash/fnv"
 	"iter"
 	"regexp"
-	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/dispensary-go/dispensary/api"
@@ -48,10 +50,18 @@ func DialectOf(ctx context.Context, db *sql.DB) (dialect string, err error) {
 type Schema struct {
 	Dialect string
 
-	// Script creates every missing table, index and function. A semicolon separates statements
-	// and occurs nowhere else, except between two $$, which quote the body of a function. A
-	// column is in lower case and begins a line, after a tab. A constraint is in upper case.
+	// Script creates or replaces every table, index, function and trigger. It can run again. A
+	// semicolon separates statements and occurs nowhere else, except between two $$, which quote
+	// the body of a function.
+	//
+	// It first creates a table with the columns id, version and oldest, and last stores its only
+	// row, with REPLACE INTO or INSERT INTO name (id, version, oldest) VALUES (1, version, oldest).
+	// version is the version of the schema. oldest is the oldest version whose release may still
+	// use the schema.
 	Script string
+
+	// Migrate names the function that runs the script, for errors.
+	Migrate string
 }
 
 // Querier is a database, a connection or a transaction.
@@ -59,79 +69,92 @@ type Querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// isMissing reports whether err means a missing table.
-func isMissing(err error) bool {
-	var e *api.SchemaError
-	return errors.As(err, &e) && e.Column == ""
-}
-
-// Check compares the tables with the schema. It only reads the catalog of the database. The
-// error is an [*api.SchemaError] or an error of the database. A missing column takes
-// precedence over a missing table.
+// Check compares the version of the database with the script. It only reads. The error is an
+// [*api.SchemaError] or an error of the database.
 func (s Schema) Check(ctx context.Context, q Querier) error {
 	return contention.Retry(ctx, func() error { return s.check(ctx, q) })
 }
 
-// Create runs the script if a table is missing. Otherwise it only reads, so it needs no right
-// to create tables and leaves a missing index or function missing. If a table lacks a column,
-// Create changes nothing and returns an [*api.SchemaError]. Concurrent calls run one after
-// another, across all processes.
+// Create runs the script if the database has no version or an older one. Otherwise it only
+// reads, so it needs no right to create tables. If another program has created a table of the
+// script, or a newer release no longer admits this one, Create changes nothing and returns an
+// [*api.SchemaError]. Concurrent calls run one after another, across all processes.
 func (s Schema) Create(ctx context.Context, db *sql.DB) error {
 	return contention.Retry(ctx, func() error {
-		if err := s.check(ctx, db); !isMissing(err) {
-			return err
+		outdated := s.check(ctx, db)
+		if !isOutdated(outdated) {
+			return outdated
 		}
-		return s.create(ctx, db)
+		if err := s.create(ctx, db); err != nil {
+			return fmt.Errorf("%w: %w", outdated, err)
+		}
+		return nil
 	})
 }
 
+// isOutdated reports whether err means that the script must run.
+func isOutdated(err error) bool {
+	var e *api.SchemaError
+	return errors.As(err, &e) && e.Found < e.Want && e.Oldest <= e.Want
+}
+
 var (
-	tableForm  = regexp.MustCompile(`(?s)CREATE (?:UNLOGGED )?TABLE IF NOT EXISTS (\S+) \(\n(.*?)\n\)`)
-	columnForm = regexp.MustCompile(`(?m)^\t([a-z_]+) `)
+	tableForm = regexp.MustCompile(`CREATE (?:UNLOGGED )?TABLE IF NOT EXISTS (\S+) \(`)
+	rowForm   = regexp.MustCompile(`(?:INSERT|REPLACE) INTO (\S+) \(id, version, oldest\) VALUES \(1, (\d+), (\d+)\)`)
 )
 
 func (s Schema) check(ctx context.Context, q Querier) error {
-	var missing error
-	for _, table := range tableForm.FindAllStringSubmatch(s.Script, -1) {
-		found, err := s.columns(ctx, q, table[1])
-		switch {
-		case err != nil:
-			return err
-		case len(found) > 0:
-			for _, column := range columnForm.FindAllStringSubmatch(table[2], -1) {
-				if !slices.Contains(found, column[1]) {
-					return &api.SchemaError{Table: table[1], Column: column[1]}
-				}
-			}
-		case missing == nil:
-			missing = &api.SchemaError{Table: table[1]}
-		}
+	row := rowForm.FindStringSubmatch(s.Script)
+	e := &api.SchemaError{Table: row[1], Migrate: s.Migrate}
+	e.Want, _ = strconv.Atoi(row[2]) // digits
+	there, err := s.exists(ctx, q, row[1])
+	if err != nil {
+		return err
 	}
-	return missing
+	if !there {
+		for _, table := range tableForm.FindAllStringSubmatch(s.Script, -1) {
+			if foreign, err := s.exists(ctx, q, table[1]); err != nil || foreign {
+				return cmp.Or(err, error(&api.SchemaError{Table: table[1]}))
+			}
+		}
+		return e
+	}
+	stored, err := s.ints(ctx, q, "SELECT coalesce(max(version), 0), coalesce(max(oldest), 0) FROM "+row[1])
+	if err != nil {
+		return err
+	}
+	if e.Found, e.Oldest = stored[0], stored[1]; e.Found < e.Want || e.Oldest > e.Want {
+		return e
+	}
+	return nil
 }
 
-// columns returns the columns of a table, or none if the table is missing.
-func (s Schema) columns(ctx context.Context, q Querier, table string) (columns []string, err error) {
-	query := `SELECT column_name FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = '%s'`
+// exists reports whether a table exists.
+func (s Schema) exists(ctx context.Context, q Querier, table string) (bool, error) {
+	query := "SELECT count(*), 0 FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = '%s'"
 	switch s.Dialect {
 	case PostgreSQL:
-		query = `SELECT attname FROM pg_attribute WHERE attrelid = to_regclass('%s') AND attnum > 0 AND NOT attisdropped`
+		query = "SELECT count(to_regclass('%s')), 0"
 	case SQLite:
-		query = `SELECT name FROM pragma_table_info('%s')`
+		query = "SELECT count(*), 0 FROM sqlite_schema WHERE name = '%s'"
 	}
-	rows, err := q.QueryContext(ctx, fmt.Sprintf(query, table))
+	found, err := s.ints(ctx, q, fmt.Sprintf(query, table))
+	return found[0] > 0, err
+}
+
+// ints returns the two numbers in the result of a query.
+func (s Schema) ints(ctx context.Context, q Querier, query string) (numbers [2]int, err error) {
+	rows, err := q.QueryContext(ctx, query)
 	if err != nil {
-		return nil, err
+		return numbers, err
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
-		var column string
-		if err := rows.Scan(&column); err != nil {
-			return nil, err
+		if err := rows.Scan(&numbers[0], &numbers[1]); err != nil {
+			return numbers, err
 		}
-		columns = append(columns, column)
 	}
-	return columns, rows.Err()
+	return numbers, rows.Err()
 }
 
 // create runs the script on one connection and excludes all other processes.
@@ -141,44 +164,37 @@ func (s Schema) create(ctx context.Context, db *sql.DB) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	for _, act := range []func() error{
-		func() error { return exec(ctx, conn, s.begin()) },
-		func() error { return s.run(ctx, conn) },
-		func() error { return exec(ctx, conn, `COMMIT`) },
-	} {
-		if err := act(); err != nil {
-			_ = exec(context.WithoutCancel(ctx), conn, `ROLLBACK`) // the pool reuses the connection
-			return err
+	begin, end := s.turn()
+	if err = exec(ctx, conn, begin); err == nil {
+		if err = s.check(ctx, conn); isOutdated(err) { // another process may have run the script
+			err = exec(ctx, conn, s.Script)
 		}
 	}
-	return nil
+	if err == nil {
+		err = exec(ctx, conn, "COMMIT"+end)
+	}
+	if err != nil {
+		_ = exec(context.WithoutCancel(ctx), conn, "ROLLBACK"+end) // the pool reuses the connection
+	}
+	return err
 }
 
-// run runs the script, unless another process has done so, and verifies the result.
-func (s Schema) run(ctx context.Context, conn *sql.Conn) error {
-	if err := s.check(ctx, conn); !isMissing(err) {
-		return err
-	}
-	if err := exec(ctx, conn, s.Script); err != nil {
-		return err
-	}
-	return s.check(ctx, conn)
-}
-
-// begin returns the SQL that begins an exclusive change of the schema. In PostgreSQL, the
+// turn returns the SQL that begins and ends an exclusive change of the schema. In PostgreSQL, the
 // transaction must be READ COMMITTED, whatever the default, because a stricter one would not
-// see the changes made while it waited. MySQL commits each statement by itself and locks the
-// table meanwhile.
-func (s Schema) begin() string {
+// see the changes made while it waited. It waits for locks only briefly, because all writers of a
+// table queue behind it, and Create retries. MySQL commits each statement by itself, so a lock of the
+// session surrounds all of them.
+func (s Schema) turn() (begin, end string) {
+	table := rowForm.FindStringSubmatch(s.Script)[1] // the same in all releases
 	switch s.Dialect {
 	case PostgreSQL:
 		hash := fnv.New32a()
-		_, _ = hash.Write([]byte(s.Script))
-		return fmt.Sprintf(`BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock(%d)`, hash.Sum32())
+		_, _ = hash.Write([]byte(table))
+		return fmt.Sprintf(`BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock(%d); SET LOCAL lock_timeout = 100`, hash.Sum32()), ""
 	case SQLite:
-		return `BEGIN IMMEDIATE`
+		return `BEGIN IMMEDIATE`, ""
 	}
-	return `BEGIN`
+	return "DO GET_LOCK('" + table + "', 60); BEGIN", "; DO RELEASE_LOCK('" + table + "')"
 }
 
 // exec runs statements without parameters one by one, because some drivers accept only one.

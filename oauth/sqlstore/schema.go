@@ -5,9 +5,14 @@ import (
 	"github.com/dispensary-go/dispensary/internal/sqlschema"
 )
 
-// scripts create the tables.
+// scripts create the tables. A release that changes them raises the version in the last statement.
 var scripts = map[dialect]string{
 	postgreSQL: `
+CREATE TABLE IF NOT EXISTS dispensary_oauth_schema (
+	id      integer PRIMARY KEY,
+	version integer NOT NULL,
+	oldest  integer NOT NULL
+);
 CREATE TABLE IF NOT EXISTS dispensary_oauth_tokens (
 	environment   text   COLLATE "C" NOT NULL,
 	username      text   COLLATE "C" NOT NULL,
@@ -34,8 +39,14 @@ CREATE TABLE IF NOT EXISTS dispensary_oauth_flows (
 	result        text   NOT NULL,
 	PRIMARY KEY (environment, flow)
 );
-CREATE INDEX IF NOT EXISTS dispensary_oauth_flows_end ON dispensary_oauth_flows (claimed_until)`,
+CREATE INDEX IF NOT EXISTS dispensary_oauth_flows_end ON dispensary_oauth_flows (claimed_until);
+INSERT INTO dispensary_oauth_schema (id, version, oldest) VALUES (1, 1, 1) ON CONFLICT (id) DO UPDATE SET version = excluded.version, oldest = excluded.oldest`,
 	mySQL: `
+CREATE TABLE IF NOT EXISTS dispensary_oauth_schema (
+	id      integer PRIMARY KEY,
+	version integer NOT NULL,
+	oldest  integer NOT NULL
+) ENGINE = InnoDB;
 CREATE TABLE IF NOT EXISTS dispensary_oauth_tokens (
 	environment   varbinary(32)  NOT NULL,
 	username      varbinary(255) NOT NULL,
@@ -62,8 +73,14 @@ CREATE TABLE IF NOT EXISTS dispensary_oauth_flows (
 	result        varbinary(64)  NOT NULL,
 	PRIMARY KEY (environment, flow),
 	KEY dispensary_oauth_flows_end (claimed_until)
-) ENGINE = InnoDB`,
+) ENGINE = InnoDB;
+REPLACE INTO dispensary_oauth_schema (id, version, oldest) VALUES (1, 1, 1)`,
 	sqlite: `
+CREATE TABLE IF NOT EXISTS dispensary_oauth_schema (
+	id      INTEGER PRIMARY KEY,
+	version INTEGER NOT NULL,
+	oldest  INTEGER NOT NULL
+) STRICT;
 CREATE TABLE IF NOT EXISTS dispensary_oauth_tokens (
 	environment   TEXT    NOT NULL,
 	username      TEXT    NOT NULL,
@@ -90,7 +107,8 @@ CREATE TABLE IF NOT EXISTS dispensary_oauth_flows (
 	result        TEXT    NOT NULL,
 	PRIMARY KEY (environment, flow)
 ) STRICT;
-CREATE INDEX IF NOT EXISTS dispensary_oauth_flows_end ON dispensary_oauth_flows (claimed_until)`,
+CREATE INDEX IF NOT EXISTS dispensary_oauth_flows_end ON dispensary_oauth_flows (claimed_until);
+REPLACE INTO dispensary_oauth_schema (id, version, oldest) VALUES (1, 1, 1)`,
 }
 
 // Schema returns the SQL of [Open] that creates the tables, for programs that create them with
@@ -105,5 +123,5 @@ func Schema(database string) (string, error) {
 }
 
 func (d dialect) schema() sqlschema.Schema {
-	return sqlschema.Schema{Dialect: string(d), Script: scripts[d]}
+	return sqlschema.Schema{Dialect: string(d), Script: scripts[d], Migrate: "sqlstore.Open"}
 }

@@ -47,7 +47,7 @@ func TestOpenCreatesTables(t *testing.T) {
 		_, err := sqlstore.OpenExisting(t.Context(), db, ring)
 		var missing *api.SchemaError
 		require.ErrorAs(t, err, &missing)
-		require.Equal(t, api.SchemaError{Table: "dispensary_oauth_tokens"}, *missing)
+		require.Equal(t, api.SchemaError{Table: "dispensary_oauth_schema", Want: 1, Migrate: "sqlstore.Open"}, *missing)
 		_, err = sqlstore.OpenExisting(t.Context(), db, ring)
 		require.ErrorAs(t, err, &missing, "OpenExisting creates no table")
 		for _, open := range []func(context.Context, *sql.DB, seal.AEAD) (tokenstore.Store, error){sqlstore.Open, sqlstore.Open, sqlstore.OpenExisting} {

@@ -41,25 +41,25 @@ type pool interface {
 
 var _ tokenstore.Store = (*store)(nil)
 
-// Open returns a store in db, which the caller still closes. It detects the database, creates
-// missing tables, and encrypts tokens with aead, such as a [seal.KeyRing]. See
+// Open returns a store in db, which the caller still closes. It detects the database, creates or
+// migrates the tables, and encrypts tokens with aead, such as a [seal.KeyRing]. See
 // [tokenstore.Sealed]. Use one store per database and share it.
 //
-// If no table is missing, Open only reads. A role without the right to create tables can
+// If the tables have the version of this release, Open only reads. A role without the right to create tables can
 // therefore call it at every start. Replicas may call it at the same time.
 //
 // Errors:
 //
 //   - [*api.ArgumentError]: db or aead is nil, or the package does not support the database
-//   - [*api.SchemaError]: a table lacks a column, because another program or release created
-//     it
+//   - [*api.SchemaError]: another program created a table, or a newer release no longer
+//     admits this one
 //   - errors of the database
 func Open(ctx context.Context, db *sql.DB, aead seal.AEAD) (tokenstore.Store, error) {
 	return open(ctx, db, aead, func(schema sqlschema.Schema) error { return schema.Create(ctx, db) })
 }
 
-// OpenExisting is [Open] for tables that another tool has created. If a table or column is
-// missing, it fails with a [*api.SchemaError]. It changes nothing.
+// OpenExisting is [Open] for tables that another tool has created. If they are missing or older
+// than this release, it fails with a [*api.SchemaError]. It changes nothing.
 func OpenExisting(ctx context.Context, db *sql.DB, aead seal.AEAD) (tokenstore.Store, error) {
 	return open(ctx, db, aead, func(schema sqlschema.Schema) error { return schema.Check(ctx, db) })
 }

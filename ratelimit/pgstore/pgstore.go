@@ -56,19 +56,26 @@ func New(pool *pgxpool.Pool) (*Store, error) {
 // Schema is the SQL of the table, as [Store.Migrate] runs it. For each name, row 0 stores the
 // end of the pause. The other rows store the latest starts, up to the limit, numbered without
 // gaps. The table is unlogged, so a crash of the database deletes its rows.
-const Schema = `CREATE UNLOGGED TABLE IF NOT EXISTS dispensary_ratelimit (
+const Schema = `CREATE TABLE IF NOT EXISTS dispensary_ratelimit_schema (
+	id      integer PRIMARY KEY,
+	version integer NOT NULL,
+	oldest  integer NOT NULL
+);
+CREATE UNLOGGED TABLE IF NOT EXISTS dispensary_ratelimit (
 	name   text COLLATE "C" NOT NULL,
 	number bigint NOT NULL,
 	at     timestamptz NOT NULL,
 	PRIMARY KEY (name, number)
-)`
+);
+INSERT INTO dispensary_ratelimit_schema (id, version, oldest) VALUES (1, 1, 1) ON CONFLICT (id) DO UPDATE SET version = excluded.version, oldest = excluded.oldest`
 
-// Migrate creates the table if it does not exist. Otherwise it only reads, so a role without
-// the right to create tables can call it. If the table lacks a column, Migrate returns a
-// [*api.SchemaError] and changes nothing.
+// Migrate creates or migrates the table. If it has the version of this release, Migrate only
+// reads, so a role without the right to create tables can call it. If another program created
+// the table, or a newer release no longer admits this one, Migrate returns a [*api.SchemaError]
+// and changes nothing.
 func (s *Store) Migrate(ctx context.Context) error {
 	db := stdlib.OpenDBFromPool(s.pool)
-	err := sqlschema.Schema{Dialect: sqlschema.PostgreSQL, Script: Schema}.Create(ctx, db)
+	err := sqlschema.Schema{Dialect: sqlschema.PostgreSQL, Script: Schema, Migrate: "Store.Migrate"}.Create(ctx, db)
 	if err = errors.Join(err, db.Close()); err != nil {
 		return fmt.Errorf("pgstore: %w", err)
 	}

@@ -41,6 +41,16 @@
 // and discarded events. If the role does not own the tables, it cannot create daily partitions of the
 // ledger, and the slower table inbox_undated stores all keys.
 //
+// # Upgrades
+//
+// Table inbox_schema contains the version of the schema, and the oldest version whose release can
+// still use it. A release can replace functions and add tables or columns if the release before it
+// can continue. Otherwise it raises the oldest version. [Open] and [Migrate] migrate an older schema,
+// also while processes of the release before continue. [New] and [Open] fail with a
+// [*api.SchemaError] if the schema is older, or if it no longer admits their release. So start one
+// process of a new release first, then replace the others. To return to the previous release, replace
+// the processes in the same way. Migrate of the previous release changes nothing then.
+//
 // Autovacuum must be on. While a transaction stays open, vacuum cannot free the space of handled
 // events: about three times their bodies. The inbox needs READ COMMITTED transactions. If that is
 // not the default, set default_transaction_isolation in the RuntimeParams of the pool. With more

@@ -3,6 +3,8 @@ package riverinbox
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -47,5 +49,14 @@ func (i *Inbox) AcceptIn(ctx context.Context, tx pgx.Tx, d webhook.Delivery) (we
 // Still disables sweeps during a test.
 func (c Config) Still() Config {
 	c.sweepEvery = time.Hour
+	return c
+}
+
+// Next changes the configuration to that of a release with a newer schema. oldest is the oldest
+// version whose release can use the schema.
+func (c Config) Next(oldest int) Config {
+	c.script = strings.Replace(script, "VALUES (1, 1, 1)", fmt.Sprintf(`VALUES (1, 2, %d)`, oldest), 1)
+	c.script = strings.Replace(c.script, "-- inbox_next", "ALTER TABLE {s}.inbox_order ADD COLUMN IF NOT EXISTS added integer NOT NULL DEFAULT 2;\n-- inbox_next", 1)
+	c.script = strings.ReplaceAll(c.script, "\nBEGIN\n", "\nBEGIN -- of the next release\n")
 	return c
 }

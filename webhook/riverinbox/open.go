@@ -42,6 +42,7 @@ type Config struct {
 	PollOnly bool
 
 	sweepEvery time.Duration // for tests
+	script     string        // of another release, for tests
 }
 
 // Open calls [Migrate] and starts an inbox. The pool must allow three connections more than
@@ -55,7 +56,7 @@ func Open(ctx context.Context, pool *pgxpool.Pool, c Config) (*Inbox, error) {
 	if need := work.Workers + 3; pool != nil && int(pool.Config().MaxConns) < need {
 		return nil, &api.ArgumentError{Field: "pool", Reason: fmt.Sprintf("allows %d connections, but Open needs %d", pool.Config().MaxConns, need)}
 	}
-	if err := Migrate(ctx, pool, c.Schema); err != nil {
+	if err := migrate(ctx, pool, c.Schema, cmp.Or(c.script, script)); err != nil {
 		return nil, err
 	}
 	i, err := New(ctx, pool, c)
@@ -69,7 +70,7 @@ func Open(ctx context.Context, pool *pgxpool.Pool, c Config) (*Inbox, error) {
 }
 
 // New returns an inbox for a process that only accepts events. Other processes handle them with
-// Open. New fails with a [*api.SchemaError] before [Migrate].
+// Open. New fails with a [*api.SchemaError] before [Migrate] of this release.
 func New(ctx context.Context, pool *pgxpool.Pool, c Config) (*Inbox, error) {
 	worker, err := inboxkit.NewWorker(c.Work)
 	if err != nil {
@@ -89,7 +90,7 @@ func New(ctx context.Context, pool *pgxpool.Pool, c Config) (*Inbox, error) {
 		return nil, err
 	}
 	db := stdlib.OpenDBFromPool(pool)
-	if err := errors.Join(scriptOf(c.Schema).Check(ctx, db), db.Close()); err != nil {
+	if err := errors.Join(scriptOf(c.Schema, cmp.Or(c.script, script)).Check(ctx, db), db.Close()); err != nil {
 		return nil, fmt.Errorf("riverinbox: %w", err)
 	}
 	life := inboxkit.NewLifecycle()

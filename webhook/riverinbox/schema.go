@@ -36,8 +36,8 @@ func namesOf(schema string) *strings.Replacer {
 	return strings.NewReplacer("{s}", pgx.Identifier{schema}.Sanitize(), "{plain}", schema, "{kind}", kind, "{queue}", queue, "{vacuum}", vacuumSoon, "{index}", byIndex, "{reason}", reason, "{canceled}", river.ErrJobCancelledRemotely.Error())
 }
 
-func scriptOf(schema string) sqlschema.Schema {
-	return sqlschema.Schema{Dialect: sqlschema.PostgreSQL, Script: namesOf(schema).Replace(script)}
+func scriptOf(schema string, script string) sqlschema.Schema {
+	return sqlschema.Schema{Dialect: sqlschema.PostgreSQL, Script: namesOf(schema).Replace(script), Migrate: "riverinbox.Migrate"}
 }
 
 // schemaOf returns the name of the schema. The default is the first schema of the search path.
@@ -63,12 +63,16 @@ func validateSchema(name string) error {
 	return &api.ArgumentError{Field: "riverinbox.Config.Schema", Reason: "must consist of 1 to 46 letters, digits and underscores, and not begin with a digit"}
 }
 
-// Migrate creates the schema and the missing tables, and migrates River's tables with package
-// rivermigrate. An empty schema means the first one of the search path. If no table is missing,
-// Migrate only reads, so it needs no right to create tables. Processes can call it concurrently. It
-// fails with a [*api.SchemaError] if a table lacks a column, because another program or release created
-// the table.
+// Migrate creates or migrates the schema, and River's tables with package rivermigrate. An empty
+// schema means the first one of the search path. If both have the versions of this release, Migrate
+// only reads, so it needs no right to create tables. Processes can call it concurrently, also while
+// others accept and handle events. It fails with a [*api.SchemaError] if another program has created
+// a table, or if a newer release no longer admits this one.
 func Migrate(ctx context.Context, pool *pgxpool.Pool, schema string) error {
+	return migrate(ctx, pool, schema, script)
+}
+
+func migrate(ctx context.Context, pool *pgxpool.Pool, schema, script string) error {
 	schema, err := schemaOf(ctx, pool, schema)
 	if err != nil {
 		return err
@@ -77,7 +81,7 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool, schema string) error {
 		return fmt.Errorf("riverinbox: migrate River: %w", err)
 	}
 	db := stdlib.OpenDBFromPool(pool)
-	if err := errors.Join(scriptOf(schema).Create(ctx, db), db.Close()); err != nil {
+	if err := errors.Join(scriptOf(schema, script).Create(ctx, db), db.Close()); err != nil {
 		return fmt.Errorf("riverinbox: migrate: %w", err)
 	}
 	return nil
@@ -133,5 +137,5 @@ func Schema(schema string) ([]string, error) {
 		steps = append(steps, strings.TrimSpace(strings.ReplaceAll(step.SQLUp, "/* TEMPLATE: schema */", name+"."))+"\n")
 		fmt.Fprintf(&versions, "INSERT INTO %s.river_migration (line, version) VALUES ('main', %d);\n", name, step.Version)
 	}
-	return append(steps, versions.String(), scriptOf(schema).Script), nil
+	return append(steps, versions.String(), scriptOf(schema, script).Script), nil
 }

@@ -1,3 +1,10 @@
+-- Version of this schema, and the oldest version whose release can use it. See the package comment.
+CREATE TABLE IF NOT EXISTS {s}.inbox_schema (
+	id      integer PRIMARY KEY,
+	version integer NOT NULL,
+	oldest  integer NOT NULL
+);
+
 -- Digests of the keys of accepted events, by the day of their creation.
 CREATE TABLE IF NOT EXISTS {s}.inbox_ledger (
 	digest uuid NOT NULL,
@@ -261,3 +268,5 @@ BEGIN
 			ALTER TABLE {s}.inbox_ledger ATTACH PARTITION {s}.%1$I FOR VALUES FROM (%2$L) TO (%3$L)', name, today + n, today + n + 1);
 	END LOOP;
 END $$;
+
+INSERT INTO {s}.inbox_schema (id, version, oldest) VALUES (1, 1, 1) ON CONFLICT (id) DO UPDATE SET version = excluded.version, oldest = excluded.oldest;

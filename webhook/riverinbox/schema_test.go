@@ -3,7 +3,11 @@ package riverinbox_test
 import (
 	"context"
 	"database/sql"
+	"fmt"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,9 +16,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/internal/testkit/receivertest"
 	"github.com/dispensary-go/dispensary/internal/testkit/sqltest"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/riverinbox"
 )
 
@@ -118,12 +124,114 @@ func TestNewRequiresTables(t *testing.T) {
 	_, err := riverinbox.New(t.Context(), pool, config)
 	var wrong *api.SchemaError
 	require.ErrorAs(t, err, &wrong)
-	assert.Contains(t, wrong.Table, "inbox_ledger")
-	require.NoError(t, d.idle(t, config).Close(t.Context()))
-	d.exec(t, "ALTER TABLE inbox_order DROP COLUMN head CASCADE")
-	_, err = riverinbox.Open(t.Context(), pool, config)
-	require.ErrorAs(t, err, &wrong)
-	assert.Equal(t, "head", wrong.Column)
+	assert.Contains(t, wrong.Table, "inbox_schema")
+	require.ErrorContains(t, err, "call riverinbox.Migrate")
+}
+
+// TestMigrateReplacesOlderSchema replaces a function, and drops a function and a trigger.
+func TestMigrateReplacesOlderSchema(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	pool, config := d.pool(t), d.config(t, func(context.Context, events.Event) error { return errBad })
+	require.NoError(t, riverinbox.Migrate(t.Context(), pool, d.schema))
+	for _, statement := range []string{
+		"CREATE OR REPLACE FUNCTION inbox_end(outcomes jsonb) RETURNS SETOF integer LANGUAGE plpgsql AS 'BEGIN RETURN; END'",
+		"DROP TRIGGER inbox_died ON river_job", "DROP FUNCTION inbox_accept", "UPDATE inbox_schema SET version = 0, oldest = 0",
+	} {
+		d.exec(t, statement)
+	}
+	_, err := riverinbox.New(t.Context(), pool, config)
+	var e *api.SchemaError
+	require.ErrorAs(t, err, &e)
+	require.NoError(t, riverinbox.Migrate(t.Context(), pool, d.schema))
+	made := receivertest.Observe(&config.Work)
+	inbox := open(t, pool, config)
+	acceptNew(t, inbox, in(free, 1))
+	assert.Equal(t, webhook.ResultDead, next(t, made).Result)
+	stats, err := inbox.Stats(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, engine.Stats{Dead: 1}, stats)
+}
+
+func TestOpenRejectsNewerSchema(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	pool, config := d.pool(t), d.config(t, receivertest.Succeed)
+	require.NoError(t, open(t, pool, config.Next(1)).Close(t.Context()))
+	require.NoError(t, open(t, pool, config).Close(t.Context()), "the newer schema admits this release")
+	assert.Equal(t, 2, count(t, d, "SELECT version FROM inbox_schema"))
+	d.exec(t, "UPDATE inbox_schema SET oldest = 2")
+	_, err := riverinbox.Open(t.Context(), pool, config)
+	var e *api.SchemaError
+	require.ErrorAs(t, err, &e)
+	assert.Equal(t, api.SchemaError{Table: e.Table, Found: 2, Want: 1, Oldest: 2, Migrate: "riverinbox.Migrate"}, *e)
+}
+
+// TestRollingDeploymentKeepsEvents migrates the schema and replaces all processes under load.
+func TestRollingDeploymentKeepsEvents(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	var mu sync.Mutex
+	places, handled := map[string]int{}, map[string][]int{} // by event ID and ordering key
+	config := d.config(t, func(ctx context.Context, _ events.Event) error {
+		h := webhook.HandlingFrom(ctx)
+		mu.Lock()
+		defer mu.Unlock()
+		handled[h.Key.IntegrationID] = append(handled[h.Key.IntegrationID], places[h.Key.EventID])
+		return nil
+	})
+	ordered(&config)
+	start := func(c riverinbox.Config) *riverinbox.Inbox {
+		return open(t, d.pool(t, func(p *pgxpool.Config) { p.MaxConns = 7 }), c)
+	}
+	var old, fresh []*riverinbox.Inbox
+	for range 3 {
+		old = append(old, start(config))
+	}
+	const keys, each = 4, 60
+	var at atomic.Pointer[[]*riverinbox.Inbox]
+	at.Store(&old)
+	var sent atomic.Int64
+	var senders sync.WaitGroup
+	for key := range keys {
+		senders.Go(func() {
+			for n := range each {
+				event := in(fmt.Sprint("key_", key), n)
+				mu.Lock()
+				places[event.Key.EventID] = n
+				mu.Unlock()
+				eventually(t, func() bool {
+					inboxes := *at.Load()
+					_, err := inboxes[n%len(inboxes)].Accept(context.WithoutCancel(t.Context()), event)
+					return err == nil
+				}, "an event is not accepted")
+				sent.Add(1)
+			}
+		})
+	}
+	wait := func(n int64) { eventually(t, func() bool { return sent.Load() >= n }, "events are not accepted") }
+	wait(keys * each / 4)
+	for range 3 {
+		fresh = append(fresh, start(config.Next(1)))
+	}
+	all := slices.Concat(old, fresh)
+	at.Store(&all)
+	wait(keys * each / 2)
+	at.Store(&fresh)
+	for _, inbox := range old {
+		require.NoError(t, inbox.Close(t.Context()))
+	}
+	senders.Wait()
+	d.allEnd(t)
+	mu.Lock()
+	defer mu.Unlock()
+	require.Len(t, handled, keys)
+	for key, times := range handled {
+		assert.Len(t, times, each, key)
+		assert.True(t, slices.IsSorted(times), "%s: %v", key, times)
+	}
+	assert.Equal(t, 2, count(t, d, "SELECT version FROM inbox_schema"))
+	assert.Positive(t, count(t, d, "SELECT count(*) FROM pg_proc WHERE pronamespace = to_regnamespace($1) AND prosrc LIKE '%next release%'", d.schema))
 }
 
 func TestOpenRejectsInvalidArguments(t *testing.T) {

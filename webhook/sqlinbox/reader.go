@@ -23,7 +23,7 @@ type Reader struct {
 }
 
 // OpenReader opens the inbox in an existing file. It creates nothing. Errors include a
-// [*api.SchemaError] if a table or a column is missing, and [api.ErrUnsafePath].
+// [*api.SchemaError] if the tables are missing or have another version, and [api.ErrUnsafePath].
 func OpenReader(path string) (_ *Reader, err error) {
 	path, err = filepath.Abs(path)
 	if err != nil {

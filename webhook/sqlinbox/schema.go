@@ -36,6 +36,11 @@ const (
 // Bodies and the texts of errors have their own table, so their pages are free once their
 // events have been handled. The rest of an event is stored for weeks and is small.
 const script = `
+CREATE TABLE IF NOT EXISTS dispensary_inbox_schema (
+	id      INTEGER PRIMARY KEY,
+	version INTEGER NOT NULL,
+	oldest  INTEGER NOT NULL
+);
 CREATE TABLE IF NOT EXISTS dispensary_inbox (
 	seq          INTEGER PRIMARY KEY,
 	key          TEXT NOT NULL UNIQUE,
@@ -83,13 +88,14 @@ CREATE TABLE IF NOT EXISTS dispensary_inbox_checkpoints (
 	holder     TEXT NOT NULL,
 	held_until INTEGER NOT NULL,
 	state      BLOB
-)`
+);
+REPLACE INTO dispensary_inbox_schema (id, version, oldest) VALUES (1, 1, 1)`
 
-var schema = sqlschema.Schema{Dialect: sqlschema.SQLite, Script: script}
+var schema = sqlschema.Schema{Dialect: sqlschema.SQLite, Script: script, Migrate: "sqlinbox.Migrate"}
 
-// Migrate creates missing tables. If none is missing, it only reads. Processes may call it
-// concurrently. If a table of another program or release lacks a column, it changes nothing
-// and fails with a [*api.SchemaError].
+// Migrate creates or migrates the tables. If they have the version of this release, it only
+// reads. Processes may call it concurrently. If another program created a table, or a newer
+// release no longer admits this one, it changes nothing and fails with a [*api.SchemaError].
 //
 // All names begin with dispensary_inbox.
 func Migrate(ctx context.Context, db *sql.DB) error {
@@ -99,7 +105,7 @@ func Migrate(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// checkSchema fails with a [*api.SchemaError] if a table or a column is missing.
+// checkSchema fails with a [*api.SchemaError] if the tables are missing or have another version.
 func checkSchema(ctx context.Context, conn *sql.Conn) error {
 	if err := schema.Check(ctx, conn); err != nil {
 		return fmt.Errorf("sqlinbox: %w", err)

@@ -34,7 +34,7 @@ func TestNewRequiresTables(t *testing.T) {
 	_, err := sqlinbox.New(db, config(t, receivertest.Succeed))
 	var missing *api.SchemaError
 	require.ErrorAs(t, err, &missing)
-	assert.Equal(t, api.SchemaError{Table: "dispensary_inbox"}, *missing)
+	assert.Equal(t, api.SchemaError{Table: "dispensary_inbox_schema", Want: 1, Migrate: "sqlinbox.Migrate"}, *missing)
 	require.NoError(t, sqlinbox.Migrate(t.Context(), db))
 	inbox, err := sqlinbox.New(db, config(t, receivertest.Succeed))
 	require.NoError(t, err)

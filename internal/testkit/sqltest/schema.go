@@ -3,6 +3,7 @@ package sqltest
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"regexp"
 	"strings"
 	"sync"
@@ -41,6 +42,7 @@ func RunSchema(t *testing.T, s Store) {
 		"by hand":     createByHand,
 		"interrupted": createRest,
 		"foreign":     rejectForeign,
+		"newer":       respectNewer,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -101,16 +103,22 @@ func createByHand(t *testing.T, s Store) {
 	require.NoError(t, s.Create(t.Context(), open(t, s.Driver, limited), limited))
 }
 
-// createRest creates the tables left over by an interrupted process.
+// createRest creates the tables left over by an interrupted process, which has stored no version.
 func createRest(t *testing.T, s Store) {
 	name := Database(t, s.Driver)
 	db := open(t, s.Driver, name)
 	require.NoError(t, s.Create(t.Context(), db, name))
 	tables := s.tables()
-	_, err := db.ExecContext(t.Context(), "DROP TABLE "+tables[len(tables)-1])
-	require.NoError(t, err)
+	for _, statement := range []string{"DROP TABLE " + tables[len(tables)-1], "DELETE FROM " + tables[0]} {
+		_, err := db.ExecContext(t.Context(), statement)
+		require.NoError(t, err)
+	}
+	var e *api.SchemaError
+	require.ErrorAs(t, s.check(t, name), &e)
 	require.NoError(t, s.Create(t.Context(), db, name))
 	require.NoError(t, s.check(t, name))
+	_, err := db.ExecContext(t.Context(), "SELECT * FROM "+tables[len(tables)-1])
+	require.NoError(t, err)
 }
 
 // rejectForeign puts a table of another program in place of the last one.
@@ -124,15 +132,51 @@ func rejectForeign(t *testing.T, s Store) {
 	var e *api.SchemaError
 	require.ErrorAs(t, s.Create(t.Context(), db, name), &e)
 	assert.Equal(t, last, e.Table[strings.LastIndex(e.Table, ".")+1:]) // without the schema
-	assert.NotEmpty(t, e.Column)
-	assert.ErrorContains(t, e, "table "+e.Table+" has no column "+e.Column)
+	require.ErrorContains(t, e, "another program created table "+e.Table)
 	_, err = db.ExecContext(t.Context(), "DROP TABLE "+last)
 	require.NoError(t, err)
 	require.ErrorAs(t, s.check(t, name), &e)
-	assert.Equal(t, api.SchemaError{Table: tables[0]}, *e, "it must not create tables")
+	assert.Equal(t, tables[0], e.Table, "it must not create tables")
 }
 
-// tables returns the names of the tables in their order.
+// respectNewer stores the versions of an older and of newer releases.
+func respectNewer(t *testing.T, s Store) {
+	name := Database(t, s.Driver)
+	db := open(t, s.Driver, name)
+	require.NoError(t, s.Create(t.Context(), db, name))
+	var want int
+	table := s.tables()[0]
+	require.NoError(t, db.QueryRowContext(t.Context(), "SELECT version FROM "+table).Scan(&want))
+	for _, c := range []struct {
+		found, oldest, after int
+		check, create        string
+	}{
+		{found: want - 1, oldest: want - 1, after: want, check: "call test.Migrate"},
+		{found: want + 2, oldest: want, after: want + 2},
+		{found: want + 2, oldest: want + 1, after: want + 2, check: "of a newer release", create: "of a newer release"},
+	} {
+		_, err := db.ExecContext(t.Context(), fmt.Sprintf("UPDATE %s SET version = %d, oldest = %d", table, c.found, c.oldest))
+		require.NoError(t, err)
+		for _, of := range []struct {
+			err  error
+			want string
+		}{{s.check(t, name), c.check}, {s.Create(t.Context(), db, name), c.create}} {
+			var e *api.SchemaError
+			if of.want == "" {
+				require.NoError(t, of.err)
+				continue
+			}
+			require.ErrorAs(t, of.err, &e)
+			require.ErrorContains(t, e, of.want)
+			assert.Equal(t, c.found, e.Found)
+		}
+		var after int
+		require.NoError(t, db.QueryRowContext(t.Context(), "SELECT version FROM "+table).Scan(&after))
+		assert.Equal(t, c.after, after)
+	}
+}
+
+// tables returns the names of the tables in their order. The first one contains the version.
 func (s Store) tables() (names []string) {
 	for _, match := range regexp.MustCompile(`TABLE IF NOT EXISTS (\S+)`).FindAllStringSubmatch(s.Script, -1) {
 		names = append(names, match[1])
@@ -143,5 +187,6 @@ func (s Store) tables() (names []string) {
 // check compares a database with the script.
 func (s Store) check(t *testing.T, name string) error {
 	t.Helper()
-	return sqlschema.Schema{Dialect: dialects[s.Driver], Script: s.Script}.Check(t.Context(), open(t, s.Driver, name))
+	schema := sqlschema.Schema{Dialect: dialects[s.Driver], Script: s.Script, Migrate: "test.Migrate"}
+	return schema.Check(t.Context(), open(t, s.Driver, name))
 }
