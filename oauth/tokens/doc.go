@@ -90,8 +90,9 @@
 //   - It remembers no rejection of another user's refresh token. It remembers rejections for 5
 //     minutes from the first one, and after [MassRejection] until 5 minutes after the pause. A
 //     successful refresh ends the memory.
-//   - It calls [Config].Clinic with the valid token of another user, if it has one in memory, and
-//     the API accepts this token. Without another token or Clinic, the memory decides alone.
+//   - It calls [Config].Clinic with the valid token of another user, from memory or of one of the
+//     first 20 users in the store, and the API accepts this token. If it finds no such token, or
+//     Clinic is nil, the memory decides alone.
 //
 // Otherwise the second rule decides. So a fault that ends within a minute marks nobody, except
 // the first user of a process that could not ask for another user. Such a mark is removed by

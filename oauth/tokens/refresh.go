@@ -270,14 +270,33 @@ func (r *refreshTask) refused(ctx context.Context, leased leasedRecord, cause er
 	return c.markReauthorize(ctx, leased.lease, leased.Record, tokenstore.ReasonInvalidGrant, cause)
 }
 
-// acceptsOther asks the API with the token of another user in memory whether it accepts valid
-// tokens. It returns true if it cannot ask.
+// acceptsOther asks the API with the token of another user whether it accepts valid tokens. It
+// returns true if it cannot ask.
 func (c *Connections) acceptsOther(ctx context.Context, key tokenstore.Key) bool {
-	other, token := c.users.other(key.User)
-	if token == nil || c.config.Clinic == nil {
+	if c.config.Clinic == nil {
 		return true
 	}
-	return c.findClinic(ctx, c.Key(other), token.token) != (oauth.Clinic{})
+	other, token := c.users.other(key.User)
+	if token == nil { // such as in a new process
+		other, token = c.storedOther(ctx, key.User)
+	}
+	return token == nil || c.findClinic(ctx, c.Key(other), token.token) != (oauth.Clinic{})
+}
+
+// storedOther returns one of the first users of the store with a valid token, or nil.
+func (r *records) storedOther(ctx context.Context, user string) (other string, token *cachedToken) {
+	ctx, cancel := r.withAnswerTimeout(ctx)
+	defer cancel()
+	active, _ := r.store.List(ctx, tokenstore.Listing{Environment: r.client.Environment(), State: tokenstore.StateActive, Limit: 20})
+	for _, listed := range active {
+		if listed.Key.User == user || !newCachedToken(listed.Token).alive(time.Now()) {
+			continue
+		}
+		if record, err := r.store.Load(ctx, listed.Key); err == nil {
+			return listed.Key.User, newCachedToken(record.Token)
+		}
+	}
+	return "", nil
 }
 
 // confirms reports whether r follows a 401, unlike the refresh with the error err.
