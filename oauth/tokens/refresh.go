@@ -225,10 +225,10 @@ func (c *Connections) exchange(ctx context.Context, leased leasedRecord) (oauth.
 
 // exchangeOnce sends one refresh request. For a rejected refresh token it returns the error of
 // the platform, because the caller decides whether to mark the user.
-func (c *Connections) exchangeOnce(ctx context.Context, old oauth.Token) (oauth.Token, error) {
-	ctx, cancel := c.withAnswerTimeout(ctx)
+func (r *records) exchangeOnce(ctx context.Context, old oauth.Token) (oauth.Token, error) {
+	ctx, cancel := r.withAnswerTimeout(ctx)
 	defer cancel()
-	token, err := c.client.Refresh(ctx, old)
+	token, err := r.client.Refresh(ctx, old)
 	var answer *api.Error
 	if needsUser(err) && errors.As(err, &answer) {
 		return oauth.Token{}, answer
@@ -307,22 +307,22 @@ func (r *refreshTask) confirms(err error) bool {
 
 // postponeMark stores the time of the first rejection for all replicas, and ends the lease. It
 // returns false if the first rejection was a minute ago.
-func (c *Connections) postponeMark(ctx context.Context, leased leasedRecord) bool {
+func (r *records) postponeMark(ctx context.Context, leased leasedRecord) bool {
 	token := leased.Token
 	switch {
 	case isUnrejected(token):
 		token.RejectedAt = time.Now().Round(0)
 	case time.Since(token.RejectedAt) < firstRetry:
-		c.release(ctx, leased.lease)
+		r.release(ctx, leased.lease)
 		return true
 	default:
 		return false
 	}
 	writing, cancel := withStoreTimeout(ctx)
 	defer cancel()
-	if _, err := c.store.Commit(writing, leased.lease, token); err != nil && !isContention(err) {
-		c.hooks.log(ctx, slog.LevelWarn, "could not store the rejection of a refresh token", leased.Key, slog.Any("error", storeError("Commit", leased.Key, err)))
-		c.release(ctx, leased.lease)
+	if _, err := r.store.Commit(writing, leased.lease, token); err != nil && !isContention(err) {
+		r.hooks.log(ctx, slog.LevelWarn, "could not store the rejection of a refresh token", leased.Key, slog.Any("error", storeError("Commit", leased.Key, err)))
+		r.release(ctx, leased.lease)
 	}
 	return true
 }
