@@ -44,12 +44,25 @@ var challengeCases = []testCase{
 		name: "Challenge/OnlyPost",
 		run: func(c *checker) {
 			for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPut, http.MethodPatch, http.MethodDelete} {
-				c.refusesEvent("a signed event sent with "+method, func(r *request) { r.method = method })
+				c.refusesMethod(method)
 			}
 		},
 		consequence: "a link in an email or a crawler triggers events or gets the challenge token",
 		fix:         "respond with 405 to every method except POST",
 	},
+}
+
+// refusesMethod requires an error for an event that is not sent with POST. A status of 500 or more
+// is correct too: servers respond with 501 to a method that they do not know. Case
+// Always/TellsNothing reports an error with the challenge token.
+func (c *checker) refusesMethod(method string) {
+	ev := c.newEvent()
+	r := c.signed(ev.body())
+	r.genuine, r.method = false, method
+	if e := c.post(r); e.err != nil || e.status < http.StatusBadRequest {
+		c.reportf("does not reject a signed event sent with %s but %s (required: 405 or another error)", method, c.describe(e))
+	}
+	c.neverHandled(ev)
 }
 
 var eventCases = []testCase{

@@ -159,6 +159,24 @@ func TestSlowFirstResponseFailsOneCase(t *testing.T) {
 	assert.Zero(t, skipped)
 }
 
+// Some servers respond with 501 to a method that they do not know. An event and the challenge token
+// are safe with any error.
+func TestAnyErrorRejectsMethod(t *testing.T) {
+	t.Parallel()
+	s := mistakes.New(t)
+	r := s.Target(s)
+	mistakes.Around(func(s *mistakes.Endpoint, w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost {
+			http.Error(w, "Unsupported method", http.StatusNotImplemented)
+			return
+		}
+		s.ServeHTTP(w, r)
+	})(s, &r)
+	verdict := examineCase(t, r, "Challenge/OnlyPost")
+	assert.False(t, verdict.Failed(), "%s", verdict)
+	assert.Empty(t, verdict.Skipped)
+}
+
 // An empty log does not prove that the endpoint logs no secret.
 func TestEmptyLogSkipsCase(t *testing.T) {
 	t.Parallel()
