@@ -112,12 +112,7 @@ func (s Schema) check(ctx context.Context, q Querier) error {
 		return err
 	}
 	if !there {
-		for _, table := range tableForm.FindAllStringSubmatch(s.Script, -1) {
-			if foreign, err := s.exists(ctx, q, table[1]); err != nil || foreign {
-				return cmp.Or(err, error(&api.SchemaError{Table: table[1]}))
-			}
-		}
-		return e
+		return s.checkForeign(ctx, q, e)
 	}
 	stored, err := s.ints(ctx, q, "SELECT coalesce(max(version), 0), coalesce(max(oldest), 0) FROM "+row[1])
 	if err != nil {
@@ -127,6 +122,25 @@ func (s Schema) check(ctx context.Context, q Querier) error {
 		return e
 	}
 	return nil
+}
+
+// checkForeign returns missing, the error of a missing schema, unless another program has created
+// a table of the script. A process that runs the script creates the table with the version first.
+func (s Schema) checkForeign(ctx context.Context, q Querier, missing *api.SchemaError) error {
+	for _, table := range tableForm.FindAllStringSubmatch(s.Script, -1)[1:] {
+		found, err := s.exists(ctx, q, table[1])
+		if err != nil {
+			return err
+		}
+		if !found {
+			continue
+		}
+		if began, err := s.exists(ctx, q, missing.Table); err != nil || !began {
+			return cmp.Or(err, error(&api.SchemaError{Table: table[1]}))
+		}
+		break
+	}
+	return missing
 }
 
 // exists reports whether a table exists.
