@@ -52,11 +52,11 @@ func Ensure[T any](ctx context.Context, c *Client, e Ensuring[T]) (value *T, cre
 }
 
 func (e *Ensuring[T]) run(ctx context.Context, c *Client) (value *T, created bool, err error) {
-	ctx, key, err := e.begin(ctx, c)
+	ctx, turn, keys, err := e.begin(ctx, c)
 	if err != nil {
 		return nil, false, e.unsent(err)
 	}
-	unlock, err := c.ensuring.lock(ctx, key)
+	unlock, err := c.ensuring.lock(ctx, turn)
 	if err != nil {
 		return nil, false, e.unsent(err)
 	}
@@ -64,28 +64,34 @@ func (e *Ensuring[T]) run(ctx context.Context, c *Client) (value *T, created boo
 	if value, err = e.Find(ctx); err != nil || value != nil {
 		return value, false, err
 	}
-	if value, err = e.recall(ctx, c, key); err != nil || value != nil {
+	if value, err = e.recall(ctx, c, keys); err != nil || value != nil {
 		return value, false, err
 	}
-	return e.make(ctx, c, key)
+	return e.make(ctx, c, keys)
 }
 
-// begin returns the context of the whole call, which acts for one account, and the key of the
-// record.
-func (e *Ensuring[T]) begin(ctx context.Context, c *Client) (context.Context, ensureKey, error) {
+// begin returns the context of the whole call, which acts for one account. turn names the clinic
+// for the lock, so users of one clinic take turns. Unknown clinics share an empty name. keys
+// identify the record in the memory.
+func (e *Ensuring[T]) begin(ctx context.Context, c *Client) (_ context.Context, turn ensureKey, keys []ensureKey, err error) {
 	ctx = c.OneAccount(ctx)
-	key := ensureKey{clinic: c.config.ClinicKey.Reveal(), operation: e.Call.Operation.Name, id: e.ID}
+	turn = ensureKey{operation: e.Call.Operation.Name, id: e.ID}
 	if c.config.Tokens == nil {
-		return ctx, key, errNoTokens
+		return ctx, turn, nil, errNoTokens
 	}
 	token, err := c.config.Tokens.Token(ctx)
 	if err == nil {
 		err = c.pin(ctx).keep(token.Account)
 	}
-	if token.Account.ClinicID != "" {
-		key.clinic = token.Account.ClinicID
+	for i, holder := range holdersOf(token, c.config.ClinicKey) {
+		key := turn
+		key.holder = holder
+		keys = append(keys, key)
+		if i == 0 && (token.Account.ClinicID != "" || !c.config.ClinicKey.IsZero()) {
+			turn.holder = holder
+		}
 	}
-	return ctx, key, err
+	return ctx, turn, keys, err
 }
 
 // unsent returns the error of a call without a request.
@@ -96,9 +102,9 @@ func (e *Ensuring[T]) unsent(cause error) error {
 
 // recall returns the record that an earlier call created, although the lookup does not show
 // it. It returns nil if there is none. A record that the platform does not find by its own id
-// either was deleted or belongs to another clinic.
-func (e *Ensuring[T]) recall(ctx context.Context, c *Client, key ensureKey) (*T, error) {
-	known, ok := c.ensured.find(key)
+// either was deleted.
+func (e *Ensuring[T]) recall(ctx context.Context, c *Client, keys []ensureKey) (*T, error) {
+	known, ok := c.ensured.find(keys)
 	switch {
 	case !ok:
 		return nil, nil
@@ -108,7 +114,7 @@ func (e *Ensuring[T]) recall(ctx context.Context, c *Client, key ensureKey) (*T,
 	value, err := e.Get(ctx, known.id)
 	switch {
 	case errors.Is(err, api.ErrNotFound):
-		c.ensured.forget(key)
+		c.ensured.forget(keys)
 		return nil, nil
 	case err != nil:
 		return nil, err
@@ -119,12 +125,12 @@ func (e *Ensuring[T]) recall(ctx context.Context, c *Client, key ensureKey) (*T,
 	if known.failure != nil {
 		return nil, known.failure
 	}
-	c.ensured.forget(key) // the record has got another metadata id since
+	c.ensured.forget(keys) // the record has got another metadata id since
 	return nil, nil
 }
 
 // make creates the record, or finds it if another process or an unclear call has created it.
-func (e *Ensuring[T]) make(ctx context.Context, c *Client, key ensureKey) (value *T, created bool, err error) {
+func (e *Ensuring[T]) make(ctx context.Context, c *Client, keys []ensureKey) (value *T, created bool, err error) {
 	name := e.Call.Operation.Name
 	value, err = e.create(ctx)
 	switch {
@@ -134,7 +140,7 @@ func (e *Ensuring[T]) make(ctx context.Context, c *Client, key ensureKey) (value
 		if stored != e.ID {
 			made.failure = &api.EnsureError{Operation: name, Reason: api.EnsureReasonAltered, IDs: []string{id}}
 		}
-		c.ensured.add(key, made)
+		c.ensured.add(keys, made)
 		if made.failure != nil {
 			return nil, false, made.failure
 		}
@@ -147,7 +153,7 @@ func (e *Ensuring[T]) make(ctx context.Context, c *Client, key ensureKey) (value
 	value, lookErr := e.look(ctx)
 	if lookErr == nil && value == nil {
 		unknown := &api.EnsureError{Operation: name, Reason: api.EnsureReasonUnknown, Err: err}
-		c.ensured.add(key, ensuredRecord{failure: unknown})
+		c.ensured.add(keys, ensuredRecord{failure: unknown})
 		return nil, false, unknown
 	}
 	return value, value != nil, lookErr

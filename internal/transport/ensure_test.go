@@ -201,7 +201,7 @@ func TestEnsuredRecordsAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var records ensuredRecords
-		key := func(n int) ensureKey { return ensureKey{id: fmt.Sprint(n)} }
+		key := func(n int) []ensureKey { return []ensureKey{{id: fmt.Sprint(n)}} }
 		for n := range maxEnsured + 10 {
 			records.add(key(n), ensuredRecord{id: "x"})
 		}
@@ -217,6 +217,43 @@ func TestEnsuredRecordsAreBounded(t *testing.T) {
 		assert.Len(t, records.records, 1)
 		assert.Len(t, records.order, 1)
 	})
+}
+
+// The clinics of two users may be unknown, and become known later.
+func TestEnsureSeparatesUnknownClinics(t *testing.T) {
+	t.Parallel()
+	client := newTestClient(t, &answers{})
+	as := func(account api.Account, secret string) *Client {
+		view, err := client.With(func(c *Config) error {
+			token := validToken()
+			token.Secret, token.Account = api.NewSecret(secret), account
+			c.Tokens = static{token}
+			return nil
+		})
+		require.NoError(t, err)
+		return view
+	}
+	for name, pair := range map[string][2]*Client{
+		"owners": {as(homeless, "a"), as(api.Account{OwnerType: "Practitioner", OwnerID: "2"}, "b")},
+		"tokens": {as(api.Account{}, "a"), as(api.Account{}, "b")},
+	} {
+		mine, other := &ensured{failures: []error{nil}, hidden: true}, &ensured{failures: []error{nil}, hidden: true}
+		for range 2 {
+			_, _, err := mine.run(t.Context(), pair[0])
+			require.NoError(t, err, name)
+			_, _, err = other.run(t.Context(), pair[1])
+			require.NoError(t, err, name)
+		}
+		assert.Equal(t, 1, mine.creates, name)
+		assert.Equal(t, 1, other.creates, name)
+	}
+
+	platform := &ensured{failures: []error{nil}, hidden: true}
+	for _, view := range []*Client{as(api.Account{OwnerType: "Practitioner", OwnerID: "3"}, "c"), as(api.Account{OwnerType: "Practitioner", OwnerID: "3", ClinicID: jane.ClinicID}, "d")} {
+		_, _, err := platform.run(t.Context(), view)
+		require.NoError(t, err)
+	}
+	assert.Equal(t, 1, platform.creates, "the clinic became known between the calls")
 }
 
 // Two clinics may use the same metadata id. Practitioners of one clinic share its records.

@@ -10,9 +10,27 @@ import (
 
 // ensureKey identifies a record to ensure. Two clinics may use the same metadata ids.
 type ensureKey struct {
-	clinic    string // of the account or, if that is unknown, the clinic key. Empty if both are.
+	holder    string // a name of the clinic or of its user, see holdersOf
 	operation string
 	id        string
+}
+
+// holdersOf returns the names of the clinic and of the user with a token, the clinic first. A
+// clinic may become known between two calls. The token is the last resort.
+func holdersOf(token api.AccessToken, clinicKey api.Secret) (names []string) {
+	if id := token.Account.ClinicID; id != "" {
+		names = append(names, "clinic "+id)
+	}
+	if !clinicKey.IsZero() {
+		names = append(names, "key "+clinicKey.Reveal())
+	}
+	if token.Account.OwnerID != "" {
+		names = append(names, "owner "+token.Account.OwnerType+" "+token.Account.OwnerID)
+	}
+	if len(names) == 0 {
+		names = append(names, "token "+token.Secret.Reveal())
+	}
+	return names
 }
 
 // keyedLock admits one caller for each key. Views of a client share it.
@@ -63,7 +81,7 @@ const (
 	// earlier, unless the platform has altered its metadata id.
 	ensuredFor = 24 * time.Hour
 
-	// maxEnsured is the largest number of remembered records, about 2 MB.
+	// maxEnsured is the largest number of remembered names of records, about 2 MB.
 	maxEnsured = 10_000
 
 	// unknownFor is the time for which a create call with an unknown outcome permits no other
@@ -91,28 +109,35 @@ type ensuredAt struct {
 	at  time.Time
 }
 
-// find returns the record created for a key.
-func (e *ensuredRecords) find(key ensureKey) (ensuredRecord, bool) {
+// find returns the record created for one of the keys.
+func (e *ensuredRecords) find(keys []ensureKey) (ensuredRecord, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	record, ok := e.records[key]
-	limit := ensuredFor
-	if record.id == "" {
-		limit = unknownFor
+	for _, key := range keys {
+		record, ok := e.records[key]
+		limit := ensuredFor
+		if record.id == "" {
+			limit = unknownFor
+		}
+		if ok && time.Since(record.at) < limit {
+			return record, true
+		}
 	}
-	return record, ok && time.Since(record.at) < limit
+	return ensuredRecord{}, false
 }
 
-// add remembers a record, and forgets the oldest ones.
-func (e *ensuredRecords) add(key ensureKey, record ensuredRecord) {
+// add remembers a record under all keys, and forgets the oldest ones.
+func (e *ensuredRecords) add(keys []ensureKey, record ensuredRecord) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.records == nil {
 		e.records = map[ensureKey]ensuredRecord{}
 	}
 	record.at = time.Now()
-	e.records[key] = record
-	e.order = append(e.order, ensuredAt{key, record.at})
+	for _, key := range keys {
+		e.records[key] = record
+		e.order = append(e.order, ensuredAt{key, record.at})
+	}
 	for len(e.order) > maxEnsured || time.Since(e.order[0].at) >= ensuredFor {
 		if oldest := e.order[0]; e.records[oldest.key].at.Equal(oldest.at) {
 			delete(e.records, oldest.key)
@@ -121,9 +146,11 @@ func (e *ensuredRecords) add(key ensureKey, record ensuredRecord) {
 	}
 }
 
-// forget removes the record of a key.
-func (e *ensuredRecords) forget(key ensureKey) {
+// forget removes the record of the keys.
+func (e *ensuredRecords) forget(keys []ensureKey) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	delete(e.records, key)
+	for _, key := range keys {
+		delete(e.records, key)
+	}
 }
