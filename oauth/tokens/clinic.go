@@ -32,7 +32,7 @@ func (c *Connections) SetClinic(ctx context.Context, user string, account api.Ac
 		return err
 	}
 	var changed error
-	_, _, err := c.rewrite(ctx, key, func(_ context.Context, before tokenstore.Record) (oauth.Token, bool) {
+	_, written, err := c.rewrite(ctx, key, func(_ context.Context, before tokenstore.Record) (oauth.Token, bool) {
 		token := before.Token
 		switch now := token.Account(); {
 		case before.State != tokenstore.StateActive, token.Clinic == clinic:
@@ -44,6 +44,9 @@ func (c *Connections) SetClinic(ctx context.Context, user string, account api.Ac
 		token.Clinic = clinic
 		return token, true
 	})
+	if written.Version != 0 {
+		c.users.forget(key) // the token in memory names the old clinic
+	}
 	return cmp.Or(err, changed)
 }
 

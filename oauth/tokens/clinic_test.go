@@ -96,11 +96,15 @@ func TestRefreshFindsMissingClinic(t *testing.T) {
 func TestSetClinicChangesOnlyClinic(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, time.Hour, func(t *testing.T, w *fixture) {
 		before := w.record(t)
+		w.requireToken(t, "access-0")
 		require.NoError(t, w.conns.SetClinic(t.Context(), user, before.Token.Account(), clinic))
 		after := w.record(t)
 		assert.Equal(t, clinic, after.Token.Clinic)
 		after.Token.Clinic = oauth.Clinic{}
 		assert.Equal(t, before.Token, after.Token)
+		token, err := w.source.Token(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, clinic.ID, token.Account.ClinicID, "the token in memory names the new clinic")
 		version := w.record(t).Version
 		require.NoError(t, w.conns.SetClinic(t.Context(), user, before.Token.Account(), clinic))
 		assert.Equal(t, version, w.record(t).Version, "an unchanged clinic is not written")

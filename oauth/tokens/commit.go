@@ -39,27 +39,29 @@ const (
 func (c *Connections) commit(ctx context.Context, leased leasedRecord, token oauth.Token, reason tokenstore.Reason) (tokenstore.Record, error) {
 	p := &pendingCommit{conns: c, lease: leased.lease, old: leased.Record, token: token, reason: reason}
 	pending, _ := c.users.join(ctx, callKey{key: leased.Key, kind: commitCall, token: token.AccessToken}, p, p.writeUntilStored)
-	return c.awaitCommit(pending)
+	return c.awaitCommit(ctx, pending)
 }
 
 // awaitPendingCommit waits for a pending pair of the user from an earlier refresh. It returns
 // an empty record if there is none.
-func (c *Connections) awaitPendingCommit(key tokenstore.Key) (tokenstore.Record, error) {
+func (c *Connections) awaitPendingCommit(ctx context.Context, key tokenstore.Key) (tokenstore.Record, error) {
 	if pending := c.users.committing(key); pending != nil {
-		return c.awaitCommit(pending)
+		return c.awaitCommit(ctx, pending)
 	}
 	return tokenstore.Record{}, nil
 }
 
 // awaitCommit waits until a pair is stored, for a third of the lease. It waits for
 // storeTimeout if the store is slow rather than failing.
-func (c *Connections) awaitCommit(pending *call) (tokenstore.Record, error) {
+func (c *Connections) awaitCommit(ctx context.Context, pending *call) (tokenstore.Record, error) {
 	for _, patience := range []time.Duration{c.config.answerTime(), storeTimeout} {
 		timer := time.NewTimer(patience)
 		defer timer.Stop()
 		select {
 		case <-pending.done:
 			return pending.record, pending.err
+		case <-ctx.Done():
+			return tokenstore.Record{}, storeError("Commit", pending.pair.lease.Key, ctx.Err())
 		case <-timer.C:
 		}
 		if failure := pending.pair.failure.Load(); failure != nil && !errors.Is(failure, context.DeadlineExceeded) {

@@ -83,7 +83,7 @@ func (r *refreshTask) acquire(ctx context.Context) (record tokenstore.Record, er
 	if r.claim != nil && r.conns.users.committing(r.key) != nil {
 		r.conns.release(ctx, *r.claim) // the claim blocks the write of the pair
 	}
-	if record, err = r.conns.awaitPendingCommit(r.key); err != nil || r.satisfiedBy(record) {
+	if record, err = r.conns.awaitPendingCommit(ctx, r.key); err != nil || r.satisfiedBy(record) {
 		return record, err
 	}
 	// One lease for a crashed replica, and one for the replica after it.
@@ -271,7 +271,7 @@ func (r *refreshTask) refused(ctx context.Context, leased leasedRecord, cause er
 }
 
 // acceptsOther asks the API with the token of another user whether it accepts valid tokens. It
-// returns true if it cannot ask.
+// returns true if it cannot ask, for example because the token lacks the scope.
 func (c *Connections) acceptsOther(ctx context.Context, key tokenstore.Key) bool {
 	if c.config.Clinic == nil {
 		return true
@@ -280,7 +280,13 @@ func (c *Connections) acceptsOther(ctx context.Context, key tokenstore.Key) bool
 	if token == nil { // such as in a new process
 		other, token = c.storedOther(ctx, key.User)
 	}
-	return token == nil || c.findClinic(ctx, c.Key(other), token.token) != (oauth.Clinic{})
+	if token == nil {
+		return true
+	}
+	ctx, cancel := c.withAnswerTimeout(ctx)
+	defer cancel()
+	_, err := c.config.Clinic(ctx, c.Key(other), token.token)
+	return err == nil
 }
 
 // storedOther returns one of the first users of the store with a valid token, or nil.

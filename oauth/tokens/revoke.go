@@ -278,7 +278,8 @@ func (c *Connections) revokeReplacedLater(ctx context.Context, record tokenstore
 //   - [*StoreError]: the store failed.
 //   - [tokenstore.ErrLeased]: another owner kept the lease for longer than [Config].LeaseTTL
 //     and a minute.
-//   - The error of ctx.
+//   - The error of ctx. Disconnect still marks the user, for at most a third of
+//     [Config].LeaseTTL.
 //
 // API section: "Authentication" 6.
 func (c *Connections) Disconnect(ctx context.Context, user string) error {
@@ -286,7 +287,7 @@ func (c *Connections) Disconnect(ctx context.Context, user string) error {
 	if err := key.Validate(); err != nil {
 		return err
 	}
-	if _, err := c.awaitPendingCommit(key); isStoreError(err) {
+	if _, err := c.awaitPendingCommit(ctx, key); isStoreError(err) {
 		return err // the pair to revoke is not stored yet
 	}
 	leased, err := c.waitForLease(ctx, key)
@@ -315,7 +316,9 @@ func (c *Connections) revokeLeased(ctx context.Context, leased leasedRecord) err
 	next := leased.Token
 	next.AccessToken, next.RefreshToken, next.ExpiresAt = left[0].AccessToken, left[0].RefreshToken, left[0].ExpiresAt
 	next.ResourceOwner, next.Clinic, next.Replaced = left[0].ResourceOwner, left[0].Clinic, left[1:]
-	if _, failure := c.commit(ctx, leased, next, tokenstore.ReasonDisconnecting); isStoreError(failure) {
+	marking, cancel := detach(ctx, c.config.answerTime())
+	defer cancel()
+	if _, failure := c.commit(marking, leased, next, tokenstore.ReasonDisconnecting); isStoreError(failure) {
 		return errors.Join(err, failure)
 	}
 	return err
