@@ -35,8 +35,8 @@ const quotes = `""''` + "``" + `“”„“””‘’‚‘’’«»»«‹�
 // reference matches a value that is only a reference to another variable.
 var reference = regexp.MustCompile(`^\$\{\w+\}$`)
 
-// ValueProblem returns the reason why a value must be a mistake, or "". docker run --env-file and
-// systemd keep the quotes of a .env file, and do not expand references. A quote inside or at one
+// ValueProblem returns the reason why a value must be a mistake, or "". docker run --env-file
+// keeps the quotes of a .env file and expands no references. A quote inside or at one
 // end of a value may belong to a secret.
 func ValueProblem(value string) string {
 	first, size := utf8.DecodeRuneInString(value)

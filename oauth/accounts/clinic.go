@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"time"
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/api"
@@ -80,7 +79,10 @@ func (a *Accounts) ForClinic(ctx context.Context, environment dispensary.Environ
 		listing: tokenstore.Listing{Environment: environment, ClinicID: clinicID, Limit: clinicPage},
 		none:    ClinicError{Environment: environment, ClinicID: clinicID},
 	}
-	_, user, err := source.next(ctx, tokens.TokenSource.Token)
+	if _, err := source.Token(ctx); err != nil {
+		return nil, err
+	}
+	user, err := source.current(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -91,31 +93,23 @@ func (a *Accounts) ForClinic(ctx context.Context, environment dispensary.Environ
 	return &Clinic{Environment: environment, ID: clinicID, Client: client, source: source}, nil
 }
 
-// clinicKnown is the time for which a response of GET /clinic is reused.
-const clinicKnown = 24 * time.Hour
-
 // Integrations returns the IDs of the application's integrations with the clinic, for package
-// reconcile. There is one, from the response of GET /clinic. Integrations calls GET /clinic
-// unless the user connected within the last 24 hours. If the user has moved to another clinic,
-// it stores the new clinic and continues with the next user. The errors are those of a call.
+// reconcile. There is one, from the response of GET /clinic. If the user has moved to another
+// clinic, Integrations stores the new clinic and continues with the next user, and so it does if
+// the platform rejects the user. The errors are those of a call.
 // API section: GET /clinic.
-func (c *Clinic) Integrations(ctx context.Context) ([]string, error) {
-	for {
-		user, err := c.source.current(ctx)
-		if err != nil {
-			return nil, err
-		}
+func (c *Clinic) Integrations(ctx context.Context) (ids []string, err error) {
+	_, err = c.source.next(ctx, func(user tokens.TokenSource) error {
 		found, err := c.clinicOf(ctx, user)
-		if err == nil && found.ID == c.ID {
-			return []string{found.IntegrationID}, nil
+		switch {
+		case errors.Is(err, api.ErrAccountChanged), errors.Is(err, tokenstore.ErrNoRecord), err == nil && found.ID != c.ID:
+			return errOtherClinic
+		case err == nil:
+			ids = []string{found.IntegrationID}
 		}
-		if err == nil || errors.Is(err, api.ErrAccountChanged) || errors.Is(err, tokenstore.ErrNoRecord) {
-			err = errOtherClinic
-		}
-		if ctx.Err() != nil || !c.source.drop(user, err) {
-			return nil, err
-		}
-	}
+		return err
+	})
+	return ids, err
 }
 
 // clinicOf returns the clinic of a user and stores it if it has changed.
@@ -126,9 +120,6 @@ func (c *Clinic) clinicOf(ctx context.Context, user tokens.TokenSource) (oauth.C
 		return oauth.Clinic{}, err
 	}
 	known := record.Token
-	if known.Clinic.IntegrationID != "" && time.Since(known.ConnectedAt) < clinicKnown {
-		return known.Clinic, nil
-	}
 	client, err := c.Client.With(dispensary.WithTokenSource(user))
 	if err != nil {
 		return oauth.Clinic{}, err

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
@@ -41,16 +42,20 @@ type clinicSource struct {
 }
 
 // Token implements [api.TokenSource].
-func (s *clinicSource) Token(ctx context.Context) (api.AccessToken, error) {
-	token, _, err := s.next(ctx, tokens.TokenSource.Token)
+func (s *clinicSource) Token(ctx context.Context) (token api.AccessToken, err error) {
+	_, err = s.next(ctx, func(user tokens.TokenSource) error {
+		token, err = s.check(ctx, user, user.Token)
+		return err
+	})
 	return token, err
 }
 
 // Refresh implements [api.TokenRefresher]. If the user has to authorize again, or gets no
 // other token now, it returns a token of another user.
-func (s *clinicSource) Refresh(ctx context.Context, rejected api.AccessToken) (api.AccessToken, error) {
-	token, user, err := s.next(ctx, func(user tokens.TokenSource, ctx context.Context) (api.AccessToken, error) {
-		return user.Refresh(ctx, rejected)
+func (s *clinicSource) Refresh(ctx context.Context, rejected api.AccessToken) (token api.AccessToken, err error) {
+	user, err := s.next(ctx, func(user tokens.TokenSource) error {
+		token, err = s.check(ctx, user, func(ctx context.Context) (api.AccessToken, error) { return user.Refresh(ctx, rejected) })
+		return err
 	})
 	if err != nil || token.Secret != rejected.Secret {
 		return token, err
@@ -59,29 +64,24 @@ func (s *clinicSource) Refresh(ctx context.Context, rejected api.AccessToken) (a
 	return s.Token(ctx)
 }
 
-// next returns the result of fetch for the first user whose token may call for the clinic. The
-// token acts for the clinic, because its user may change during the work of a client.
-func (s *clinicSource) next(
-	ctx context.Context, fetch func(tokens.TokenSource, context.Context) (api.AccessToken, error),
-) (token api.AccessToken, user tokens.TokenSource, err error) {
+// next calls work for the current user. If an error concerns only this user, it continues with
+// the next one. It returns the last user.
+func (s *clinicSource) next(ctx context.Context, work func(tokens.TokenSource) error) (user tokens.TokenSource, err error) {
 	rejected := map[tokens.TokenSource]bool{}
 	for {
 		if user, err = s.current(ctx); err != nil {
-			return api.AccessToken{}, user, err
+			return user, err
 		}
-		if token, err = fetch(user, ctx); err == nil {
-			token, err = s.check(ctx, user, token)
-		}
+		err = work(user)
 		switch {
-		case err == nil:
-			token.Account = api.Account{ClinicID: s.none.ClinicID}
-			return token, user, nil
-		case ctx.Err() == nil && s.drop(user, err):
+		case err == nil, ctx.Err() != nil:
+			return user, err
+		case s.drop(user, err):
 		case isRejected(err) && !rejected[user]:
 			rejected[user] = true
 			s.putOff(user)
 		default:
-			return api.AccessToken{}, user, err
+			return user, err
 		}
 	}
 }
@@ -92,11 +92,14 @@ var (
 	errMissingScope = errors.New("accounts: the user's token lacks a scope")
 )
 
-// check returns the token if it may call for the clinic. A token in memory may be older than
-// the listed account of its user, so check reads the record of a user of another clinic.
-func (s *clinicSource) check(ctx context.Context, user tokens.TokenSource, token api.AccessToken) (api.AccessToken, error) {
-	var err error
-	if token.Account.ClinicID != s.none.ClinicID {
+// check returns the token that fetch returns, if it may call for the clinic. The token acts for
+// the clinic, because its user may change during the work of a client. A token in memory may be
+// older than the listed account of its user, so check reads the record of a user of another clinic.
+func (s *clinicSource) check(
+	ctx context.Context, user tokens.TokenSource, fetch func(context.Context) (api.AccessToken, error),
+) (api.AccessToken, error) {
+	token, err := fetch(ctx)
+	if err == nil && token.Account.ClinicID != s.none.ClinicID {
 		token, err = user.Reload(ctx)
 	}
 	switch {
@@ -109,6 +112,7 @@ func (s *clinicSource) check(ctx context.Context, user tokens.TokenSource, token
 	case !grants(token, s.scopes):
 		return api.AccessToken{}, errMissingScope
 	}
+	token.Account = api.Account{ClinicID: s.none.ClinicID}
 	return token, nil
 }
 
@@ -138,7 +142,7 @@ func (s *clinicSource) drop(user tokens.TokenSource, err error) bool {
 // remove removes a user from users and reports whether it was there. The caller has locked mu.
 func (s *clinicSource) remove(user tokens.TokenSource) bool {
 	before := len(s.users)
-	s.users = slices.DeleteFunc(s.users, func(other tokens.TokenSource) bool { return other == user })
+	s.users = slices.DeleteFunc(slices.Clone(s.users), func(other tokens.TokenSource) bool { return other == user })
 	return len(s.users) < before
 }
 
@@ -151,12 +155,19 @@ func (s *clinicSource) putOff(user tokens.TokenSource) {
 	}
 }
 
-// isRejected reports whether the platform rejected a user's refresh token. Package
-// oauth/tokens marks the user only after the second rejection, but other users may call until
-// then.
+// isRejected reports whether the platform rejected a user's refresh token or call. Other users
+// may call although the user is not marked.
 func isRejected(err error) bool {
 	var answer *dispensary.Error
-	return errors.As(err, &answer) && answer.Code == "invalid_grant"
+	if errors.As(err, new(*oauth.ConfigError)) {
+		return false
+	}
+	for cause := err; errors.As(cause, &answer); cause = answer.Unwrap() { // of the call and of the refresh
+		if answer.Code == "invalid_grant" {
+			return true
+		}
+	}
+	return errors.Is(err, api.ErrUnauthorized) || errors.Is(err, api.ErrForbidden)
 }
 
 // current returns the current user. It lists more users if necessary.
@@ -167,13 +178,17 @@ func (s *clinicSource) current(ctx context.Context) (tokens.TokenSource, error) 
 	case <-ctx.Done():
 		return tokens.TokenSource{}, ctx.Err()
 	}
-	user, ok := s.first()
-	for ; !ok; user, ok = s.first() {
+	for {
+		s.mu.Lock()
+		users := s.users
+		s.mu.Unlock()
+		if len(users) > 0 {
+			return users[0], nil
+		}
 		if err := s.more(ctx); err != nil {
 			return tokens.TokenSource{}, err
 		}
 	}
-	return user, nil
 }
 
 // more sets users to the next page. After the last page, it sets users to later.
@@ -223,16 +238,6 @@ func (s *clinicSource) list(ctx context.Context) error {
 		s.listing.After = records[n-1].Key.User
 	}
 	return nil
-}
-
-// first returns the current user, if there is one.
-func (s *clinicSource) first() (user tokens.TokenSource, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.users) == 0 {
-		return tokens.TokenSource{}, false
-	}
-	return s.users[0], true
 }
 
 // grants reports whether a token has all scopes. It is true if the token's scopes are unknown.

@@ -264,24 +264,26 @@ func (f *clinicsFixture) setClinic(t *testing.T, user string, clinic oauth.Clini
 	require.NoError(t, f.conns(t).SetClinic(t.Context(), user, record.Token.Account(), clinic))
 }
 
-func TestIntegrationsReusesRecentClinic(t *testing.T) {
+// The current user's refresh token is rejected for the first time, which marks nobody.
+func TestIntegrationsSwitchesToNextUser(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newClinicsFixture(t, nil)
-		account, err := f.accounts.Status(t.Context(), "c-0")
+		account, err := f.accounts.Status(t.Context(), "a-0")
 		require.NoError(t, err)
-		want := []string{account.Clinic.IntegrationID}
-		integrations := func() []string {
-			found, err := f.accounts.ForClinic(t.Context(), f.environment, f.clinics[2], accounts.ClinicOptions{})
+		held := f.forClinic(t, f.clinics[0])
+		for _, effect := range []func(){
+			func() { time.Sleep(3 * time.Hour); f.revoke(t, held.User()) },
+			func() {
+				f.platform.Fault(model.Fault{Effect: model.EffectErrorStatus, Status: 401, Operation: "clinic.get", Times: 2})
+			},
+		} {
+			effect()
+			before := held.User()
+			ids, err := held.Integrations(t.Context())
 			require.NoError(t, err)
-			ids, err := found.Integrations(t.Context())
-			require.NoError(t, err)
-			return ids
+			assert.Equal(t, []string{account.Clinic.IntegrationID}, ids)
+			assert.NotEqual(t, before, held.User())
 		}
-		assert.Equal(t, want, integrations())
-		assert.Empty(t, f.platform.Journal.Requests(), "Integrations must reuse the response from connecting")
-		time.Sleep(25 * time.Hour)
-		assert.Equal(t, want, integrations())
-		assert.Len(t, f.platform.Journal.Requests("clinic.get"), 1)
 	})
 }
 
@@ -420,5 +422,30 @@ func TestClientRepeatsNoWriteAsOtherAccount(t *testing.T) {
 		require.ErrorIs(t, err, api.ErrAccountChanged)
 		assert.ErrorIs(t, err, api.ErrNotApplied)
 		assert.Len(t, f.platform.Patients.All(), before)
+	})
+}
+
+// Without the scope clinic:read, the accounts cannot ask whether the platform accepts other users.
+func TestRevokedUserNeedsNoClinicScope(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newClinicsFixture(t, nil)
+		for _, user := range []string{"a-0", "b-0"} {
+			key := f.conns(t).Key(user)
+			record, err := f.store.Load(t.Context(), key)
+			require.NoError(t, err)
+			record.Token.Scope = "patients:read catalog:read"
+			_, err = f.store.Save(t.Context(), key, record.Token)
+			require.NoError(t, err)
+			client, err := f.accounts.Client(t.Context(), user)
+			require.NoError(t, err)
+			time.Sleep(31 * time.Second) // until the process reads the record
+			_, err = client.Clinic.Patients.List().Page(t.Context())
+			require.NoError(t, err)
+		}
+		f.revoke(t, "a-0")
+		client, err := f.accounts.Client(t.Context(), "a-0")
+		require.NoError(t, err)
+		_, err = client.Clinic.Patients.List().Page(t.Context())
+		require.ErrorIs(t, err, dispensary.ErrReauthorize)
 	})
 }
