@@ -25,8 +25,8 @@ func isEmpty(r *http.Request) bool {
 // does not read the body, because net/http reads the rest of it before and after it sends the
 // response. The server removes the limit before the next request.
 func limitBody(w http.ResponseWriter, r *http.Request, limit time.Duration) {
-	if limitsBody(r, limit) { // a writer without deadlines has no limit
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(limit))
+	if limitsBody(r, limit) {
+		setReadDeadline(w, time.Now().Add(limit))
 	}
 }
 
@@ -34,8 +34,19 @@ func limitBody(w http.ResponseWriter, r *http.Request, limit time.Duration) {
 // in the background, and a deadline would end the context of the connection.
 func unlimitBody(w http.ResponseWriter, r *http.Request, limit time.Duration) {
 	if limitsBody(r, limit) {
-		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+		setReadDeadline(w, time.Time{})
 	}
+}
+
+// setReadDeadline does nothing for a writer without deadlines.
+func setReadDeadline(w http.ResponseWriter, at time.Time) {
+	eachWriter(w, func(w http.ResponseWriter) bool {
+		limited, ok := w.(interface{ SetReadDeadline(time.Time) error })
+		if ok {
+			_ = limited.SetReadDeadline(at)
+		}
+		return ok
+	})
 }
 
 // limitsBody reports whether r has a body and its server has no shorter limit.
@@ -72,11 +83,10 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 }
 
 func bodyError(err error) error {
-	var tooLarge *http.MaxBytesError
 	switch {
 	case err == io.EOF:
 		return nil
-	case errors.As(err, &tooLarge):
+	case errors.As(err, new(*http.MaxBytesError)):
 		return ErrBodyTooLarge
 	case errors.Is(err, http.ErrBodyReadAfterClose):
 		return ErrBodyConsumed

@@ -70,19 +70,23 @@ func (h *Handler) Format(f fmt.State, _ rune) {
 // ServeHTTP handles one request, as described at [Handler].
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := h.config.Now()
-	r = r.WithContext(h.config.Observer.RequestStart(r.Context(), r))
+	if h.config.Observer.RequestStart != nil {
+		r = r.WithContext(h.config.Observer.RequestStart(r.Context(), r))
+	}
 	limitBody(w, r, h.config.BodyTimeout)
 	tenant := h.unknown
-	o := h.receive(w, r, start, &tenant)
+	lasting := context.WithoutCancel(r.Context())
+	o := h.receive(lasting, w, r, start, &tenant)
 	o.Tenant = tenant.config.Name
 	respond(w, o, tenant.answer)
 	o.Duration = h.config.Now().Sub(start)
-	report(r, o, h.config.Logger, h.config.Observer)
+	report(lasting, o, h.config.Logger, h.config.Observer)
 }
 
 // receive handles a request. It makes cheap checks first, and does not read the body without a
-// well-formed, fresh header. It sets the tenant once it is known.
-func (h *Handler) receive(w http.ResponseWriter, r *http.Request, now time.Time, tenant **Tenant) Observation {
+// well-formed, fresh header. It sets the tenant once it is known. The context lasting does not end
+// with the request.
+func (h *Handler) receive(lasting context.Context, w http.ResponseWriter, r *http.Request, now time.Time, tenant **Tenant) Observation {
 	if r.Method != http.MethodPost {
 		return refused(http.StatusMethodNotAllowed, ErrMethod)
 	}
@@ -111,11 +115,11 @@ func (h *Handler) receive(w http.ResponseWriter, r *http.Request, now time.Time,
 		}
 		return Observation{Outcome: OutcomeProbe, Status: http.StatusOK}
 	}
-	return h.verify(w, r, now, t, &s)
+	return h.verify(lasting, w, r, now, t, &s)
 }
 
 // verify checks the body against its signature, and accepts the event in it.
-func (h *Handler) verify(w http.ResponseWriter, r *http.Request, now time.Time, t *Tenant, s *signature) Observation {
+func (h *Handler) verify(lasting context.Context, w http.ResponseWriter, r *http.Request, now time.Time, t *Tenant, s *signature) Observation {
 	body, err := readBody(w, r, h.config.MaxBody)
 	if err != nil {
 		return refused(statusOfBody(err), err)
@@ -134,7 +138,7 @@ func (h *Handler) verify(w http.ResponseWriter, r *http.Request, now time.Time, 
 	if err != nil {
 		return refused(http.StatusBadRequest, err)
 	}
-	return h.accept(r.Context(), t, Delivery{
+	return h.accept(lasting, t, Delivery{
 		Key:        Key{t.config.Environment, event.ID, event.IntegrationID},
 		Type:       event.Type,
 		ClinicID:   event.ClinicID,
@@ -143,6 +147,12 @@ func (h *Handler) verify(w http.ResponseWriter, r *http.Request, now time.Time, 
 		Body:       body,
 		event:      &event,
 	})
+}
+
+// acceptance is the result of [Inbox].Accept.
+type acceptance struct {
+	receipt Receipt
+	err     error
 }
 
 // accept calls the inbox and waits up to AcceptTimeout. A slower call continues in its own
@@ -156,32 +166,30 @@ func (h *Handler) accept(ctx context.Context, t *Tenant, d Delivery) Observation
 	if inbox == nil {
 		return o.unavailable(fmt.Errorf("%w: neither the tenant nor the handler has an inbox", ErrTenant))
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.config.AcceptTimeout)
-	var receipt Receipt
-	done := make(chan error, 1)
+	ctx, cancel := context.WithTimeout(ctx, h.config.AcceptTimeout)
+	done := make(chan acceptance, 1)
 	go func() {
 		defer cancel()
+		var receipt Receipt
 		safecall.Run(func() (err error) {
 			receipt, err = inbox.Accept(ctx, d)
 			return err
-		}, func(err error) { done <- err })
+		}, func(err error) { done <- acceptance{receipt, err} })
 	}()
+	var result acceptance
 	select {
-	case err := <-done:
-		if err != nil {
-			return o.unavailable(inboxError(ctx, err))
-		}
+	case result = <-done:
 	case <-ctx.Done():
 		select {
-		case err := <-done: // both were ready, so the result counts
-			if err != nil {
-				return o.unavailable(inboxError(ctx, err))
-			}
+		case result = <-done: // both were ready, so the result counts
 		default:
 			return o.unavailable(ErrInboxTimeout)
 		}
 	}
-	if receipt.Duplicate {
+	switch {
+	case result.err != nil:
+		return o.unavailable(inboxError(ctx, result.err))
+	case result.receipt.Duplicate:
 		o.Outcome = OutcomeDuplicate
 	}
 	return o

@@ -37,10 +37,15 @@ type Observer struct {
 	AttemptEnd func(context.Context, Attempt)
 }
 
-// safe returns o without nil functions. It logs their panics.
+// safe returns o without nil functions except RequestStart, because a request with a new context is a
+// copy. It logs their panics.
 func (o Observer) safe(logger *slog.Logger) Observer {
+	start := o.RequestStart
+	if start != nil {
+		start = safecall.Start(logger, start)
+	}
 	return Observer{
-		RequestStart:   safecall.Start(logger, o.RequestStart),
+		RequestStart:   start,
 		RequestEnd:     safecall.End(logger, o.RequestEnd),
 		AttemptStart:   safecall.Start(logger, o.AttemptStart),
 		AttemptOverdue: safecall.End(logger, o.AttemptOverdue),

@@ -17,6 +17,9 @@ import (
 // API section: "Signature header" 1.
 const SignatureHeader = "SVC-Signature"
 
+// canonicalHeader is the key of the header in [http.Header].
+var canonicalHeader = http.CanonicalHeaderKey(SignatureHeader)
+
 // Bounds of the header. A header beyond them is rejected before any computation.
 // Assumption: the platform sends one v1, or two during the rotation of a secret.
 const (
@@ -59,7 +62,7 @@ type signature struct {
 // parseHeader parses the signature header of a request. It rejects several headers, because it
 // would be undefined which one was verified.
 func (s *signature) parseHeader(h http.Header) error {
-	switch values := h.Values(SignatureHeader); len(values) {
+	switch values := h[canonicalHeader]; len(values) {
 	case 0:
 		return ErrSignatureMissing
 	case 1:
