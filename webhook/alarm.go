@@ -22,6 +22,9 @@ var defaultAlarmAfter = []time.Duration{15 * time.Minute, time.Hour, 4 * time.Ho
 // although Confirm has not confirmed it. The platform disables the endpoint 12 hours later.
 const unconfirmedAge = 12 * time.Hour
 
+// steadyGap is the longest gap in a series of requests of the platform. A scanner sends fewer.
+const steadyGap = time.Hour
+
 const (
 	confirmTimeout = 30 * time.Second
 	confirmPause   = 5 * time.Minute // the shortest time between two calls of Confirm for a tenant
@@ -112,7 +115,9 @@ func (o Outage) Age() time.Duration { return o.Last.Sub(o.Since) }
 // A rejected request does not count immediately, because anybody can send one. Rejected requests
 // are an outage if AlarmConfig.Confirm confirms it. Without a confirmation they are an outage after
 // 12 hours without an accepted event, because the delivery log may not show the events of every
-// clinic. Probes and methods other than POST never count.
+// clinic. Requests without a well-formed signature header count for these 12 hours only if they
+// came at least once per hour, unlike those of a scanner. Probes and methods other than POST never
+// count.
 //
 // An accepted event ends the outages of its tenant. It also ends the outage of requests without a
 // known tenant, so only a failure of all tenants is reported for these.
@@ -141,7 +146,9 @@ type failures struct {
 type series struct {
 	outage Outage
 	counts bool
-	passed int // number of ages in AlarmConfig.After with a call of Notify
+	passed int       // number of ages in AlarmConfig.After with a call of Notify
+	signed time.Time // of the first request with a well-formed signature header
+	steady time.Time // of the first request since which no gap was longer than steadyGap
 }
 
 // notice is a call of Notify, or of Confirm if ask is set.
@@ -262,11 +269,19 @@ func (a *Alarm) failed(o Observation) {
 func (a *Alarm) rejected(o Observation) {
 	f := a.of(o.Tenant)
 	s := &f.rejecting
+	before := s.outage.Last
 	a.count(s, OutageKindRejecting, o)
+	now := s.outage.Last
+	if now.Sub(before) > steadyGap {
+		s.steady = now
+	}
+	if s.signed.IsZero() && !errors.Is(o.Err, ErrSignatureMissing) && !errors.Is(o.Err, ErrSignatureMalformed) {
+		s.signed = now
+	}
 	if s.outage.Failures < a.config.MinFailures {
 		return
 	}
-	s.counts = s.counts || s.outage.Age() >= unconfirmedAge
+	s.counts = s.counts || now.Sub(s.steady) >= unconfirmedAge || !s.signed.IsZero() && now.Sub(s.signed) >= unconfirmedAge
 	a.warn(s)
 	pause := max(confirmPause, a.config.After[0])
 	if a.config.Confirm != nil && !s.outage.Confirmed && a.passed(s) > 0 && s.outage.Last.Sub(f.asked) >= pause {

@@ -2,6 +2,7 @@ package webhook_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -198,6 +199,25 @@ func TestAlarmIgnoresStrangers(t *testing.T) {
 			_, doubtful = a.Outages()
 			assert.Empty(t, doubtful)
 		})
+	}
+}
+
+// A scanner sends a few requests without a signature per day.
+func TestAlarmIgnoresScanner(t *testing.T) {
+	t.Parallel()
+	for _, reason := range []error{
+		webhook.ErrSignatureMissing, webhook.ErrSignatureMalformed, fmt.Errorf("%w: %w", webhook.ErrUnknownPath, webhook.ErrSignatureMissing),
+	} {
+		a := newAlarmed(t, webhook.AlarmConfig{})
+		for range 24 {
+			a.after(2*time.Hour, rejected(reason))
+		}
+		assert.False(t, a.outage(), reason)
+		a.after(2*time.Hour, mismatch)
+		for range 6 {
+			a.after(2*time.Hour, rejected(reason))
+		}
+		assert.True(t, a.outage(), "a request of the scanner must not hide those of the platform")
 	}
 }
 
