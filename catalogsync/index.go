@@ -165,9 +165,10 @@ func newCandidate(r catalogstore.Record, shared map[string]string) candidate {
 // in B12 and 500mg.
 const short = 2
 
-// addText adds a name or a brand. It adds to terms each part, and each pair of neighbors if
-// they belong to one word or one of them is short. It adds to texts the rest of the text from
-// each part on. A name with & or + is also found by the word and. The first part gets the place first, and the others get the place other.
+// addText adds a name or a brand. It adds to terms each part, and each pair of neighbors if they
+// belong to one word or one of them is short. It adds to texts the rest of the text from each part
+// on. A name with & or + is also found by the word and. The first part gets the place first, and
+// the others get the place other.
 func addText(terms, texts *builder, product int, text string, first, other place) {
 	var joined strings.Builder
 	type start struct {

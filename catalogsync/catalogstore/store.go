@@ -68,10 +68,10 @@ type Store interface {
 	// than [MaxRead]. The oldest ReadAt comes first, then the smallest id.
 	Unlisted(ctx context.Context, w Walk, limit int) (ids []string, err error)
 
-	// Complete ends the newest walk. It stores and returns w with the numbers of newly missing
-	// and gone records. A present record becomes missing if the walk has not seen it, and
-	// if it was not read since the start of the walk, as in Unlisted. A missing record becomes gone if the walk has
-	// not seen it and gone contains its id. A record that becomes missing now does not become
+	// Complete ends the newest walk. It stores and returns w with the numbers of newly missing and
+	// gone records. A present record becomes missing if the walk has not seen it, and if it was not
+	// read since the start of the walk, as in Unlisted. A missing record becomes gone if the walk
+	// has not seen it and gone contains its id. A record that becomes missing now does not become
 	// gone. Complete fails with [ErrSuperseded] if w is not the newest walk or is complete.
 	Complete(ctx context.Context, w Walk, gone []string) (Walk, error)
 

@@ -38,9 +38,10 @@ type pool interface {
 
 var _ catalogstore.Store = (*Store)(nil)
 
-// Open returns a store in db, which you must close yourself. It detects PostgreSQL and SQLite,
-// and creates or migrates the tables. If they have the version of this release, it only reads,
-// so a role without the right to create tables can call it. Several processes may call it at the same time.
+// Open returns a store in db, which you must close yourself. It detects PostgreSQL and SQLite, and
+// creates or migrates the tables. If they have the version of this release, it only reads, so a
+// role without the right to create tables can call it. Several processes may call it at the same
+// time.
 //
 // Errors:
 //

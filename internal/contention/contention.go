@@ -18,10 +18,10 @@ const (
 	longestWait = 32 * time.Millisecond
 )
 
-// Is reports whether the database rejected a statement because of concurrent ones and executed
-// no part of it: a deadlock, a serialization failure if the connection's isolation level is
-// stricter than necessary, the end of a lock_timeout, or a busy SQLite file. The drivers are not imported, so Is matches
-// the methods of their errors or, without such methods, the error text.
+// Is reports whether the database rejected a statement because of concurrent ones and executed no
+// part of it: a deadlock, a serialization failure if the connection's isolation level is stricter
+// than necessary, the end of a lock_timeout, or a busy SQLite file. The drivers are not imported,
+// so Is matches the methods of their errors or, without such methods, the error text.
 func Is(err error) bool {
 	var state interface{ SQLState() string } // pgx, pq
 	if errors.As(err, &state) {
