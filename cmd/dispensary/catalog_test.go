@@ -210,13 +210,13 @@ func TestCatalogRejectsForeignStores(t *testing.T) {
 	f.ran("catalog", "sync", "--store", other)
 	db, err := sqlstore.OpenSQLite(t.Context(), "sqlite", other)
 	require.NoError(t, err)
-	_, err = db.ExecContext(t.Context(), "ALTER TABLE dispensary_catalog_products RENAME COLUMN hash TO digest")
+	_, err = db.ExecContext(t.Context(), "UPDATE dispensary_catalog_schema SET version = 9, oldest = 9")
 	require.NoError(t, err)
 	require.NoError(t, db.Close())
 	empty := filepath.Join(folder, "empty.db")
 	require.NoError(t, os.WriteFile(empty, nil, 0o600))
 	for file, want := range map[string]string{
-		foreign: "is not a copy of the catalog", other: "table dispensary_catalog_products has no column hash",
+		foreign: "is not a copy of the catalog", other: "table dispensary_catalog_schema has schema version 9 of a newer release",
 		empty: "contains no copy yet", folder: "--store " + folder + " is not a copy",
 	} {
 		before, _ := os.ReadFile(file)
