@@ -46,15 +46,14 @@
 //
 // # Tables
 //
-// [Open] creates missing tables and only checks existing ones. If your program may not create
-// tables, create them with [sqlstore.Schema], [pgstore.Schema], [sqlinbox.Schema] or
+// [Open] creates or migrates tables, unless they have the version of this release. If your program
+// may not create tables, create them with [sqlstore.Schema], [pgstore.Schema], [sqlinbox.Schema] or
 // [riverinbox.Schema].
 //
 // A handler can write your own tables in the transaction that marks the event as handled. With
 // an inbox in SQLite, they are in the same file: see [Integration.DB] and
 // [sqlinbox.InTransaction]. With an inbox in PostgreSQL, see [riverinbox.InTransaction].
 //
-// In PostgreSQL, the inbox uses the first schema of the search path, where no other River client
-// may work. If your program uses River itself, create a schema and add ?search_path=… with its
-// name to the URL.
+// In PostgreSQL, the inbox uses schema dispensary_inbox, and creates it. No other River client may
+// work there. For another schema, add ?search_path=… with its name to the URL.
 package integration

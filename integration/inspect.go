@@ -183,7 +183,7 @@ func existingInbox(ctx context.Context, at address, keys *seal.KeyRing) (eventCo
 		return nil, nil, err
 	}
 	inbox, err := riverinbox.New(ctx, pool, riverinbox.Config{
-		Seal: keys,
+		Seal: keys, Schema: schemaOf(pool),
 		Work: webhook.Work{Handle: func(context.Context, events.Event) error { return errors.ErrUnsupported }},
 	})
 	if err != nil {

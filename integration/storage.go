@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"net/url"
+	"strings"
 	"time"
 
 	_ "github.com/go-sql-driver/mysql" // the driver of mysql:
@@ -181,7 +182,7 @@ func (i *Integration) openInbox(ctx context.Context, keys *seal.KeyRing) (err er
 			return err
 		}
 		i.inbox = closePool(pool)
-		inbox, err = riverinbox.Open(ctx, pool, riverinbox.Config{Work: work, Seal: keys})
+		inbox, err = riverinbox.Open(ctx, pool, riverinbox.Config{Work: work, Seal: keys, Schema: schemaOf(pool)})
 	}
 	if err != nil {
 		return err
@@ -199,6 +200,13 @@ func poolFor(ctx context.Context, name string, work webhook.Work) (*pgxpool.Pool
 	}
 	const more = 3 + 1 // see [riverinbox.Open], and one for the program
 	return newPool(ctx, name, int32(work.Workers)+more)
+}
+
+// schemaOf returns the schema of an inbox on River: the first one of the search path in the URL, if
+// there is one.
+func schemaOf(pool *pgxpool.Pool) string {
+	first, _, _ := strings.Cut(pool.Config().ConnConfig.RuntimeParams["search_path"], ",")
+	return strings.TrimSpace(first)
 }
 
 // afterBegin delays handle until Run. Events of a previous process are due as soon as the inbox

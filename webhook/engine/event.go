@@ -160,6 +160,10 @@ func (e Event) hasID(part string) bool {
 // accepted.
 var ErrNotStored = errors.New("engine: the event is not stored")
 
+// ErrBusy is the error of a method of [Engine] that did not run before the end of its context,
+// because the program uses all connections of the engine's pool. The storage itself may be healthy.
+var ErrBusy = errors.New("engine: all connections to the storage are in use")
+
 // Finished is the end of an event that an [Engine] no longer stores.
 type Finished struct {
 	// Discarded reports whether the event was discarded as a dead letter. If false, it was handled

@@ -20,6 +20,9 @@ import (
 // reason is the SQL for the reason of the last failure of job j.
 const reason = `CASE WHEN j.metadata ? 'cancel_attempted_at' THEN 'canceled in River' ELSE coalesce(j.errors[cardinality(j.errors)]->>'error', '') END`
 
+// jobsByKeys is the SQL for the jobs of keys.
+const jobsByKeys = "ARRAY(SELECT l.job FROM {s}.inbox_ledger l WHERE l.digest = ANY (ARRAY(SELECT {s}.inbox_key_digest(key) FROM unnest({}::text[]) key)))"
+
 // table describes the jobs of events.
 var table = inboxkit.Table{
 	From: "{s}.river_job j", Seq: "j.id", Parameter: "$", Limits: true,
@@ -28,13 +31,13 @@ var table = inboxkit.Table{
 	},
 	At:   map[engine.State]string{engine.StateWaiting: "j.scheduled_at", engine.StateRunning: "j.attempted_at"},
 	Type: "j.metadata->>'type'", ClinicID: "j.metadata->>'clinic'", Reason: reason, ReceivedAt: "j.created_at",
-	Keys: "split_part(j.args->>'key', '/', 3) = ANY (ARRAY(SELECT split_part(key, '/', 3) FROM unnest({}::text[]) key)) AND j.args->>'key' = ANY ({})",
-	ID:   "(strpos(j.args->>'key', {}) > 0 OR EXISTS (SELECT FROM jsonb_array_elements(j.metadata->'failures') e WHERE strpos(e->>'request_id', {}) > 0))",
+	Keys: "j.id = ANY (" + jobsByKeys + ") AND j.args->>'key' = ANY ({})",
+	ID:   "(strpos(j.args->>'key', {}) > 0 OR EXISTS (SELECT FROM jsonb_path_query(j.metadata, '$.failures[*].request_id') r WHERE strpos(r #>> ARRAY[]::text[], {}) > 0))",
 	Dead: &inboxkit.Table{
 		From: "{s}.inbox_dead d", Seq: "d.job",
 		Ranges: map[engine.State][]string{engine.StateDead: {"true"}}, At: map[engine.State]string{engine.StateDead: "d.at"},
 		Type: "d.type", ClinicID: "d.clinic", Reason: "d.reason", ReceivedAt: "d.received",
-		Keys: "d.digest = ANY (ARRAY(SELECT {s}.inbox_key_digest(key) FROM unnest({}::text[]) key))",
+		Keys: "d.job = ANY (" + jobsByKeys + ") AND d.key = ANY ({})",
 		ID:   "(strpos(d.key, {}) > 0 OR strpos(d.request_ids, {}) > 0)",
 	},
 	Value: func(v any) any {
@@ -62,28 +65,30 @@ func jobs(state string) string {
 func (i *Inbox) List(ctx context.Context, f engine.Filter, after engine.Position, limit int) ([]engine.Event, error) {
 	query, args := table.Select("{reason} AS reason", f, after, limit)
 	// Only the jobs of the result are read. They are slow to read.
-	query = `SELECT e.state, j.args->>'key', j.created_at, j.metadata, j.attempt, e.reason, e.at, e.seq
+	query = `SELECT e.state, coalesce(j.args->>'key', ''), j.created_at, j.metadata, j.attempt, e.reason, e.at, e.seq
 		FROM (` + query + `) e JOIN {s}.river_job j ON j.id = e.seq ORDER BY e.at, e.seq`
-	return read(ctx, i, func(row pgx.CollectableRow) (e engine.Event, err error) {
+	return read(ctx, i.db, func(row pgx.CollectableRow) (e engine.Event, err error) {
 		var key string
+		var metadata []byte
 		var a about
-		if err := row.Scan(&e.State, &key, &e.ReceivedAt, &a, &e.Attempts, &e.Reason, &e.Position.At, &e.Position.Seq); err != nil {
+		if err := row.Scan(&e.State, &key, &e.ReceivedAt, &metadata, &e.Attempts, &e.Reason, &e.Position.At, &e.Position.Seq); err != nil {
 			return e, err
 		}
+		_, _ = json.Unmarshal(metadata, &a), e.Key.UnmarshalText([]byte(key)) // zero if a person has inserted the job
 		e.Position.At, e.ReceivedAt = e.Position.At.UTC(), e.ReceivedAt.UTC()
 		e.Type, e.ClinicID, e.CreatedAt, e.OrderingKey = a.Type, a.Clinic, a.Created, a.OrderingKey
 		e.Failures = a.Failures[max(0, len(a.Failures)-inboxkit.KeptFailures):]
 		for n := range e.Failures {
 			e.Failures[n].At = e.Failures[n].At.UTC()
 		}
-		return e, e.Key.UnmarshalText([]byte(key))
+		return e, nil
 	}, query, args...)
 }
 
 // Count implements [engine.Engine].
 func (i *Inbox) Count(ctx context.Context, f engine.Filter, most int) (engine.Counts, error) {
 	return table.Count(f, most, func(query string, args []any) ([]inboxkit.Group, error) {
-		groups, err := read(ctx, i, pgx.RowToStructByPos[inboxkit.Group], query, args...)
+		groups, err := read(ctx, i.db, pgx.RowToStructByPos[inboxkit.Group], query, args...)
 		for n := range groups {
 			g := &groups[n]
 			g.Oldest, g.First, g.Last = g.Oldest.UTC(), g.First.UTC(), g.Last.UTC()
@@ -95,7 +100,7 @@ func (i *Inbox) Count(ctx context.Context, f engine.Filter, most int) (engine.Co
 // Open implements [engine.Engine].
 func (i *Inbox) Open(ctx context.Context, key webhook.Key) (engine.Event, error) {
 	return inboxkit.OpenEvent(ctx, i, i.config.Seal, key, func(e engine.Event) (body, failure []byte, err error) {
-		found, err := collect(ctx, i, scanSealed, "SELECT id, args, metadata FROM {s}.river_job WHERE id = $1 AND state <> 'completed'", e.Position.Seq)
+		found, err := collect(ctx, i.db, scanSealed, "SELECT id, args, metadata FROM {s}.river_job WHERE id = $1 AND state <> 'completed'", e.Position.Seq)
 		if err == nil && len(found) == 0 {
 			err = engine.ErrNotStored // handled or discarded since
 		}
@@ -121,7 +126,7 @@ func (i *Inbox) Discard(ctx context.Context, f engine.Filter) (int, error) {
 
 // HandleNow implements [engine.Engine].
 func (i *Inbox) HandleNow(ctx context.Context, f engine.Filter) (int, error) {
-	now, err := read(ctx, i, pgx.RowTo[time.Time], "SELECT clock_timestamp()")
+	now, err := read(ctx, i.db, pgx.RowTo[time.Time], "SELECT clock_timestamp()")
 	if err != nil {
 		return 0, err
 	}
@@ -141,33 +146,15 @@ func (i *Inbox) revise(ctx context.Context, f engine.Filter, state engine.State,
 		statement := strings.ReplaceAll(statement, "{selected}", "SELECT seq FROM ("+query+") selected")
 		var changed []int
 		err := contention.Retry(ctx, func() (err error) { // River locks its jobs in an order of its own
-			changed, err = read(ctx, i, pgx.RowTo[int], statement, args...)
+			changed, err = read(ctx, i.db, pgx.RowTo[int], statement, args...)
 			return err
 		})
 		if err != nil {
 			return 0, err
 		}
-		i.wake()
+		i.bell.ring()
 		return changed[0], nil
 	})
-}
-
-// Stats implements [engine.Engine].
-func (i *Inbox) Stats(ctx context.Context) (engine.Stats, error) {
-	all, err := read(ctx, i, pgx.RowToStructByPos[struct {
-		Waiting, Running, Dead int
-		Oldest                 *time.Time
-	}], `SELECT (SELECT count(*) FROM {s}.river_job WHERE state IN ('available', 'pending', 'retryable', 'scheduled')),
-		(SELECT count(*) FROM {s}.river_job WHERE state = 'running'), (SELECT count(*) FROM {s}.inbox_dead),
-		(SELECT min(created_at) FROM {s}.river_job WHERE state IN ('available', 'pending', 'retryable', 'scheduled', 'running'))`)
-	if err != nil {
-		return engine.Stats{}, err
-	}
-	s := engine.Stats{Waiting: all[0].Waiting, Running: all[0].Running, Dead: all[0].Dead, Overdue: i.worker.Overdue()}
-	if all[0].Oldest != nil {
-		s.Oldest = all[0].Oldest.UTC()
-	}
-	return s, nil
 }
 
 // sealed is a job with its encrypted parts.
@@ -190,8 +177,8 @@ func scanSealed(row pgx.CollectableRow) (s sealed, err error) {
 	return s, nil
 }
 
-// page is the number of bodies in one read.
-const page = 100
+// bodies is the number of bodies in one read.
+const bodies = 100
 
 // Reseal encrypts all bodies and errors of older keys with the current key of [Config].Seal,
 // and returns the number of these events. To retire a key, put the new key in front of the
@@ -204,8 +191,8 @@ func (i *Inbox) Reseal(ctx context.Context) (int, error) {
 	var found []sealed
 	last := int64(0)
 	next := func() (all []inboxkit.Sealed, err error) {
-		found, err = read(ctx, i, scanSealed,
-			"SELECT id, args, metadata FROM {s}.river_job WHERE id > $1 AND state <> 'completed' ORDER BY id LIMIT $2", last, page)
+		found, err = read(ctx, i.db, scanSealed,
+			"SELECT id, args, metadata FROM {s}.river_job WHERE id > $1 AND state <> 'completed' ORDER BY id LIMIT $2", last, bodies)
 		for _, s := range found {
 			last = s.id
 			all = append(all, s.Sealed)
@@ -227,7 +214,7 @@ func (i *Inbox) Reseal(ctx context.Context) (int, error) {
 // storeResealed replaces the body and the error unless they have changed.
 func (i *Inbox) storeResealed(ctx context.Context, id int64, s inboxkit.Sealed) (int, error) {
 	text := base64.StdEncoding.EncodeToString // as encoding/json
-	changed, err := i.exec(ctx, `UPDATE {s}.river_job SET args = jsonb_set(args, '{body}', to_jsonb($3::text)),
+	changed, err := i.db.exec(ctx, `UPDATE {s}.river_job SET args = jsonb_set(args, '{body}', to_jsonb($3::text)),
 			metadata = CASE WHEN metadata->>'failure' = $4 THEN jsonb_set(metadata, '{failure}', to_jsonb($5::text)) ELSE metadata END
 		WHERE id = $1 AND args->>'body' = $2 AND state <> 'completed'`,
 		id, text(s.Body), text(s.FreshBody), text(s.Failure), text(s.FreshFailure))

@@ -2,12 +2,12 @@ package riverinbox
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
 
 	"github.com/dispensary-go/dispensary/webhook"
@@ -20,30 +20,34 @@ func (c Config) Quick() Config {
 }
 
 // Name is the name of River's client.
-func (i *Inbox) Name() string { return i.name }
+func (i *Inbox) Name() string { return i.heart.name }
 
 // River is River's client of the inbox, like the client of River's UI.
 func (i *Inbox) River() *river.Client[pgx.Tx] { return i.client }
 
 // Sweep runs one sweep.
-func (i *Inbox) Sweep(ctx context.Context) error { return i.sweep(ctx) }
+func (i *Inbox) Sweep(ctx context.Context) error { return i.heart.sweep(ctx) }
 
 // Beat stores a heartbeat.
-func (i *Inbox) Beat(ctx context.Context) error { return i.beat(ctx) }
+func (i *Inbox) Beat(ctx context.Context) error { return i.heart.beat(ctx) }
 
-// KeepDays creates days of the ledger and drops old ones, even right after another process.
-func (i *Inbox) KeepDays(ctx context.Context) error {
-	return errors.Join(i.makeDays(ctx), i.dropDays(ctx))
-}
+// Purge deletes old keys.
+func (i *Inbox) Purge(ctx context.Context) error { return i.ledger.purge(ctx) }
 
 // AcceptIn accepts in a transaction that is still open, like another replica.
 func (i *Inbox) AcceptIn(ctx context.Context, tx pgx.Tx, d webhook.Delivery) (webhook.Receipt, error) {
-	a, err := i.newAccept(d)
+	a, err := i.accepts.encode(d)
 	if err != nil {
 		return webhook.Receipt{}, err
 	}
-	err = i.insert(ctx, tx, []*accept{a})
+	err = i.accepts.insertWith(ctx, tx, []*accept{a})
 	return webhook.Receipt{Duplicate: !a.fresh}, err
+}
+
+// SchemaName returns the schema of the configuration.
+func (c Config) SchemaName() string {
+	name, _ := schemaOf(new(pgxpool.Pool), c.Schema)
+	return name
 }
 
 // Still disables sweeps during a test.

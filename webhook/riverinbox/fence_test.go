@@ -145,10 +145,14 @@ func TestJobWithoutHandlerIsReleased(t *testing.T) {
 	d.exec(t, "UPDATE river_job SET state = 'running', attempt = 1, attempted_by = ARRAY['dispensary_before', $1]", inbox.Name())
 	d.exec(t, "UPDATE river_job SET attempted_by = ARRAY[$1, 'dispensary_other'] WHERE id = $2", inbox.Name(), d.job(t, other))
 	d.exec(t, `UPDATE river_job SET metadata = metadata || '{"cancel_attempted_at": "now"}' WHERE id = $1`, d.job(t, canceled))
-	require.NoError(t, inbox.Beat(t.Context()))
+	require.NoError(t, inbox.Beat(t.Context())) // otherwise the sweep takes this process for dead
+	d.exec(t, "INSERT INTO inbox_worker VALUES ('dispensary_other', 1)")
+	d.exec(t, "UPDATE river_job SET attempted_at = now() WHERE id <> $1", d.job(t, other))
+	require.NoError(t, inbox.Sweep(t.Context()))
 	d.becomes(t, "running", lost, canceled, moved, other)
-	d.exec(t, "UPDATE river_job SET attempt = 2 WHERE id = $1", d.job(t, moved))
-	require.NoError(t, inbox.Beat(t.Context()))
+	d.exec(t, "UPDATE river_job SET attempted_at = now() - interval '1 hour' WHERE id <> $1", d.job(t, moved))
+	d.exec(t, "UPDATE river_job SET attempted_at = now() + interval '1 hour' WHERE id = $1", d.job(t, canceled)) // before a correction of the clock
+	require.NoError(t, inbox.Sweep(t.Context()))
 	d.becomes(t, "available", lost)
 	d.becomes(t, "cancelled", canceled)
 	d.becomes(t, "running", moved, other)

@@ -3,6 +3,7 @@ package riverinbox
 import (
 	"cmp"
 	"context"
+	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -28,15 +29,8 @@ type alive struct {
 	mu    sync.Mutex
 	beat  time.Time       // the last one
 	jobs  map[int64]int   // handlers by job: 2 after a take-over by the same process
-	lost  []try           // of the last call of abandon
 	lease context.Context // ends with life, or after patience without a beat
 	end   context.CancelFunc
-}
-
-// try is an attempt of a job.
-type try struct {
-	Job     int64
-	Attempt int
 }
 
 func newAlive(life context.Context, takeOver time.Duration) *alive {
@@ -67,36 +61,23 @@ func (a *alive) renew(beat time.Time) {
 	}
 }
 
-// hold registers a handler until the call of drop. The returned context ends with the lease. It returns
-// false for an abandoned attempt.
-func (a *alive) hold(ctx context.Context, t try) (_ context.Context, drop func(), ok bool) {
+// hold registers a handler until the call of drop. The returned context ends with the lease.
+func (a *alive) hold(ctx context.Context, job int64) (_ context.Context, drop func()) {
 	lease := a.current()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if slices.Contains(a.lost, t) {
-		return nil, nil, false
-	}
-	a.jobs[t.Job]++
+	a.jobs[job]++
 	ctx, cancel := context.WithCancel(ctx)
 	unlink := context.AfterFunc(lease, cancel)
 	return ctx, func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		if a.jobs[t.Job]--; a.jobs[t.Job] == 0 {
-			delete(a.jobs, t.Job)
+		if a.jobs[job]--; a.jobs[job] == 0 {
+			delete(a.jobs, job)
 		}
 		unlink()
 		cancel()
-	}, true
-}
-
-// abandon returns the attempts without a handler. They get none before the next call, so their jobs can be
-// released.
-func (a *alive) abandon(tries []try) []try {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.lost = slices.DeleteFunc(slices.Clone(tries), func(t try) bool { return a.jobs[t.Job] > 0 })
-	return a.lost
+	}
 }
 
 // held returns the jobs of running handlers.
@@ -104,57 +85,6 @@ func (a *alive) held() []int64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.AppendSeq([]int64{}, maps.Keys(a.jobs)) // not nil: that is NULL
-}
-
-// live stores a heartbeat.
-func (i *Inbox) live(ctx context.Context) error {
-	now := time.Now()
-	_, err := i.exec(ctx, `INSERT INTO {s}.inbox_worker AS w VALUES ($1, 1)
-		ON CONFLICT (client) DO UPDATE SET beats = w.beats + 1`, i.name)
-	if err == nil {
-		i.alive.renew(now)
-	}
-	return err
-}
-
-// beat stores a heartbeat. It also releases jobs that run for this process without a handler
-// in two beats, because the response to a fetch or an outcome was lost.
-func (i *Inbox) beat(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, i.config.TakeOver/6)
-	defer cancel()
-	if err := i.live(ctx); err != nil {
-		return err
-	}
-	const mine = "j.attempted_by[cardinality(j.attempted_by)] = $2 AND "
-	var jobs []int64
-	var attempts []int
-	for _, t := range i.alive.abandon(i.adrift) {
-		jobs, attempts = append(jobs, t.Job), append(attempts, t.Attempt)
-	}
-	err := i.release(ctx, mine+"(j.id, j.attempt) IN (SELECT * FROM unnest($3::bigint[], $4::integer[]))", i.name, jobs, attempts)
-	if err != nil {
-		return err
-	}
-	i.adrift, err = collect(ctx, i, pgx.RowToStructByPos[try], "SELECT j.id, j.attempt FROM {s}.river_job j WHERE "+mine+"state::text = $1 AND j.id <> ALL ($3)",
-		"running", i.name, i.alive.held())
-	return err
-}
-
-// release makes running jobs available. The lost attempts count. It ignores locked jobs, because
-// their outcome is about to be committed.
-func (i *Inbox) release(ctx context.Context, condition string, args ...any) error {
-	n, err := i.exec(ctx, `WITH lost AS (SELECT id FROM {s}.river_job j WHERE state = 'running' AND `+condition+` FOR UPDATE SKIP LOCKED)
-		UPDATE {s}.river_job j SET
-			state = CASE WHEN metadata ? 'cancel_attempted_at' THEN 'cancelled' ELSE 'available' END::{s}.river_job_state,
-			finalized_at = CASE WHEN metadata ? 'cancel_attempted_at' THEN clock_timestamp() END, scheduled_at = clock_timestamp(),
-			metadata = jsonb_set(metadata - 'failure', '{failures}', coalesce(metadata->'failures', '[]')
-				|| jsonb_build_object('at', clock_timestamp(), 'attempt', attempt, 'reason', $1::text)),
-			errors = array_append(errors, jsonb_build_object('at', clock_timestamp(), 'attempt', attempt, 'error', $1::text, 'trace', ''))
-		FROM lost WHERE j.id = lost.id`, append([]any{webhook.ErrAbandoned.Error()}, args...)...)
-	if n > 0 {
-		i.wake()
-	}
-	return err
 }
 
 // pulse is a row of inbox_worker.
@@ -189,48 +119,94 @@ func (o others) dead(now []pulse, patience time.Duration) (dead []string, beats 
 	return dead, beats
 }
 
-// sweep releases the jobs of dead processes and repairs the order of events.
-func (i *Inbox) sweep(ctx context.Context) error {
-	now, err := collect(ctx, i, pgx.RowToStructByPos[pulse], "SELECT client, beats FROM {s}.inbox_worker")
+// heart stores heartbeats and watches those of other processes.
+type heart struct {
+	*database
+	name       string // of this process and of its client of River
+	takeOver   time.Duration
+	maxBackOff time.Duration
+	bell       *bell
+	alive      *alive
+	others     others
+	watching   context.Context // lease since which others is complete
+	strange    bool            // another client of River was there in the last beat
+}
+
+// live stores a heartbeat.
+func (h *heart) live(ctx context.Context) error {
+	now := time.Now()
+	_, err := h.exec(ctx, `INSERT INTO {s}.inbox_worker AS w VALUES ($1, 1)
+		ON CONFLICT (client) DO UPDATE SET beats = w.beats + 1`, h.name)
+	if err == nil {
+		h.alive.renew(now)
+	}
+	return err
+}
+
+// beat stores a heartbeat, and logs the arrival of another client of River.
+func (h *heart) beat(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, h.takeOver/6)
+	defer cancel()
+	if err := h.live(ctx); err != nil {
+		return err
+	}
+	strange, err := h.strangers(ctx)
+	if err == nil && strange && !h.strange {
+		h.logger.LogAttrs(ctx, slog.LevelError, "another client of River uses the schema of the webhook inbox, and deletes dead letters: use a separate schema for it")
+	}
+	h.strange = strange
+	return err
+}
+
+// strangers reports whether the schema has another client of River. As leader, it would discard
+// jobs of unknown kinds and delete dead letters.
+func (h *heart) strangers(ctx context.Context) (bool, error) {
+	return one[bool](ctx, h.database, `SELECT EXISTS (SELECT FROM {s}.river_job WHERE kind < '{kind}' OR kind > '{kind}')
+		OR EXISTS (SELECT FROM {s}.river_queue WHERE name <> '{queue}')
+		OR EXISTS (SELECT FROM {s}.river_leader WHERE NOT starts_with(leader_id, '`+clientPrefix+`') AND expires_at > now())`)
+}
+
+// sweep releases the jobs of dead processes, and jobs that run for this process without a handler,
+// because the response to a fetch or an outcome was lost. A process without a lease judges no other
+// process: it cannot write, so others may have been unable to write either.
+func (h *heart) sweep(ctx context.Context) error {
+	lease := h.alive.current()
+	if lease.Err() != nil {
+		return nil
+	}
+	if h.watching != lease {
+		h.others, h.watching = others{}, lease
+	}
+	now, err := collect(ctx, h.database, pgx.RowToStructByPos[pulse], "SELECT client, beats FROM {s}.inbox_worker")
 	if err != nil {
 		return err
 	}
-	if dead, beats := i.others.dead(now, i.config.TakeOver); len(dead) > 0 {
-		if _, err := i.exec(ctx, `DELETE FROM {s}.inbox_worker w USING unnest($1::text[], $2::bigint[]) AS d (client, beats)
+	if dead, beats := h.others.dead(now, h.takeOver); len(dead) > 0 {
+		if _, err := h.exec(ctx, `DELETE FROM {s}.inbox_worker w USING unnest($1::text[], $2::bigint[]) AS d (client, beats)
 			WHERE w.client = d.client AND w.beats = d.beats`, dead, beats); err != nil {
 			return err
 		}
 	}
-	err = i.release(ctx, "NOT EXISTS (SELECT FROM {s}.inbox_worker w WHERE w.client = j.attempted_by[cardinality(j.attempted_by)])")
-	if err := cmp.Or(err, i.followClock(ctx)); err != nil || rand.IntN(max(1, len(now))) > 0 {
-		return err
+	released, err := one[int](ctx, h.database, "SELECT {s}.inbox_release($1, $2, $3, $4::interval)", webhook.ErrAbandoned.Error(), h.name, h.alive.held(), h.takeOver)
+	if err == nil && rand.IntN(max(1, len(now))) == 0 { // about once per sweepEvery among all processes
+		err = h.followClock(ctx)
 	}
-	return i.repairHeads(ctx) // about once per sweepEvery among all processes
+	if released > 0 {
+		h.bell.ring()
+	}
+	_, failed := one[int](ctx, h.database, "SELECT {s}.inbox_settle()") // of a process that died after an accept
+	return cmp.Or(err, failed)
 }
 
 // followClock corrects times in the future, from before a correction of the clock: a new event is
 // due now, and a failed one after the longest wait. It also makes retries due, because River uses
 // the clock of its leader, and deletes an old leader.
-func (i *Inbox) followClock(ctx context.Context) error {
-	_, ahead := i.exec(ctx, `UPDATE {s}.river_job SET scheduled_at = clock_timestamp()
+func (h *heart) followClock(ctx context.Context) error {
+	_, ahead := h.exec(ctx, `UPDATE {s}.river_job SET scheduled_at = clock_timestamp()
 		WHERE state IN ('available', 'retryable') AND queue = '{queue}' AND priority = 1 AND scheduled_at > clock_timestamp()
-		AND (attempt = 0 OR scheduled_at > clock_timestamp() + $1::interval)`, i.worker.Work().Retry.MaxBackOff+time.Second)
-	_, due := i.exec(ctx, `UPDATE {s}.river_job SET state = 'available' WHERE id IN (SELECT id FROM {s}.river_job
+		AND (attempt = 0 OR scheduled_at > clock_timestamp() + $1::interval)`, h.maxBackOff+time.Second)
+	_, due := h.exec(ctx, `UPDATE {s}.river_job SET state = 'available' WHERE id IN (SELECT id FROM {s}.river_job
 			WHERE state = 'retryable' AND queue = '{queue}' AND priority = 1 AND scheduled_at <= clock_timestamp() FOR UPDATE SKIP LOCKED);
 		DELETE FROM {s}.river_leader WHERE expires_at > clock_timestamp() + interval '5 minutes'`)
 	return cmp.Or(ahead, due)
-}
-
-// repairHeads repairs ordering keys without a head, and heads that another client ended or deleted.
-func (i *Inbox) repairHeads(ctx context.Context) error {
-	orderingKeys, err := collect(ctx, i, pgx.RowTo[[16]byte], `SELECT l.ordering_key FROM {s}.inbox_order l LEFT JOIN {s}.river_job j ON j.id = l.job
-			WHERE l.head AND (j.id IS NULL OR j.state IN ('completed', 'cancelled', 'discarded', 'pending'))
-		UNION SELECT l.ordering_key FROM {s}.inbox_order l WHERE NOT EXISTS (SELECT FROM {s}.inbox_order h WHERE h.ordering_key = l.ordering_key AND h.head)
-		LIMIT 250`)
-	if err != nil || len(orderingKeys) == 0 {
-		return err
-	}
-	_, err = i.exec(ctx, "SELECT {s}.inbox_next($1)", orderingKeys)
-	i.wake()
-	return err
 }

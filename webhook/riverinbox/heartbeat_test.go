@@ -20,8 +20,7 @@ func TestRenewAfterExpiryStartsNewLease(t *testing.T) {
 			time.Sleep(time.Second)
 			a.renew(time.Now())
 			require.NoError(t, before.Err())
-			ctx, drop, ok := a.hold(t.Context(), try{1, 1})
-			require.True(t, ok)
+			ctx, drop := a.hold(t.Context(), 1)
 			defer drop()
 			if stopped {
 				a.timer.Stop()
@@ -35,25 +34,4 @@ func TestRenewAfterExpiryStartsNewLease(t *testing.T) {
 			a.timer.Stop()
 		})
 	}
-}
-
-// An attempt may begin while its job is released.
-func TestAbandonedAttemptGetsNoHandler(t *testing.T) {
-	t.Parallel()
-	a := newAlive(t.Context(), time.Minute)
-	defer a.timer.Stop()
-	late, held, next := try{1, 1}, try{2, 1}, try{1, 2}
-	_, drop, ok := a.hold(t.Context(), held)
-	require.True(t, ok)
-	defer drop()
-	assert.Equal(t, []try{late}, a.abandon([]try{late, held}))
-	_, _, ok = a.hold(t.Context(), late)
-	assert.False(t, ok)
-	_, drop, ok = a.hold(t.Context(), next)
-	require.True(t, ok)
-	defer drop()
-	assert.Empty(t, a.abandon(nil))
-	_, drop, ok = a.hold(t.Context(), late) // a replayed event has the same number again
-	require.True(t, ok)
-	drop()
 }

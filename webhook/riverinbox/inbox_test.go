@@ -80,7 +80,7 @@ func TestPollOnlyNeedsNoListen(t *testing.T) {
 	assert.Equal(t, []string{handled.Key.String()}, texts(t, d, "SELECT key FROM effects"))
 
 	acceptAgain(t, inbox, handled)
-	require.NoError(t, errors.Join(inbox.Sweep(t.Context()), inbox.Beat(t.Context()), inbox.KeepDays(t.Context())))
+	require.NoError(t, errors.Join(inbox.Sweep(t.Context()), inbox.Beat(t.Context()), inbox.Purge(t.Context())))
 	for _, f := range []engine.Filter{{}, {ClinicID: "cl_1"}, {Keys: []webhook.Key{handled.Key, dead.Key}}} {
 		listed, err := inbox.List(t.Context(), f, engine.Position{}, 30)
 		require.NoError(t, err)
@@ -213,7 +213,7 @@ func TestLongTransactionBlocksNoOtherWork(t *testing.T) {
 			other := receivertest.Accept(t, inbox)
 			assert.Equal(t, other.Key, (<-made).Key)
 			ctx := t.Context()
-			require.NoError(t, errors.Join(inbox.Sweep(ctx), inbox.Beat(ctx), inbox.KeepDays(ctx), inbox.CheckWrite(ctx)))
+			require.NoError(t, errors.Join(inbox.Sweep(ctx), inbox.Beat(ctx), inbox.Purge(ctx), inbox.CheckWrite(ctx)))
 			close(gate)
 			a := <-made
 			assert.Equal(t, event.Key, a.Key)

@@ -30,7 +30,9 @@ func TestMain(m *testing.M) {
 				if err != nil {
 					return nil, err
 				}
-				return riverinbox.Open(context.Background(), pool, riverinbox.Config{Work: work, Seal: ring, TakeOver: 3 * time.Second})
+				return riverinbox.Open(context.Background(), pool, riverinbox.Config{
+					Work: work, Seal: ring, TakeOver: 3 * time.Second, Schema: pool.Config().ConnConfig.RuntimeParams["search_path"],
+				})
 			},
 		}.Run())
 	}

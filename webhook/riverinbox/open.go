@@ -30,7 +30,7 @@ type Config struct {
 	Seal seal.AEAD
 
 	// Schema is the PostgreSQL schema of all tables: up to 46 letters, digits and underscores. No
-	// other client of River may use it. Empty means the first schema of the search path.
+	// other client of River may use it. Empty means dispensary_inbox.
 	Schema string
 
 	// TakeOver is the time without a heartbeat after which other processes handle the events
@@ -86,50 +86,52 @@ func New(ctx context.Context, pool *pgxpool.Pool, c Config) (*Inbox, error) {
 	case worker.Work().Retry.MaxAttempts >= math.MaxInt16:
 		return nil, &api.ArgumentError{Field: "riverinbox.Config.Work.Retry.MaxAttempts", Reason: "is too large for River: it must be below 32,767"}
 	}
-	if c.Schema, err = schemaOf(ctx, pool, c.Schema); err != nil {
+	if c.Schema, err = schemaOf(pool, c.Schema); err != nil {
 		return nil, err
 	}
 	db := stdlib.OpenDBFromPool(pool)
 	if err := errors.Join(scriptOf(c.Schema, cmp.Or(c.script, script)).Check(ctx, db), db.Close()); err != nil {
 		return nil, fmt.Errorf("riverinbox: %w", err)
 	}
-	life := inboxkit.NewLifecycle()
-	i := &Inbox{
-		config: c, worker: worker, pool: pool, names: namesOf(c.Schema), name: clientPrefix + rand.Text(),
-		woken: make(chan struct{}, 1), life: life, ended: make(chan struct{}), others: others{}, alive: newAlive(life.Context(), c.TakeOver),
+	i := newInbox(pool, c, worker)
+	strange, err := i.heart.strangers(ctx)
+	if err == nil && strange {
+		err = &api.ArgumentError{Field: "riverinbox.Config.Schema", Reason: "has another client of River: use a separate schema for the inbox"}
 	}
-	if err := i.rejectStrangers(ctx); err != nil {
+	if err != nil {
 		return nil, err
 	}
-	i.accepts, i.begins, i.outcomes = newGroup(func(a *accept) int { return len(a.args) }, i.storeAll), newGroup(nil, i.lookUp), newGroup(nil, i.recordAll)
-	i.warn(cannotKeep, i.makeDays(ctx)) // only keep drops days, because that waits for open transactions
-	i.every(keepEvery, cannotKeep, i.keep)
-	if !c.PollOnly {
-		i.loops.Go(i.announce)
-	}
+	i.accepts.batches = newGroup(func(a *accept) int { return len(a.args) }, i.accepts.storeAll)
+	i.attempts.begins, i.attempts.outcomes = newGroup(nil, i.attempts.lookUp), newGroup(nil, i.attempts.recordAll)
+	i.every(keepEvery, "webhook inbox cannot delete old keys", i.ledger.purge)
+	i.loops.Go(func() { i.bell.answer(i.ended) })
 	return i, nil
+}
+
+// newInbox connects the parts of an inbox. It starts none of them.
+func newInbox(pool *pgxpool.Pool, c Config, worker *inboxkit.Worker) *Inbox {
+	work, life := worker.Work(), inboxkit.NewLifecycle()
+	db := &database{pool: pool, names: namesOf(c.Schema), logger: work.Logger, life: life}
+	bell := &bell{database: db, pollOnly: c.PollOnly, rung: make(chan struct{}, 1)}
+	heart := &heart{
+		database: db, name: clientPrefix + rand.Text(), takeOver: c.TakeOver, maxBackOff: work.Retry.MaxBackOff, bell: bell,
+		alive: newAlive(life.Context(), c.TakeOver),
+	}
+	return &Inbox{
+		config: c, worker: worker, db: db, life: life, ended: make(chan struct{}), bell: bell, heart: heart, ledger: &ledger{db},
+		accepts:  &accepts{database: db, worker: worker, seal: c.Seal, bell: bell},
+		attempts: &attempts{database: db, worker: worker, seal: c.Seal, bell: bell, heart: heart},
+	}
 }
 
 // clientPrefix is the prefix of the names of River's clients.
 const clientPrefix = "dispensary_"
 
-// rejectStrangers fails if the schema has another client of River. As leader, it would discard jobs
-// of unknown kinds and delete dead letters.
-func (i *Inbox) rejectStrangers(ctx context.Context) error {
-	strange, err := one[bool](ctx, i, `SELECT EXISTS (SELECT FROM {s}.river_job WHERE kind < '{kind}' OR kind > '{kind}')
-		OR EXISTS (SELECT FROM {s}.river_queue WHERE name <> '{queue}')
-		OR EXISTS (SELECT FROM {s}.river_leader WHERE NOT starts_with(leader_id, '`+clientPrefix+`') AND expires_at > now())`)
-	if err == nil && strange {
-		err = &api.ArgumentError{Field: "riverinbox.Config.Schema", Reason: "has another client of River: use a separate schema for the inbox"}
-	}
-	return err
-}
-
 // start starts a client of River.
 func (i *Inbox) start(ctx context.Context) (err error) {
 	work := i.worker.Work()
 	config := &river.Config{
-		ID: i.name, Schema: i.config.Schema, Logger: work.Logger, PollOnly: i.config.PollOnly, Workers: river.NewWorkers(),
+		ID: i.heart.name, Schema: i.config.Schema, Logger: work.Logger, PollOnly: i.config.PollOnly, Workers: river.NewWorkers(),
 		Queues:        map[string]river.QueueConfig{queue: {MaxWorkers: work.Workers}},
 		FetchCooldown: 20 * time.Millisecond, FetchPollInterval: 250 * time.Millisecond,
 		JobTimeout: -1, // River must not rescue jobs by the clock of its leader
@@ -139,16 +141,16 @@ func (i *Inbox) start(ctx context.Context) (err error) {
 			"river_job_kind", "river_job_pkey", "river_job_prioritized_fetching_index", "river_job_state_and_finalized_at_index", "river_job_unique_idx",
 		},
 	}
-	river.AddWorker(config.Workers, &eventWorker{inbox: i})
-	client, err := river.NewClient(riverpgxv5.New(i.pool), config)
+	river.AddWorker(config.Workers, &eventWorker{attempts: i.attempts})
+	client, err := river.NewClient(riverpgxv5.New(i.db.pool), config)
 	if err != nil {
 		return fmt.Errorf("riverinbox: %w", err)
 	}
-	if err := i.live(ctx); err != nil { // before the first fetch
+	if err := i.heart.live(ctx); err != nil { // before the first fetch
 		return err
 	}
-	i.every(i.config.TakeOver/6, cannotBeat, i.beat)
-	i.every(i.config.sweepEvery, "webhook inbox cannot release abandoned events", i.sweep)
+	i.every(i.config.TakeOver/6, cannotBeat, i.heart.beat)
+	i.every(i.config.sweepEvery, "webhook inbox cannot release abandoned events", i.heart.sweep)
 	if err := client.Start(context.Background()); err != nil {
 		return fmt.Errorf("riverinbox: start River: %w", err)
 	}

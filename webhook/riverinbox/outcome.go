@@ -39,7 +39,7 @@ type outcome struct {
 const schedulerInterval = 5 * time.Second
 
 // outcome returns the outcome to record.
-func (i *Inbox) outcome(job *river.Job[event], a about, made webhook.Attempt) *outcome {
+func (s *attempts) outcome(job *river.Job[event], a about, made webhook.Attempt) *outcome {
 	o := &outcome{Job: job.ID, At: job.AttemptedAt, OrderingKey: a.orderingKey(), Attempt: made.Number, State: "completed"}
 	switch made.Result {
 	case webhook.ResultHandled:
@@ -48,7 +48,7 @@ func (i *Inbox) outcome(job *river.Job[event], a about, made webhook.Attempt) *o
 		o.State, o.Attempt = "available", made.Number-1
 	case webhook.ResultDead:
 		o.State = "cancelled"
-		o.failed(a, made, inboxkit.SealError(i.config.Seal, made.Key, made.Err))
+		o.failed(a, made, inboxkit.SealError(s.seal, made.Key, made.Err))
 	case webhook.ResultFailed:
 		if o.State = "available"; made.RetryIn > schedulerInterval {
 			o.State = "retryable"
@@ -80,20 +80,20 @@ func textOf(outcomes ...*outcome) string {
 }
 
 // recordWithRetry records an outcome in a shared transaction.
-func (i *Inbox) recordWithRetry(o *outcome) error {
-	return i.life.Record(i.worker.Work().Logger, i.config.TakeOver, func() error {
+func (s *attempts) recordWithRetry(o *outcome) error {
+	return s.life.Record(s.logger, s.heart.takeOver, func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), transactionTimeout)
 		defer cancel()
-		return i.outcomes.Do(ctx, o)
+		return s.outcomes.Do(ctx, o)
 	})
 }
 
 // recordAll records outcomes, one by one if the database rejects a row.
-func (i *Inbox) recordAll(batch []*inboxkit.Write[*outcome]) {
-	switch err := i.record(batch); {
+func (s *attempts) recordAll(batch []*inboxkit.Write[*outcome]) {
+	switch err := s.record(batch); {
 	case refused(err) && len(batch) > 1:
 		for n := range batch {
-			i.recordAll(batch[n : n+1])
+			s.recordAll(batch[n : n+1])
 		}
 	case err != nil:
 		answer(batch, err)
@@ -101,15 +101,15 @@ func (i *Inbox) recordAll(batch []*inboxkit.Write[*outcome]) {
 }
 
 // record records outcomes in one transaction. If it fails, it does not complete the writes.
-func (i *Inbox) record(batch []*inboxkit.Write[*outcome]) error {
+func (s *attempts) record(batch []*inboxkit.Write[*outcome]) error {
 	ctx, cancel := context.WithTimeout(context.Background(), transactionTimeout)
 	defer cancel()
 	all := make([]*outcome, len(batch))
 	for n, w := range batch {
 		all[n], w.Value.N = w.Value, n
 	}
-	lease := i.alive.current()
-	ended, err := collect(ctx, i, pgx.RowTo[int], inboxEnd, textOf(all...))
+	lease := s.heart.alive.current()
+	ended, err := collect(ctx, s.database, pgx.RowTo[int], inboxEnd, textOf(all...))
 	for _, w := range batch {
 		switch {
 		case err != nil:
@@ -120,7 +120,7 @@ func (i *Inbox) record(batch []*inboxkit.Write[*outcome]) error {
 			w.Done(inboxkit.ErrClaimLost)
 		}
 	}
-	i.wake() // for the next events of their ordering keys
+	s.bell.ring() // for the next events of their ordering keys
 	return err
 }
 
@@ -130,27 +130,40 @@ func (i *Inbox) record(batch []*inboxkit.Write[*outcome]) error {
 //
 // Call it last in a handler and return its error. If write fails or panics, the transaction is
 // rolled back and the attempt has failed. A later error of the handler has no effect.
-// InTransaction fails if ctx is not from a handler, and on a second call.
+// InTransaction fails if ctx is not from a handler, and on a second call. Commit and Rollback of the
+// transaction fail, because InTransaction ends it. Begin creates a savepoint.
 func InTransaction(ctx context.Context, write func(context.Context, pgx.Tx) error) error {
 	return inboxkit.InTransaction(ctx, write)
 }
 
+// ownedTx is a transaction of InTransaction. If write could end it, its rows would be committed once
+// per attempt.
+type ownedTx struct{ pgx.Tx }
+
+var errOwned = errors.New("riverinbox: InTransaction ends the transaction: return an error to roll it back")
+
+// Commit fails.
+func (ownedTx) Commit(context.Context) error { return errOwned }
+
+// Rollback fails.
+func (ownedTx) Rollback(context.Context) error { return errOwned }
+
 // inTransaction stores the outcome of an attempt and the program's rows.
-func (i *Inbox) inTransaction(job *river.Job[event], a about) func(context.Context, webhook.Attempt, func(context.Context, pgx.Tx) error) error {
+func (s *attempts) inTransaction(job *river.Job[event], a about) func(context.Context, webhook.Attempt, func(context.Context, pgx.Tx) error) error {
 	return func(ctx context.Context, made webhook.Attempt, write func(context.Context, pgx.Tx) error) error {
 		// The handler's context is not used, because its end would leave the outcome unknown.
-		bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), i.worker.Work().HandlerTimeout+inboxkit.LeaseMargin)
+		bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.worker.Work().HandlerTimeout+inboxkit.LeaseMargin)
 		defer cancel()
-		defer i.wake()
-		return pgx.BeginFunc(bound, i.pool, func(tx pgx.Tx) error {
-			mine, err := tx.Exec(bound, i.sql("SELECT FROM {s}.river_job WHERE id = $1 AND state = 'running' AND attempted_at = $2 FOR UPDATE"), job.ID, job.AttemptedAt)
+		defer s.bell.ring()
+		return pgx.BeginFunc(bound, s.pool, func(tx pgx.Tx) error {
+			mine, err := tx.Exec(bound, s.sql("SELECT FROM {s}.river_job WHERE id = $1 AND state = 'running' AND attempted_at = $2 FOR UPDATE"), job.ID, job.AttemptedAt)
 			if err != nil || mine.RowsAffected() == 0 {
 				return cmp.Or(err, inboxkit.ErrClaimLost)
 			}
-			if err := cmp.Or(write(ctx, tx), ctx.Err()); err != nil {
+			if err := cmp.Or(write(ctx, ownedTx{tx}), ctx.Err()); err != nil {
 				return err
 			}
-			mine, err = tx.Exec(bound, i.sql(inboxEnd), textOf(i.outcome(job, a, made)))
+			mine, err = tx.Exec(bound, s.sql(inboxEnd), textOf(s.outcome(job, a, made)))
 			if err != nil || mine.RowsAffected() == 0 {
 				return cmp.Or(err, inboxkit.ErrClaimLost)
 			}

@@ -1,18 +1,19 @@
 package riverinbox
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
 	"fmt"
 	"log/slog"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
-	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivermigrate"
 
@@ -33,23 +34,19 @@ const byIndex = "SET plan_cache_mode = force_generic_plan SET enable_seqscan = o
 
 // namesOf returns the placeholders of statements and their values.
 func namesOf(schema string) *strings.Replacer {
-	return strings.NewReplacer("{s}", pgx.Identifier{schema}.Sanitize(), "{plain}", schema, "{kind}", kind, "{queue}", queue, "{vacuum}", vacuumSoon, "{index}", byIndex, "{reason}", reason, "{canceled}", river.ErrJobCancelledRemotely.Error())
+	return strings.NewReplacer("{s}", pgx.Identifier{schema}.Sanitize(), "{plain}", schema, "{kind}", kind, "{queue}", queue, "{vacuum}", vacuumSoon, "{index}", byIndex, "{reason}", reason, "{page}", strconv.Itoa(page), "{mark}", "set_config('dispensary.inbox', 'on', true)")
 }
 
 func scriptOf(schema string, script string) sqlschema.Schema {
 	return sqlschema.Schema{Dialect: sqlschema.PostgreSQL, Script: namesOf(schema).Replace(script), Migrate: "riverinbox.Migrate"}
 }
 
-// schemaOf returns the name of the schema. The default is the first schema of the search path.
-func schemaOf(ctx context.Context, pool *pgxpool.Pool, name string) (string, error) {
-	switch {
-	case pool == nil:
+// schemaOf returns the name of the schema.
+func schemaOf(pool *pgxpool.Pool, name string) (string, error) {
+	if pool == nil {
 		return "", &api.ArgumentError{Field: "pool", Reason: "is nil"}
-	case name == "":
-		if err := pool.QueryRow(ctx, "SELECT coalesce(current_schema(), '')").Scan(&name); err != nil {
-			return "", fmt.Errorf("riverinbox: %w", err)
-		}
 	}
+	name = cmp.Or(name, "dispensary_inbox")
 	return name, validateSchema(name)
 }
 
@@ -64,7 +61,7 @@ func validateSchema(name string) error {
 }
 
 // Migrate creates or migrates the schema, and River's tables with package rivermigrate. An empty
-// schema means the first one of the search path. If both have the versions of this release, Migrate
+// name means dispensary_inbox. If both have the versions of this release, Migrate
 // only reads, so it needs no right to create tables. Processes can call it concurrently, also while
 // others accept and handle events. It fails with a [*api.SchemaError] if another program has created
 // a table, or if a newer release no longer admits this one.
@@ -73,7 +70,7 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool, schema string) error {
 }
 
 func migrate(ctx context.Context, pool *pgxpool.Pool, schema, script string) error {
-	schema, err := schemaOf(ctx, pool, schema)
+	schema, err := schemaOf(pool, schema)
 	if err != nil {
 		return err
 	}

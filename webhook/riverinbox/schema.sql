@@ -5,32 +5,22 @@ CREATE TABLE IF NOT EXISTS {s}.inbox_schema (
 	oldest  integer NOT NULL
 );
 
--- Digests of the keys of accepted events, by the day of their creation.
+-- Digests of the keys of accepted events, with their jobs. The platform's clock sets created_at, unless
+-- it is ahead of the database.
 CREATE TABLE IF NOT EXISTS {s}.inbox_ledger (
-	digest uuid NOT NULL,
-	day    date NOT NULL,
-	PRIMARY KEY (digest, day)
-) PARTITION BY RANGE (day);
-
--- Digests of keys without a partition for their day.
-CREATE TABLE IF NOT EXISTS {s}.inbox_undated (
-	digest      uuid PRIMARY KEY,
-	accepted_at timestamptz NOT NULL
+	digest       uuid PRIMARY KEY,
+	job          bigint NOT NULL,
+	created_at   timestamptz NOT NULL,
+	accepted_at  timestamptz NOT NULL,
+	discarded_at timestamptz
 );
-CREATE INDEX IF NOT EXISTS inbox_undated_accepted ON {s}.inbox_undated (accepted_at);
-
--- Digests of discarded events, which are in the other tables too.
-CREATE TABLE IF NOT EXISTS {s}.inbox_discarded (
-	digest uuid PRIMARY KEY,
-	at     timestamptz NOT NULL
-);
+CREATE INDEX IF NOT EXISTS inbox_ledger_created ON {s}.inbox_ledger (created_at);
 
 -- Dead letters, because their jobs are slow to count. request_ids contains a line for each request ID.
 CREATE TABLE IF NOT EXISTS {s}.inbox_dead (
 	job         bigint PRIMARY KEY,
 	at          timestamptz NOT NULL,
 	received    timestamptz NOT NULL,
-	digest      uuid NOT NULL,
 	type        text COLLATE "C" NOT NULL,
 	clinic      text COLLATE "C" NOT NULL,
 	reason      text COLLATE "C" NOT NULL,
@@ -38,7 +28,6 @@ CREATE TABLE IF NOT EXISTS {s}.inbox_dead (
 	request_ids text COLLATE "C" NOT NULL
 );
 CREATE INDEX IF NOT EXISTS inbox_dead_at ON {s}.inbox_dead (at, job);
-CREATE INDEX IF NOT EXISTS inbox_dead_digest ON {s}.inbox_dead (digest);
 
 -- Waiting and running jobs by digest of their ordering key. The head runs first. The others are
 -- pending.
@@ -50,6 +39,15 @@ CREATE TABLE IF NOT EXISTS {s}.inbox_order (
 	PRIMARY KEY (ordering_key, order_at, job)
 ) WITH ({vacuum});
 CREATE UNIQUE INDEX IF NOT EXISTS inbox_order_head ON {s}.inbox_order (ordering_key) WHERE head;
+
+-- Ordering keys whose head may have to move, added by the transaction that changes a job. A replayed job needs
+-- its place again.
+CREATE TABLE IF NOT EXISTS {s}.inbox_moves (
+	id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+	ordering_key uuid NOT NULL,
+	order_at     timestamptz,
+	job          bigint
+) WITH ({vacuum});
 
 -- Heartbeats of processes. Other processes watch the counter, so clocks do not matter.
 CREATE TABLE IF NOT EXISTS {s}.inbox_worker (
@@ -74,16 +72,83 @@ CREATE TABLE IF NOT EXISTS {s}.inbox_checkpoints (
 
 -- The inbox does not use River's two GIN indexes. They are a third of the WAL of an event.
 DROP INDEX IF EXISTS {s}.river_job_args_index, {s}.river_job_metadata_index;
-CREATE INDEX IF NOT EXISTS inbox_event ON {s}.river_job (split_part(args->>'key', '/', 3)) WHERE state = 'retryable';
+CREATE INDEX IF NOT EXISTS inbox_unfinished ON {s}.river_job (created_at) WHERE finalized_at IS NULL;
 ALTER TABLE {s}.river_job SET ({vacuum});
 
--- inbox_next makes the oldest job of each ordering key the head and available, unless the head is running.
--- It is the only statement that moves heads. It also repairs the order after changes by other clients.
+-- inbox_digest returns half of the SHA-256 of a text.
+CREATE OR REPLACE FUNCTION {s}.inbox_digest(content text) RETURNS uuid LANGUAGE sql IMMUTABLE STRICT AS $$
+	SELECT encode(substr(sha256(convert_to(content, 'UTF8')), 1, 16), 'hex')::uuid
+$$;
+
+-- inbox_key_digest returns the digest of a key: half of it is of the event ID, and half of the whole text.
+CREATE OR REPLACE FUNCTION {s}.inbox_key_digest(key text) RETURNS uuid LANGUAGE sql IMMUTABLE STRICT AS $$
+	SELECT encode(substr(sha256(convert_to(split_part(key, '/', 3), 'UTF8')), 1, 8) || substr(sha256(convert_to(key, 'UTF8')), 1, 8), 'hex')::uuid
+$$;
+
+-- inbox_accept is called by Accept, and without events by CheckWrite. It stores digests, jobs and places of
+-- events, and returns the new digests, and as busy the digests of events that another transaction is
+-- storing. It locks the digests and waits for no lock. inbox_settle makes ordered jobs available later.
+CREATE OR REPLACE FUNCTION {s}.inbox_accept(
+	digests uuid[], created timestamptz[], ordering_keys uuid[], orders timestamptz[], arrivals timestamptz[], args jsonb[], metadata jsonb[], attempts integer
+) RETURNS TABLE (event uuid, busy boolean) LANGUAGE plpgsql {index} AS $$
+DECLARE
+	mine uuid[] := ARRAY(SELECT d FROM unnest(digests) d WHERE pg_try_advisory_xact_lock(hashtextextended('{s} ' || d, 0)));
+BEGIN
+	RETURN QUERY SELECT d, true FROM unnest(digests) d WHERE d <> ALL (mine);
+	RETURN QUERY WITH fresh AS MATERIALIZED (
+		SELECT nextval('{s}.river_job_id_seq') AS id, e.*
+		FROM unnest(digests, created, ordering_keys, orders, arrivals, args, metadata) AS e (digest, created_at, ordering_key, order_at, received_at, args, metadata)
+		WHERE e.digest = ANY (mine) AND NOT EXISTS (SELECT FROM {s}.inbox_ledger l WHERE l.digest = e.digest)
+	), entry AS (
+		INSERT INTO {s}.inbox_ledger (digest, job, created_at, accepted_at) SELECT f.digest, f.id, least(f.created_at, now()), now() FROM fresh f
+	), job AS (
+		INSERT INTO {s}.river_job (id, created_at, args, kind, max_attempts, metadata, queue, state)
+		SELECT f.id, f.received_at, f.args, '{kind}', attempts, f.metadata, '{queue}',
+			CASE WHEN f.ordering_key IS NULL THEN 'available' ELSE 'pending' END::{s}.river_job_state
+		FROM fresh f ORDER BY f.id
+	), place AS (
+		INSERT INTO {s}.inbox_order (ordering_key, order_at, job, head) SELECT f.ordering_key, f.order_at, f.id, false FROM fresh f WHERE f.ordering_key IS NOT NULL
+	), move AS (
+		INSERT INTO {s}.inbox_moves (ordering_key) SELECT DISTINCT f.ordering_key FROM fresh f WHERE f.ordering_key IS NOT NULL
+	)
+	SELECT f.digest, false FROM fresh f;
+END $$;
+
+-- inbox_lock is called by inbox_settle and inbox_turn. It locks ordering keys in sorted order, until a commit that
+-- does not wait for the disk.
+CREATE OR REPLACE FUNCTION {s}.inbox_lock(ordering_keys uuid[]) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM set_config('synchronous_commit', 'off', true), {mark};
+	PERFORM pg_advisory_xact_lock(hashtextextended('{s} order ' || ordering_key, 0))
+		FROM (SELECT DISTINCT ordering_key FROM unnest(ordering_keys) ordering_key ORDER BY ordering_key) one;
+END $$;
+
+-- inbox_settle is called after each change of jobs, and by the sweep. It moves the heads of changed ordering
+-- keys, and returns the number of changes. It locks rows of inbox_moves without waiting, then ordering keys,
+-- then as inbox_next.
+CREATE OR REPLACE FUNCTION {s}.inbox_settle() RETURNS integer LANGUAGE plpgsql {index} AS $$
+DECLARE
+	ordering_keys uuid[];
+	orders        timestamptz[];
+	jobs          bigint[];
+BEGIN
+	WITH taken AS (
+		DELETE FROM {s}.inbox_moves WHERE id IN (SELECT m.id FROM {s}.inbox_moves m ORDER BY m.id LIMIT {page} FOR UPDATE SKIP LOCKED)
+		RETURNING ordering_key, order_at, job
+	) SELECT array_agg(t.ordering_key), array_agg(t.order_at), array_agg(t.job) INTO ordering_keys, orders, jobs FROM taken t;
+	IF ordering_keys IS NULL THEN RETURN 0; END IF;
+	PERFORM {s}.inbox_lock(ordering_keys);
+	INSERT INTO {s}.inbox_order SELECT m.ordering_key, m.order_at, m.job, false FROM unnest(ordering_keys, orders, jobs) AS m (ordering_key, order_at, job)
+		JOIN {s}.river_job j ON j.id = m.job WHERE j.finalized_at IS NULL AND m.order_at IS NOT NULL ON CONFLICT DO NOTHING;
+	PERFORM {s}.inbox_next(ordering_keys);
+	RETURN cardinality(ordering_keys);
+END $$;
+
+-- inbox_next is called by inbox_settle and inbox_turn. It makes the oldest job of each ordering key the head
+-- and available, unless the head is running. It is the only statement that moves heads. The caller has locked
+-- the ordering keys. It locks their places, then their jobs.
 CREATE OR REPLACE FUNCTION {s}.inbox_next(ordering_keys uuid[]) RETURNS void LANGUAGE plpgsql {index} AS $$
 BEGIN
-	ordering_keys := array_remove(ordering_keys, NULL);
-	IF ordering_keys = '{}' THEN RETURN; END IF;
-	PERFORM {s}.inbox_lock(ordering_keys);
 	LOOP -- remove ended and deleted jobs
 		DELETE FROM {s}.inbox_order d USING unnest(ordering_keys) AS u (ordering_key) CROSS JOIN LATERAL (
 			(SELECT l.order_at, l.job FROM {s}.inbox_order l WHERE l.ordering_key = u.ordering_key AND l.head)
@@ -109,70 +174,25 @@ BEGIN
 		WHERE j.id = l.job AND j.state = 'pending';
 END $$;
 
--- inbox_lock locks ordering keys until the end of the transaction, in sorted order.
-CREATE OR REPLACE FUNCTION {s}.inbox_lock(ordering_keys uuid[]) RETURNS void LANGUAGE plpgsql AS $$
-BEGIN
-	PERFORM pg_advisory_xact_lock(hashtextextended('{s} ' || ordering_key, 0))
-		FROM (SELECT DISTINCT ordering_key FROM unnest(ordering_keys) ordering_key WHERE ordering_key IS NOT NULL ORDER BY ordering_key) one;
-END $$;
-
--- inbox_accept stores digests, jobs and places of events. It returns the new digests.
-CREATE OR REPLACE FUNCTION {s}.inbox_accept(
-	digests uuid[], days date[], ordering_keys uuid[], orders timestamptz[], arrivals timestamptz[], args jsonb[], metadata jsonb[], attempts integer
-) RETURNS SETOF uuid LANGUAGE plpgsql {index} AS $$
-BEGIN
-	-- An event without an ordering key has its own lock, because another process may not know its day.
-	PERFORM {s}.inbox_lock(ARRAY(SELECT coalesce(e.ordering_key, e.digest) FROM unnest(ordering_keys, digests) AS e (ordering_key, digest)));
-	IF array_position(days, NULL) IS NOT NULL THEN -- search the whole ledger
-		digests := ARRAY(SELECT CASE WHEN e.day IS NOT NULL OR NOT EXISTS (SELECT FROM {s}.inbox_ledger l WHERE l.digest = e.digest) THEN e.digest END
-			FROM unnest(digests, days) WITH ORDINALITY AS e (digest, day, n) ORDER BY e.n);
-	END IF;
-	RETURN QUERY WITH event AS MATERIALIZED (
-		SELECT * FROM unnest(digests, days, ordering_keys, orders, arrivals, args, metadata) AS e (digest, day, ordering_key, order_at, received_at, args, metadata)
-		WHERE e.digest IS NOT NULL AND NOT EXISTS (SELECT FROM {s}.inbox_undated u WHERE u.digest = e.digest)
-	), dated AS (
-		INSERT INTO {s}.inbox_ledger AS l (digest, day) SELECT e.digest, e.day FROM event e WHERE e.day IS NOT NULL ORDER BY e.digest
-		ON CONFLICT DO NOTHING RETURNING l.digest
-	), undated AS (
-		INSERT INTO {s}.inbox_undated AS u (digest, accepted_at) SELECT e.digest, now() FROM event e WHERE e.day IS NULL ORDER BY e.digest
-		ON CONFLICT DO NOTHING RETURNING u.digest
-	), fresh AS MATERIALIZED (
-		SELECT nextval('{s}.river_job_id_seq') AS id, e.*,
-			row_number() OVER (PARTITION BY e.ordering_key ORDER BY e.order_at, e.digest) = 1
-			AND NOT EXISTS (SELECT FROM {s}.inbox_order l WHERE l.ordering_key = e.ordering_key) AS begins
-		FROM (TABLE dated UNION ALL TABLE undated) d JOIN event e USING (digest)
-	), job AS (
-		INSERT INTO {s}.river_job (id, created_at, args, kind, max_attempts, metadata, queue, state)
-		SELECT f.id, f.received_at, f.args, '{kind}', attempts, f.metadata, '{queue}',
-			CASE WHEN f.ordering_key IS NULL OR f.begins THEN 'available' ELSE 'pending' END::{s}.river_job_state
-		FROM fresh f ORDER BY f.id
-	), place AS (
-		INSERT INTO {s}.inbox_order (ordering_key, order_at, job, head) SELECT f.ordering_key, f.order_at, f.id, f.begins FROM fresh f WHERE f.ordering_key IS NOT NULL
-	)
-	SELECT f.digest FROM fresh f;
-	PERFORM {s}.inbox_next(ARRAY(SELECT l.ordering_key FROM unnest(ordering_keys, orders) AS e (ordering_key, order_at) JOIN {s}.inbox_order l ON l.ordering_key = e.ordering_key
-		WHERE l.head AND e.order_at < l.order_at));
-END $$;
-
--- inbox_turn gives a running job its place, after a person has made it available. It returns true if
--- the job is the head, and otherwise makes it pending.
-CREATE OR REPLACE FUNCTION {s}.inbox_turn(of uuid, place timestamptz, this bigint, at timestamptz) RETURNS boolean LANGUAGE plpgsql AS $$
+-- inbox_turn is called before the handler of a job that is not the head, or no longer the oldest one. It
+-- returns true if the job is both after inbox_next, and otherwise makes it pending. It locks the ordering key,
+-- then as inbox_next.
+CREATE OR REPLACE FUNCTION {s}.inbox_turn(of uuid, place timestamptz, this bigint, at timestamptz) RETURNS boolean LANGUAGE plpgsql {index} AS $$
 BEGIN
 	PERFORM {s}.inbox_lock(ARRAY[of]);
 	INSERT INTO {s}.inbox_order VALUES (of, place, this, false) ON CONFLICT DO NOTHING;
 	PERFORM {s}.inbox_next(ARRAY[of]);
-	IF EXISTS (SELECT FROM {s}.inbox_order l WHERE l.ordering_key = of AND l.job = this AND l.head) THEN RETURN true; END IF;
+	IF (SELECT l.job = this AND l.head FROM {s}.inbox_order l WHERE l.ordering_key = of ORDER BY l.order_at, l.job LIMIT 1) THEN RETURN true; END IF;
 	UPDATE {s}.river_job SET state = 'pending', attempt = attempt - 1 WHERE id = this AND state = 'running' AND attempted_at = at;
+	PERFORM {s}.inbox_next(ARRAY[of]);
 	RETURN false;
 END $$;
 
--- inbox_end records outcomes and makes the next jobs of their ordering keys available. It returns the indexes
--- of the outcomes, except those of overtaken attempts, whose attempted_at differs.
+-- inbox_end is called after attempts. It records outcomes and returns their indexes, except those of overtaken
+-- attempts, whose attempted_at differs. It locks the jobs, then objects in sorted order.
 CREATE OR REPLACE FUNCTION {s}.inbox_end(outcomes jsonb) RETURNS SETOF integer LANGUAGE plpgsql {index} AS $$
-DECLARE
-	ordering_keys uuid[] := ARRAY(SELECT o.ordering_key FROM jsonb_to_recordset(outcomes) AS o (ordering_key uuid));
 BEGIN
-	PERFORM {s}.inbox_lock(ordering_keys);
+	PERFORM {mark};
 	RETURN QUERY WITH outcome AS MATERIALIZED (
 		SELECT * FROM jsonb_to_recordset(outcomes) AS o (n integer, job bigint, at timestamptz, state text, attempt integer,
 			wait interval, reason text, metadata jsonb, object text, created timestamptz)
@@ -191,15 +211,36 @@ BEGIN
 		ON CONFLICT (object) DO UPDATE SET at = greatest(n.at, excluded.at), noted_at = excluded.noted_at
 	)
 	SELECT e.n FROM ended e;
-	PERFORM {s}.inbox_next(ordering_keys);
 END $$;
 
--- inbox_replay turns dead letters into waiting events with all attempts, in their places. It returns
--- the number of events.
-CREATE OR REPLACE FUNCTION {s}.inbox_replay(jobs bigint[]) RETURNS integer LANGUAGE plpgsql {index} AS $$
+-- inbox_release is called by the sweep. It makes jobs of dead processes available, and jobs of the caller without
+-- a handler after a fetch long ago, and returns their number. The lost attempts count. It locks jobs
+-- without waiting, because a locked one is about to end.
+CREATE OR REPLACE FUNCTION {s}.inbox_release(reason text, caller text, held bigint[], patience interval) RETURNS integer LANGUAGE plpgsql {index} AS $$
 DECLARE
-	ordering_keys uuid[];
+	released integer;
 BEGIN
+	PERFORM {mark};
+	UPDATE {s}.river_job j SET
+		state = CASE WHEN j.metadata ? 'cancel_attempted_at' THEN 'cancelled' ELSE 'available' END::{s}.river_job_state,
+		finalized_at = CASE WHEN j.metadata ? 'cancel_attempted_at' THEN clock_timestamp() END, scheduled_at = clock_timestamp(),
+		metadata = jsonb_set(j.metadata - 'failure', '{failures}', coalesce(j.metadata->'failures', '[]')
+			|| jsonb_build_object('at', clock_timestamp(), 'attempt', j.attempt, 'reason', reason)),
+		errors = array_append(j.errors, jsonb_build_object('at', clock_timestamp(), 'attempt', j.attempt, 'error', reason, 'trace', ''))
+	WHERE j.id IN (
+		SELECT r.id FROM {s}.river_job r WHERE r.state = 'running' AND (
+			NOT EXISTS (SELECT FROM {s}.inbox_worker w WHERE w.client = r.attempted_by[cardinality(r.attempted_by)])
+			OR r.attempted_by[cardinality(r.attempted_by)] = caller AND r.id <> ALL (held)
+				AND r.attempted_at NOT BETWEEN clock_timestamp() - patience AND clock_timestamp() + patience)
+		FOR UPDATE SKIP LOCKED
+	);
+	GET DIAGNOSTICS released = ROW_COUNT;
+	RETURN released;
+END $$;
+
+-- inbox_replay is called by Replay. It turns dead letters into waiting events with all attempts, and returns
+-- their number. It locks the jobs in the order of their IDs.
+CREATE OR REPLACE FUNCTION {s}.inbox_replay(jobs bigint[]) RETURNS bigint LANGUAGE sql {index} AS $$
 	WITH dead AS MATERIALIZED (
 		SELECT j.id FROM {s}.river_job j WHERE j.id = ANY (jobs) AND j.state IN ('cancelled', 'discarded') ORDER BY j.id FOR UPDATE
 	), replayed AS (
@@ -207,66 +248,56 @@ BEGIN
 			state = CASE WHEN j.metadata ? 'ordering_key' THEN 'pending' ELSE 'available' END::{s}.river_job_state, attempt = 0,
 			finalized_at = NULL, scheduled_at = now(), errors = '{}', metadata = j.metadata - 'cancel_attempted_at' - 'failure'
 		FROM dead d WHERE j.id = d.id
-		RETURNING j.id, {s}.inbox_digest(j.metadata->>'ordering_key') AS ordering_key, (j.metadata->>'order_at')::timestamptz AS order_at
-	), place AS (
-		INSERT INTO {s}.inbox_order (ordering_key, order_at, job, head) SELECT r.ordering_key, r.order_at, r.id, false FROM replayed r WHERE r.ordering_key IS NOT NULL
-		ON CONFLICT DO NOTHING
-	) SELECT array_agg(r.ordering_key) INTO ordering_keys FROM replayed r;
-	PERFORM {s}.inbox_next(ordering_keys);
-	RETURN coalesce(cardinality(ordering_keys), 0);
-END $$;
-
--- inbox_digest returns half of the SHA-256 of a text.
-CREATE OR REPLACE FUNCTION {s}.inbox_digest(content text) RETURNS uuid LANGUAGE sql IMMUTABLE STRICT AS $$
-	SELECT encode(substr(sha256(convert_to(content, 'UTF8')), 1, 16), 'hex')::uuid
+		RETURNING j.id
+	) SELECT count(*) FROM replayed
 $$;
 
--- inbox_key_digest returns the digest of a key: half of it is of the event ID, and half of the whole text.
-CREATE OR REPLACE FUNCTION {s}.inbox_key_digest(key text) RETURNS uuid LANGUAGE sql IMMUTABLE STRICT AS $$
-	SELECT encode(substr(sha256(convert_to(split_part(key, '/', 3), 'UTF8')), 1, 8) || substr(sha256(convert_to(key, 'UTF8')), 1, 8), 'hex')::uuid
+-- inbox_stats is called by Stats. It reads only indexes, unless vacuum is late.
+CREATE OR REPLACE FUNCTION {s}.inbox_stats() RETURNS TABLE (waiting bigint, running bigint, dead bigint, oldest timestamptz) LANGUAGE sql {index} AS $$
+	SELECT (SELECT count(*) FROM {s}.river_job WHERE finalized_at IS NULL) - r.n, r.n, (SELECT count(*) FROM {s}.inbox_dead),
+		(SELECT min(created_at) FROM {s}.river_job WHERE finalized_at IS NULL)
+	FROM (SELECT count(*) AS n FROM {s}.river_job WHERE state = 'running') r
 $$;
 
--- inbox_note updates inbox_dead and inbox_discarded, even if another client of River changes or deletes a job.
+-- inbox_note is called by triggers after an attempt or job ends, and after a job is replayed or deleted, also by
+-- another client of River. It locks the row of a dead letter and, for a deleted job, of the ledger.
 CREATE OR REPLACE FUNCTION {s}.inbox_note() RETURNS trigger LANGUAGE plpgsql {index} AS $$
 BEGIN
+	IF OLD.metadata->>'ordering_key' <> '' THEN
+		INSERT INTO {s}.inbox_moves (ordering_key, order_at, job) VALUES ({s}.inbox_digest(OLD.metadata->>'ordering_key'), (OLD.metadata->>'order_at')::timestamptz, OLD.id);
+	END IF;
 	DELETE FROM {s}.inbox_dead d WHERE d.job = OLD.id;
 	IF TG_OP = 'DELETE' THEN
-		INSERT INTO {s}.inbox_discarded VALUES ({s}.inbox_key_digest(OLD.args->>'key'), now()) ON CONFLICT (digest) DO UPDATE SET at = excluded.at;
+		UPDATE {s}.inbox_ledger SET discarded_at = now() WHERE digest = {s}.inbox_key_digest(OLD.args->>'key');
 	ELSIF NEW.state IN ('cancelled', 'discarded') THEN
-		INSERT INTO {s}.inbox_dead VALUES (NEW.id, NEW.finalized_at, NEW.created_at, {s}.inbox_key_digest(NEW.args->>'key'), NEW.metadata->>'type',
-			coalesce(NEW.metadata->>'clinic', ''),
-			(SELECT {reason} FROM (SELECT NEW.metadata, NEW.errors) j),
-			NEW.args->>'key', (SELECT coalesce(string_agg(f->>'request_id', E'\n'), '') FROM jsonb_array_elements(NEW.metadata->'failures') f));
+		INSERT INTO {s}.inbox_dead VALUES (NEW.id, NEW.finalized_at, NEW.created_at, coalesce(NEW.metadata->>'type', ''), coalesce(NEW.metadata->>'clinic', ''),
+			(SELECT {reason} FROM (SELECT NEW.metadata, NEW.errors) j), coalesce(NEW.args->>'key', ''),
+			(SELECT coalesce(string_agg(r #>> '{}', E'\n'), '') FROM jsonb_path_query(NEW.metadata, '$.failures[*].request_id') r));
 	END IF;
 	RETURN NULL;
 END $$;
-CREATE OR REPLACE TRIGGER inbox_died AFTER UPDATE ON {s}.river_job FOR EACH ROW WHEN (OLD.finalized_at IS DISTINCT FROM NEW.finalized_at
-	AND OLD.kind = '{kind}' AND (OLD.state IN ('cancelled', 'discarded') OR NEW.state IN ('cancelled', 'discarded'))) EXECUTE FUNCTION {s}.inbox_note();
-CREATE OR REPLACE TRIGGER inbox_discarded AFTER DELETE ON {s}.river_job FOR EACH ROW
+CREATE OR REPLACE TRIGGER inbox_ended AFTER UPDATE ON {s}.river_job FOR EACH ROW WHEN (OLD.kind = '{kind}'
+	AND (OLD.state = 'running' AND NEW.state <> 'running' AND OLD.metadata ? 'ordering_key' OR OLD.finalized_at IS DISTINCT FROM NEW.finalized_at
+	AND (OLD.metadata ? 'ordering_key' OR OLD.state IN ('cancelled', 'discarded') OR NEW.state IN ('cancelled', 'discarded')))) EXECUTE FUNCTION {s}.inbox_note();
+CREATE OR REPLACE TRIGGER inbox_deleted AFTER DELETE ON {s}.river_job FOR EACH ROW
 	WHEN (OLD.state <> 'completed' AND OLD.kind = '{kind}') EXECUTE FUNCTION {s}.inbox_note();
 
--- River records a canceled attempt when its handler ends, even if another attempt runs by then. The inbox
--- has recorded the outcome before, so this change of River has no effect.
+-- inbox_empty is called by a trigger after a person has truncated River's jobs.
+CREATE OR REPLACE FUNCTION {s}.inbox_empty() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	DELETE FROM {s}.inbox_dead;
+	DELETE FROM {s}.inbox_order;
+	RETURN NULL;
+END $$;
+CREATE OR REPLACE TRIGGER inbox_truncated AFTER TRUNCATE ON {s}.river_job FOR EACH STATEMENT EXECUTE FUNCTION {s}.inbox_empty();
+
+-- inbox_keep is called by a trigger before a transaction without the mark of the inbox ends an attempt. River
+-- records attempts too, without checking whether they were overtaken. That must have no effect.
 CREATE OR REPLACE FUNCTION {s}.inbox_keep() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
 	RETURN NULL;
 END $$;
-CREATE OR REPLACE TRIGGER inbox_canceled BEFORE UPDATE ON {s}.river_job FOR EACH ROW WHEN (OLD.state = 'running' AND NEW.state = 'cancelled'
-	AND OLD.kind = '{kind}' AND NEW.errors[cardinality(NEW.errors)]->>'error' = '{canceled}') EXECUTE FUNCTION {s}.inbox_keep();
-
--- inbox_days creates partitions of the ledger. Accepts do not wait for it.
-CREATE OR REPLACE FUNCTION {s}.inbox_days(behind integer, ahead integer) RETURNS void LANGUAGE plpgsql AS $$
-DECLARE
-	today date := (now() AT TIME ZONE 'UTC')::date;
-	name  text;
-BEGIN
-	PERFORM pg_advisory_xact_lock(hashtextextended('{s} days', 0));
-	FOR n IN -behind..ahead LOOP
-		name := 'inbox_ledger_' || to_char(today + n, 'YYYYMMDD');
-		CONTINUE WHEN to_regclass('{s}.' || name) IS NOT NULL;
-		EXECUTE format('CREATE TABLE {s}.%1$I (LIKE {s}.inbox_ledger INCLUDING ALL);
-			ALTER TABLE {s}.inbox_ledger ATTACH PARTITION {s}.%1$I FOR VALUES FROM (%2$L) TO (%3$L)', name, today + n, today + n + 1);
-	END LOOP;
-END $$;
+CREATE OR REPLACE TRIGGER inbox_attempt BEFORE UPDATE ON {s}.river_job FOR EACH ROW WHEN (OLD.state = 'running' AND NEW.state <> 'running'
+	AND OLD.kind = '{kind}' AND current_setting('dispensary.inbox', true) IS DISTINCT FROM 'on') EXECUTE FUNCTION {s}.inbox_keep();
 
 INSERT INTO {s}.inbox_schema (id, version, oldest) VALUES (1, 1, 1) ON CONFLICT (id) DO UPDATE SET version = excluded.version, oldest = excluded.oldest;

@@ -47,7 +47,7 @@ func TestMigrateCreatesTables(t *testing.T) {
 				return err
 			}
 			defer pool.Close()
-			return riverinbox.Migrate(ctx, pool, "")
+			return riverinbox.Migrate(ctx, pool, pool.Config().ConnConfig.RuntimeParams["search_path"])
 		},
 	})
 }
@@ -70,19 +70,11 @@ func TestOpenNeedsNoCreatePrivilege(t *testing.T) {
 	})
 	event := receivertest.Accept(t, inbox)
 	assert.Equal(t, webhook.ResultHandled, (<-made).Result)
-	assert.Equal(t, 1, count(t, d, "SELECT count(*) FROM inbox_undated"), "the ledger has no partition")
-
-	owner := d.idle(t, d.config(t, receivertest.Succeed))
-	require.NoError(t, owner.KeepDays(t.Context()))
 	acceptAgain(t, inbox, event)
-	acceptAgain(t, owner, event)
-	d.exec(t, "UPDATE inbox_undated SET accepted_at = now() - interval '32 days'")
-	require.NoError(t, inbox.KeepDays(t.Context()))
-	assert.Zero(t, count(t, d, "SELECT count(*) FROM inbox_undated"))
+	require.NoError(t, inbox.Purge(t.Context()))
 }
 
-// TestOpenSelectsSchema creates the configured schema, and finds the schema of the search
-// path.
+// TestOpenSelectsSchema creates the configured schema, whatever the search path.
 func TestOpenSelectsSchema(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
@@ -91,22 +83,19 @@ func TestOpenSelectsSchema(t *testing.T) {
 	inbox, made := d.start(t, receivertest.Succeed, func(c *riverinbox.Config) { c.Schema, c.Work.Order = own, webhook.ByObject })
 	event := receivertest.Accept(t, inbox)
 	assert.Equal(t, 1, (<-made).Number)
-	require.NoError(t, inbox.KeepDays(t.Context()))
+	require.NoError(t, inbox.Purge(t.Context()))
 	acceptAgain(t, inbox, event)
 	assert.Equal(t, 1, count(t, d, `SELECT count(*) FROM "`+own+`".inbox_ledger`))
 	assert.Zero(t, count(t, d, "SELECT count(*) FROM pg_tables WHERE schemaname = $1", d.schema))
+}
 
-	inbox, made = d.start(t, receivertest.Succeed, func(c *riverinbox.Config) { c.Schema = "" })
-	receivertest.Accept(t, inbox)
-	assert.Equal(t, 1, (<-made).Number)
-	assert.Equal(t, 1, count(t, d, "SELECT count(*) FROM inbox_ledger"))
-
-	astray := d
-	astray.address = strings.Replace(d.address, "search_path=", "search_path=no_", 1)
+// TestNewDefaultsToOwnSchema needs no tables: the error names the schema.
+func TestNewDefaultsToOwnSchema(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
 	config := d.config(t, receivertest.Succeed)
 	config.Schema = ""
-	_, err := riverinbox.Open(t.Context(), astray.pool(t), config)
-	assert.Equal(t, "riverinbox.Config.Schema", fieldOf(t, err))
+	assert.Equal(t, "dispensary_inbox", config.SchemaName())
 }
 
 // fieldOf returns the field in an argument error.
@@ -136,7 +125,7 @@ func TestMigrateReplacesOlderSchema(t *testing.T) {
 	require.NoError(t, riverinbox.Migrate(t.Context(), pool, d.schema))
 	for _, statement := range []string{
 		"CREATE OR REPLACE FUNCTION inbox_end(outcomes jsonb) RETURNS SETOF integer LANGUAGE plpgsql AS 'BEGIN RETURN; END'",
-		"DROP TRIGGER inbox_died ON river_job", "DROP FUNCTION inbox_accept", "UPDATE inbox_schema SET version = 0, oldest = 0",
+		"DROP TRIGGER inbox_ended ON river_job", "DROP FUNCTION inbox_accept", "UPDATE inbox_schema SET version = 0, oldest = 0",
 	} {
 		d.exec(t, statement)
 	}

@@ -39,7 +39,7 @@ func newDatabase(t testing.TB) database {
 	ended, end := context.WithCancel(context.Background())
 	t.Cleanup(end)
 	d := database{address: address, schema: u.Query().Get("search_path"), ended: ended}
-	d.looking = d.pool(t)
+	d.looking = d.pool(t, func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["dispensary.inbox"] = "on" }) // it may end attempts
 	slots <- struct{}{}
 	t.Cleanup(func() { <-slots })
 	return d

@@ -106,7 +106,6 @@ func TestEventsWakeRiver(t *testing.T) {
 		event := in(free, n)
 		acceptNew(t, inbox, event)
 		require.Equal(t, d.job(t, event), next(t, worked))
-		d.becomes(t, "completed", event)
 	}
 }
 
@@ -185,8 +184,7 @@ func TestBadEventFailsAlone(t *testing.T) {
 	}
 	others.Wait()
 	require.ErrorContains(t, next(t, refused), "23514")
-	assert.Empty(t, ofLine)
-	require.NoError(t, tx.Commit(t.Context()))
 	require.NoError(t, next(t, ofLine))
+	require.NoError(t, tx.Commit(t.Context()))
 	assert.Equal(t, 52, count(t, d, "SELECT count(*) FROM river_job"))
 }

@@ -185,8 +185,9 @@ func TestCancelInRiverSparesNextAttempt(t *testing.T) {
 	d.becomes(t, "cancelled", event)
 	d.inRiver(t, inbox.River().JobRetry, event)
 	c = next(t, begun)
-	d.exec(t, `UPDATE river_job SET state = 'cancelled', finalized_at = now(), errors = array_append(errors, jsonb_build_object('error', $1::text))
+	_, err := d.pool(t).Exec(t.Context(), `UPDATE river_job SET state = 'cancelled', finalized_at = now(), errors = array_append(errors, jsonb_build_object('error', $1::text))
 		WHERE id = $2 AND state = 'running'`, river.ErrJobCancelledRemotely.Error(), d.job(t, event)) // as River does
+	require.NoError(t, err)
 	c.end <- nil
 	assert.Equal(t, webhook.ResultHandled, next(t, made).Result)
 	d.becomes(t, "completed", event)

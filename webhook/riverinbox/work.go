@@ -12,10 +12,10 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/riverqueue/river"
-	"github.com/riverqueue/river/rivertype"
 
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/internal/inboxkit"
+	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
@@ -34,6 +34,14 @@ type event struct {
 
 // Kind implements [river.JobArgs].
 func (event) Kind() string { return kind }
+
+// UnmarshalJSON implements [json.Unmarshaler]. It returns no error, because River would end the attempt.
+// Without its key, the event becomes a dead letter.
+func (e *event) UnmarshalJSON(text []byte) error {
+	type plain event
+	_ = json.Unmarshal(text, (*plain)(e))
+	return nil
+}
 
 // about is the metadata of a job. The arrival of the event is the time at which River has created it.
 type about struct {
@@ -61,13 +69,13 @@ func (a about) orderingKey() pgtype.UUID {
 }
 
 // delivery decrypts the delivery of a job. With an error, it returns the delivery without a body.
-func (i *Inbox) delivery(job *river.Job[event], a about) (webhook.Delivery, error) {
+func (s *attempts) delivery(job *river.Job[event], a about) (webhook.Delivery, error) {
 	d := webhook.Delivery{Type: a.Type, ClinicID: a.Clinic, CreatedAt: a.Created, ReceivedAt: job.CreatedAt.UTC()}
 	if err := d.Key.UnmarshalText([]byte(job.Args.Key)); err != nil {
 		return d, err
 	}
 	var err error
-	d.Body, err = inboxkit.OpenBody(i.config.Seal, d.Key, job.Args.Body)
+	d.Body, err = inboxkit.OpenBody(s.seal, d.Key, job.Args.Body)
 	return d, err
 }
 
@@ -92,69 +100,70 @@ func text(s string) string {
 // maxIndexed is the length up to which PostgreSQL can index a text.
 const maxIndexed = 2600
 
-// recorded is the error of Work after the inbox has recorded the outcome. River treats it as an
-// error about several jobs, finds no job, and records no outcome. River would not check whether the
-// attempt was overtaken.
-type recorded struct{}
-
-func (recorded) Error() string               { return "riverinbox: outcome is already recorded" }
-func (recorded) Jobs() []*rivertype.JobRow   { return nil }
-func (recorded) ErrorsByID() map[int64]error { return nil }
-
-// eventWorker implements [river.Worker].
+// eventWorker implements [river.Worker]. It records outcomes itself, so it always returns nil, and
+// the schema ignores that River records them too.
 type eventWorker struct {
 	river.WorkerDefaults[event]
-	inbox *Inbox
+	attempts *attempts
 }
 
 // Work makes one attempt. If the lease has ended, it stores a heartbeat first.
 func (w *eventWorker) Work(ctx context.Context, job *river.Job[event]) error {
-	if w.inbox.alive.current().Err() != nil {
-		w.inbox.warn(cannotBeat, w.inbox.live(ctx))
+	a := w.attempts
+	if a.heart.alive.current().Err() != nil {
+		a.warn(cannotBeat, a.heart.live(ctx))
 	}
-	ctx, drop, ok := w.inbox.alive.hold(ctx, try{job.ID, job.Attempt})
-	if !ok {
-		return recorded{} // beat releases the job
-	}
+	ctx, drop := a.heart.alive.hold(ctx, job.ID)
 	defer drop()
-	return w.inbox.attempt(ctx, job)
+	a.attempt(ctx, job)
+	return nil
 }
 
-// attempt makes an attempt and records its outcome. If it cannot record the outcome, beat releases
-// the job.
-func (i *Inbox) attempt(ctx context.Context, job *river.Job[event]) error {
+// attempts makes attempts and records their outcomes.
+type attempts struct {
+	*database
+	worker   *inboxkit.Worker
+	seal     seal.AEAD
+	heart    *heart
+	bell     *bell
+	begins   *inboxkit.Batcher[*fetched]
+	outcomes *inboxkit.Batcher[*outcome]
+}
+
+// attempt makes an attempt and records its outcome. If it cannot record the outcome, a sweep
+// releases the job.
+func (s *attempts) attempt(ctx context.Context, job *river.Job[event]) {
 	var a about
-	if err := json.Unmarshal(job.Metadata, &a); err != nil {
-		return river.JobCancel(errors.New("job has no metadata of an event"))
-	}
-	if i.life.Stopped() {
-		return i.putBack(job, a)
+	malformed := json.Unmarshal(job.Metadata, &a) // a person has inserted the job
+	if s.life.Stopped() {
+		s.putBack(job, a)
+		return
 	}
 	f := &fetched{Job: job.ID, At: job.AttemptedAt, OrderingKey: a.orderingKey(), Object: string(a.Object)}
-	if a.OrderingKey != "" || a.Object != "" {
-		turn, err := i.begin(ctx, f, a.OrderAt)
-		if err != nil {
-			i.warn("webhook inbox cannot look up an event", err)
-			return i.putBack(job, a)
-		}
-		if !turn {
-			return recorded{}
-		}
+	turn, err := s.begin(ctx, f, a.OrderAt)
+	if err != nil {
+		s.warn("webhook inbox cannot look up an event", err)
+		s.putBack(job, a)
+	}
+	if !turn {
+		return
 	}
 	task := inboxkit.Task{Attempt: job.Attempt, Object: a.Object, Newest: f.newest}
-	task.Delivery, task.Err = i.delivery(job, a)
+	task.Delivery, task.Err = s.delivery(job, a)
 	// If the last attempt was lost, release has added an error. Otherwise a person retries the event.
-	if n := len(job.Errors); job.Attempt > i.worker.Work().Retry.MaxAttempts && a.Failure == nil && n > 0 && job.Errors[n-1].Attempt == job.Attempt-1 {
+	if n := len(job.Errors); job.Attempt > s.worker.Work().Retry.MaxAttempts && a.Failure == nil && n > 0 && job.Errors[n-1].Attempt == job.Attempt-1 {
 		task.Attempt, task.Err = job.Attempt-1, webhook.ErrAbandoned
 	}
-	ctx, done := inboxkit.WithTransaction(ctx, task, i.inTransaction(job, a))
-	_ = i.worker.Do(ctx, task, func(made webhook.Attempt) error { // Do has logged an error
+	if malformed != nil {
+		task.Err = webhook.Permanent(errors.New("riverinbox: job has no metadata of an event"))
+	}
+	ctx, done := inboxkit.WithTransaction(ctx, task, s.inTransaction(job, a))
+	_ = s.worker.Do(ctx, task, func(made webhook.Attempt) error { // Do has logged an error
 		if done() {
 			return nil
 		}
-		return i.recordWithRetry(i.outcome(job, a, made))
+		return s.recordWithRetry(s.outcome(job, a, made))
 	})
-	return recorded{}
 }
 
 // fetched is a job to look up before its attempt.
@@ -166,20 +175,23 @@ type fetched struct {
 	Object      string      `json:"object"`
 
 	held   bool      // the attempt was not overtaken
-	head   bool      // the job is the head of its ordering key
+	head   bool      // the job is the head of its ordering key, and its oldest job
 	newest time.Time // time of the newest event of the object
 }
 
-// begin reports whether the job is the head of its ordering key. Otherwise it makes the job pending.
-func (i *Inbox) begin(ctx context.Context, f *fetched, order time.Time) (turn bool, err error) {
-	if err := i.begins.Do(ctx, f); err != nil || !f.held || f.head || !f.OrderingKey.Valid {
+// begin reports whether the attempt was not overtaken, and the job is the head of its ordering key.
+// Otherwise it makes the job pending.
+func (s *attempts) begin(ctx context.Context, f *fetched, order time.Time) (turn bool, err error) {
+	if err := s.begins.Do(ctx, f); err != nil || !f.held || f.head || !f.OrderingKey.Valid {
 		return err == nil && f.held, err
 	}
-	return one[bool](ctx, i, "SELECT {s}.inbox_turn($1, $2, $3, $4)", f.OrderingKey, order, f.Job, f.At)
+	turn, err = one[bool](ctx, s.database, "SELECT {s}.inbox_turn($1, $2, $3, $4)", f.OrderingKey, order, f.Job, f.At)
+	s.bell.ring() // for another head
+	return turn, err
 }
 
 // lookUp looks up jobs in one query.
-func (i *Inbox) lookUp(batch []*inboxkit.Write[*fetched]) {
+func (s *attempts) lookUp(batch []*inboxkit.Write[*fetched]) {
 	all := make([]*fetched, len(batch))
 	for n, w := range batch {
 		all[n], w.Value.N = w.Value, n
@@ -187,12 +199,12 @@ func (i *Inbox) lookUp(batch []*inboxkit.Write[*fetched]) {
 	jobs, _ := json.Marshal(all) // cannot fail
 	ctx, cancel := context.WithTimeout(context.Background(), transactionTimeout)
 	defer cancel()
-	found, err := collect(ctx, i, pgx.RowToStructByPos[struct {
+	found, err := collect(ctx, s.database, pgx.RowToStructByPos[struct {
 		N          int
 		Held, Head bool
 		Newest     *time.Time
 	}], `SELECT f.n, EXISTS (SELECT FROM {s}.river_job j WHERE j.id = f.job AND j.state = 'running' AND j.attempted_at = f.at),
-			EXISTS (SELECT FROM {s}.inbox_order l WHERE l.ordering_key = f.ordering_key AND l.job = f.job AND l.head),
+			coalesce((SELECT l.job = f.job AND l.head FROM {s}.inbox_order l WHERE l.ordering_key = f.ordering_key ORDER BY l.order_at, l.job LIMIT 1), false),
 			(SELECT n.at FROM {s}.inbox_newest n WHERE n.object = f.object)
 		FROM jsonb_to_recordset($1) AS f (n integer, job bigint, at timestamptz, ordering_key uuid, object text)`, string(jobs))
 	for _, f := range found {
@@ -204,8 +216,7 @@ func (i *Inbox) lookUp(batch []*inboxkit.Write[*fetched]) {
 }
 
 // putBack makes the job available again. The attempt does not count.
-func (i *Inbox) putBack(job *river.Job[event], a about) error {
-	err := i.recordWithRetry(i.outcome(job, a, webhook.Attempt{Number: job.Attempt, Result: webhook.ResultReturned}))
-	i.warn("webhook inbox cannot make an event available again", err)
-	return recorded{}
+func (s *attempts) putBack(job *river.Job[event], a about) {
+	err := s.recordWithRetry(s.outcome(job, a, webhook.Attempt{Number: job.Attempt, Result: webhook.ResultReturned}))
+	s.warn("webhook inbox cannot make an event available again", err)
 }

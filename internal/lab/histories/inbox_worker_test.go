@@ -84,7 +84,9 @@ func openInbox(w worker, h *history) (player, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.inbox, err = riverinbox.Open(context.Background(), pool, riverinbox.Config{Work: work, Seal: ring, TakeOver: riverTakeOver})
+	p.inbox, err = riverinbox.Open(context.Background(), pool, riverinbox.Config{
+		Work: work, Seal: ring, TakeOver: riverTakeOver, Schema: config.ConnConfig.RuntimeParams["search_path"],
+	})
 	return p, err
 }
 
