@@ -89,14 +89,14 @@ type Engine interface {
 	HandleNow(ctx context.Context, filter Filter) (int, error)
 
 	// CheckWrite reports whether the engine would store an event now. It commits a real write
-	// over the same connections and locks as Accept, but changes no event. It fails with
-	// [webhook.ErrInboxClosed], [webhook.ErrInboxFull] and any error of a write, such as on a
-	// read-only server or a full disk. Each call costs a synced write, so call it every few
-	// seconds at most. Calls of several processes do not wait for each other, so they write no
-	// common row.
+	// over the same connections and locks as Accept, but changes no event. Processes do not wait
+	// for each other, so they write no common row. It fails with [webhook.ErrInboxClosed], [webhook.ErrInboxFull] and any error
+	// of a write, such as on a read-only server or a full disk, and with [ErrBusy] if the program
+	// uses all connections. Each call costs a synced write, so call it every few seconds at most.
 	CheckWrite(ctx context.Context) error
 
-	// Stats counts the stored events of all processes. It fails with [webhook.ErrInboxClosed].
+	// Stats counts the stored events of all processes. It fails with [webhook.ErrInboxClosed] and,
+	// as CheckWrite, with [ErrBusy].
 	Stats(ctx context.Context) (Stats, error)
 
 	// Close stops accepting and starting events, and waits for running handlers until ctx ends.

@@ -166,16 +166,21 @@ func (h *heart) strangers(ctx context.Context) (bool, error) {
 		OR EXISTS (SELECT FROM {s}.river_leader WHERE NOT starts_with(leader_id, '`+clientPrefix+`') AND expires_at > now())`)
 }
 
-// sweep releases the jobs of dead processes, and jobs that run for this process without a handler,
-// because the response to a fetch or an outcome was lost. A process without a lease judges no other
-// process: it cannot write, so others may have been unable to write either.
-func (h *heart) sweep(ctx context.Context) error {
+// judges reports whether this process may take others for dead. Without a lease it could not write,
+// so neither could the others, perhaps. It then forgets all that it has seen of them.
+func (h *heart) judges() bool {
 	lease := h.alive.current()
-	if lease.Err() != nil {
-		return nil
-	}
 	if h.watching != lease {
 		h.others, h.watching = others{}, lease
+	}
+	return lease.Err() == nil
+}
+
+// sweep releases the jobs of dead processes, and jobs that run for this process without a handler,
+// because the response to a fetch or an outcome was lost.
+func (h *heart) sweep(ctx context.Context) error {
+	if !h.judges() {
+		return nil
 	}
 	now, err := collect(ctx, h.database, pgx.RowToStructByPos[pulse], "SELECT client, beats FROM {s}.inbox_worker")
 	if err != nil {

@@ -7,7 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -60,7 +63,9 @@ func incompressible(length int) (text string) {
 func TestPollOnlyNeedsNoListen(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
-	pool := d.pool(t, func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec })
+	pool := d.pool(t, func(c *pgxpool.Config) {
+		c.ConnConfig.DefaultQueryExecMode, c.ConnConfig.RuntimeParams["bytea_output"] = pgx.QueryExecModeExec, "escape"
+	})
 	d.exec(t, "CREATE TABLE effects (key text NOT NULL)")
 	config := d.config(t, func(ctx context.Context, e events.Event) error {
 		if e.Type == events.TypePatientCreated {
@@ -90,7 +95,157 @@ func TestPollOnlyNeedsNoListen(t *testing.T) {
 	_, err := inbox.Replay(t.Context(), engine.Filter{Keys: []webhook.Key{dead.Key}})
 	require.NoError(t, err)
 	assert.Equal(t, webhook.ResultDead, (<-made).Result)
+	state := bytes.Repeat([]byte("\x00\\'\xff"), 100)
+	_, err = inbox.ClaimCheckpoint(t.Context(), "one", "me", time.Minute)
+	require.NoError(t, errors.Join(err, inbox.SaveCheckpoint(t.Context(), "one", "me", state, time.Minute)))
+	saved, err := inbox.ReadCheckpoint(t.Context(), "one")
+	require.NoError(t, err)
+	assert.Equal(t, state, saved)
 	assert.Zero(t, count(t, d, "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' || $1 || '%'", d.schema))
+}
+
+// TestBusyPoolIsNoFailure uses all connections of the pool.
+func TestBusyPoolIsNoFailure(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	pool := d.pool(t, func(c *pgxpool.Config) { c.MaxConns = 1 })
+	require.NoError(t, riverinbox.Migrate(t.Context(), d.looking, d.schema))
+	inbox, err := riverinbox.New(t.Context(), pool, d.config(t, receivertest.Succeed))
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, inbox.Close(context.Background())) }()
+	check := func() (write, stats error) {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		_, stats = inbox.Stats(ctx)
+		return inbox.CheckWrite(ctx), stats
+	}
+	conn, err := pool.Acquire(t.Context())
+	require.NoError(t, err)
+	write, stats := check()
+	require.ErrorIs(t, write, engine.ErrBusy)
+	require.ErrorIs(t, stats, engine.ErrBusy)
+	require.ErrorIs(t, stats, context.DeadlineExceeded)
+	conn.Release()
+	require.NoError(t, inbox.CheckWrite(t.Context()))
+}
+
+// TestCheckWriteSharesNoRow locks the rows that other processes have written.
+func TestCheckWriteSharesNoRow(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	inbox, other := d.idle(t, d.config(t, receivertest.Succeed)), d.idle(t, d.config(t, receivertest.Succeed))
+	require.NoError(t, other.CheckWrite(t.Context()))
+	tx, err := d.looking.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(context.Background()) }()
+	for _, table := range []string{"inbox_worker", "inbox_checkpoints", "inbox_ledger", "river_job"} {
+		_, err = tx.Exec(t.Context(), "SELECT FROM "+table+" FOR UPDATE")
+		require.NoError(t, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	require.NoError(t, inbox.CheckWrite(ctx))
+	d.exec(t, "ALTER FUNCTION inbox_accept RENAME TO gone")
+	require.Error(t, inbox.CheckWrite(ctx), "an accept would fail")
+}
+
+// TestStatsReadsNoJob counts the rows that PostgreSQL reads.
+func TestStatsReadsNoJob(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	pool := d.pool(t)
+	require.NoError(t, riverinbox.Migrate(t.Context(), pool, d.schema))
+	inbox, err := riverinbox.New(t.Context(), pool, d.config(t, receivertest.Succeed))
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, inbox.Close(context.Background())) }()
+	d.exec(t, `INSERT INTO river_job (args, kind, max_attempts, metadata, queue, state)
+		SELECT '{}', 'dispensary_webhook', 6, '{}', 'dispensary_webhooks', 'available' FROM generate_series(1, 3000)`)
+	d.exec(t, "VACUUM ANALYZE river_job")
+	const read = "SELECT seq_tup_read FROM pg_stat_user_tables WHERE relid = 'river_job'::regclass"
+	before := count(t, d, read)
+	stats, err := inbox.Stats(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, 3000, stats.Waiting)
+	for _, conn := range pool.AcquireAllIdle(t.Context()) {
+		_, err := conn.Exec(t.Context(), "SELECT pg_stat_force_next_flush()")
+		require.NoError(t, err)
+		conn.Release()
+	}
+	assert.Equal(t, before, count(t, d, read))
+}
+
+// statements records statements.
+type statements struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (s *statements) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = append(s.all, q.SQL)
+	return ctx
+}
+
+func (s *statements) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// TestAnnouncementsDoNotWaitForDisk requires it, because all of them take turns.
+func TestAnnouncementsDoNotWaitForDisk(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	tracer := &statements{}
+	c := d.config(t, receivertest.Succeed)
+	ordered(&c)
+	inbox := d.idle(t, c, func(c *pgxpool.Config) { c.ConnConfig.Tracer = tracer })
+	acceptNew(t, inbox, in("a", 1))
+	announced := func() (n int) {
+		tracer.mu.Lock()
+		defer tracer.mu.Unlock()
+		for _, statement := range tracer.all {
+			if strings.HasPrefix(statement, "SELECT") && strings.Contains(statement, "river_insert'") {
+				assert.Contains(t, statement, "set_config('synchronous_commit', 'off', true)")
+				n++
+			}
+		}
+		return n
+	}
+	eventually(t, func() bool { return announced() > 0 }, "the event is not announced")
+	tx, err := d.looking.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(context.Background()) }()
+	_, err = tx.Exec(t.Context(), "INSERT INTO inbox_moves (ordering_key) VALUES (gen_random_uuid())")
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), "SELECT inbox_settle()")
+	require.NoError(t, err)
+	var setting string
+	require.NoError(t, tx.QueryRow(t.Context(), "SHOW synchronous_commit").Scan(&setting))
+	assert.Equal(t, "off", setting, "a head moves with its ordering key locked")
+}
+
+// TestInTransactionEndsTransaction lets a handler commit or roll back the transaction.
+func TestInTransactionEndsTransaction(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	d.exec(t, "CREATE TABLE effects (key text NOT NULL)")
+	ends := []func(pgx.Tx, context.Context) error{pgx.Tx.Commit, pgx.Tx.Rollback}
+	var inbox *riverinbox.Inbox
+	inbox, made := d.start(t, func(ctx context.Context, _ events.Event) error {
+		return riverinbox.InTransaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
+			attempt := webhook.HandlingFrom(ctx).Attempt
+			if attempt <= len(ends) {
+				return errors.Join(write(ctx, tx), ends[attempt-1](tx, ctx))
+			}
+			return pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error { return write(ctx, tx) }) // a savepoint
+		})
+	}, func(c *riverinbox.Config) { c.Work.Retry.BackOff = time.Millisecond })
+	receivertest.Accept(t, inbox)
+	for range ends {
+		a := next(t, made)
+		assert.Equal(t, webhook.ResultFailed, a.Result)
+		require.ErrorContains(t, a.Err, "InTransaction ends the transaction")
+	}
+	assert.Equal(t, webhook.ResultHandled, next(t, made).Result)
+	assert.Equal(t, 1, count(t, d, "SELECT count(*) FROM effects"))
 }
 
 // TestResealWaitsForHandlers re-encrypts events while a handler keeps one of them locked.

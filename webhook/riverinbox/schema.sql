@@ -1,9 +1,5 @@
 -- Version of this schema, and the oldest version whose release can use it. See the package comment.
-CREATE TABLE IF NOT EXISTS {s}.inbox_schema (
-	id      integer PRIMARY KEY,
-	version integer NOT NULL,
-	oldest  integer NOT NULL
-);
+CREATE TABLE IF NOT EXISTS {s}.inbox_schema (id integer PRIMARY KEY, version integer NOT NULL, oldest integer NOT NULL);
 
 -- Digests of the keys of accepted events, with their jobs. The platform's clock sets created_at, unless
 -- it is ahead of the database.
@@ -50,10 +46,7 @@ CREATE TABLE IF NOT EXISTS {s}.inbox_moves (
 ) WITH ({vacuum});
 
 -- Heartbeats of processes. Other processes watch the counter, so clocks do not matter.
-CREATE TABLE IF NOT EXISTS {s}.inbox_worker (
-	client text COLLATE "C" PRIMARY KEY,
-	beats  bigint NOT NULL
-);
+CREATE TABLE IF NOT EXISTS {s}.inbox_worker (client text COLLATE "C" PRIMARY KEY, beats bigint NOT NULL);
 
 -- Time of the newest handled event of each object.
 CREATE TABLE IF NOT EXISTS {s}.inbox_newest (
@@ -260,9 +253,15 @@ CREATE OR REPLACE FUNCTION {s}.inbox_stats() RETURNS TABLE (waiting bigint, runn
 $$;
 
 -- inbox_note is called by triggers after an attempt or job ends, and after a job is replayed or deleted, also by
--- another client of River. It locks the row of a dead letter and, for a deleted job, of the ledger.
+-- another client of River, and after a person has truncated all jobs. It locks the row of a dead letter and,
+-- for a deleted job, of the ledger. Truncated events do not count as discarded.
 CREATE OR REPLACE FUNCTION {s}.inbox_note() RETURNS trigger LANGUAGE plpgsql {index} AS $$
 BEGIN
+	IF TG_OP = 'TRUNCATE' THEN
+		DELETE FROM {s}.inbox_dead;
+		DELETE FROM {s}.inbox_order;
+		RETURN NULL;
+	END IF;
 	IF OLD.metadata->>'ordering_key' <> '' THEN
 		INSERT INTO {s}.inbox_moves (ordering_key, order_at, job) VALUES ({s}.inbox_digest(OLD.metadata->>'ordering_key'), (OLD.metadata->>'order_at')::timestamptz, OLD.id);
 	END IF;
@@ -281,22 +280,11 @@ CREATE OR REPLACE TRIGGER inbox_ended AFTER UPDATE ON {s}.river_job FOR EACH ROW
 	AND (OLD.metadata ? 'ordering_key' OR OLD.state IN ('cancelled', 'discarded') OR NEW.state IN ('cancelled', 'discarded')))) EXECUTE FUNCTION {s}.inbox_note();
 CREATE OR REPLACE TRIGGER inbox_deleted AFTER DELETE ON {s}.river_job FOR EACH ROW
 	WHEN (OLD.state <> 'completed' AND OLD.kind = '{kind}') EXECUTE FUNCTION {s}.inbox_note();
-
--- inbox_empty is called by a trigger after a person has truncated River's jobs.
-CREATE OR REPLACE FUNCTION {s}.inbox_empty() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-	DELETE FROM {s}.inbox_dead;
-	DELETE FROM {s}.inbox_order;
-	RETURN NULL;
-END $$;
-CREATE OR REPLACE TRIGGER inbox_truncated AFTER TRUNCATE ON {s}.river_job FOR EACH STATEMENT EXECUTE FUNCTION {s}.inbox_empty();
+CREATE OR REPLACE TRIGGER inbox_truncated AFTER TRUNCATE ON {s}.river_job FOR EACH STATEMENT EXECUTE FUNCTION {s}.inbox_note();
 
 -- inbox_keep is called by a trigger before a transaction without the mark of the inbox ends an attempt. River
 -- records attempts too, without checking whether they were overtaken. That must have no effect.
-CREATE OR REPLACE FUNCTION {s}.inbox_keep() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-	RETURN NULL;
-END $$;
+CREATE OR REPLACE FUNCTION {s}.inbox_keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$;
 CREATE OR REPLACE TRIGGER inbox_attempt BEFORE UPDATE ON {s}.river_job FOR EACH ROW WHEN (OLD.state = 'running' AND NEW.state <> 'running'
 	AND OLD.kind = '{kind}' AND current_setting('dispensary.inbox', true) IS DISTINCT FROM 'on') EXECUTE FUNCTION {s}.inbox_keep();
 

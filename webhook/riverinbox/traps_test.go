@@ -3,6 +3,7 @@ package riverinbox_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"reflect"
 	"strings"
 	"sync"
@@ -43,6 +44,86 @@ func TestOpenRejectsSchemaOfOtherClient(t *testing.T) {
 	}
 	d.exec(t, "INSERT INTO river_leader (leader_id, elected_at, expires_at) VALUES ('former', now(), now() - interval '1 s')")
 	open(t, pool, d.config(t, receivertest.Succeed))
+}
+
+// TestBeatReportsOtherClient starts another client of River in the schema of an open inbox.
+func TestBeatReportsOtherClient(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	var log strings.Builder
+	config := d.config(t, receivertest.Succeed)
+	config.Work.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	inbox := d.idle(t, config)
+	require.NoError(t, inbox.Beat(t.Context()))
+	assert.Empty(t, log.String())
+	d.exec(t, "INSERT INTO river_leader (leader_id, elected_at, expires_at) VALUES ('other', now(), now() + interval '1 hour')")
+	for range 2 {
+		require.NoError(t, inbox.Beat(t.Context()))
+		assert.Equal(t, 1, strings.Count(log.String(), "another client of River"), "once for each arrival")
+	}
+}
+
+// TestHandmadeJobBreaksNothing inserts jobs of the inbox's kind without events.
+func TestHandmadeJobBreaksNothing(t *testing.T) {
+	t.Parallel()
+	d, inbox, begun, made := newInbox(t, ordered)
+	insert := func(args, metadata, state string) (id int64) {
+		t.Helper()
+		require.NoError(t, d.looking.QueryRow(t.Context(), `INSERT INTO river_job (kind, queue, max_attempts, args, metadata, state)
+			VALUES ('dispensary_webhook', 'dispensary_webhooks', 9, $1, $2, $3) RETURNING id`, args, metadata, state).Scan(&id))
+		return id
+	}
+	for _, c := range [][2]string{{`{}`, `{}`}, {`{"key": "x"}`, `{"failures": 3, "ordering_key": ""}`}, {`[]`, `{"type": 5}`}, {`{"key": 1, "body": 2}`, `{"ordering_key": null}`}} {
+		id := insert(c[0], c[1], "pending")
+		_, err := inbox.List(t.Context(), engine.Filter{ID: "x"}, engine.Position{}, 10)
+		require.NoError(t, err)
+		_, err = inbox.River().JobCancel(t.Context(), id)
+		require.NoError(t, err, c)
+		listed, err := inbox.List(t.Context(), engine.Filter{}, engine.Position{}, 10)
+		require.NoError(t, err, c)
+		assert.Len(t, listed, 1)
+		_, err = inbox.River().JobDelete(t.Context(), id)
+		require.NoError(t, err, c)
+		insert(c[0], c[1], "available")
+		assert.Equal(t, webhook.ResultDead, next(t, made).Result)
+		d.exec(t, "DELETE FROM river_job")
+	}
+	event := in("a", 1)
+	acceptNew(t, inbox, event)
+	handleAll(t, begun, event)
+}
+
+// TestTruncateLeavesNoDeadLetter truncates River's jobs, and reuses their IDs.
+func TestTruncateLeavesNoDeadLetter(t *testing.T) {
+	t.Parallel()
+	d, inbox, begun, made := newInbox(t, ordered)
+	dead, waiting, fresh := in("a", 1), in("a", 2), in("a", 3)
+	acceptNew(t, inbox, dead, waiting)
+	next(t, begun).end <- errBad
+	assert.Equal(t, webhook.ResultDead, next(t, made).Result)
+	next(t, begun).end <- errDown
+	assert.Equal(t, webhook.ResultFailed, next(t, made).Result)
+	d.exec(t, "TRUNCATE river_job RESTART IDENTITY")
+	stats, err := inbox.Stats(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, engine.Stats{}, stats)
+	acceptNew(t, inbox, fresh)
+	handleAll(t, begun, fresh)
+	acceptAgain(t, inbox, dead)
+	d.allEnd(t)
+}
+
+// TestRiverKeepsDeadLetters reads the configuration of River's client, because River deletes jobs
+// after hours.
+func TestRiverKeepsDeadLetters(t *testing.T) {
+	t.Parallel()
+	inbox, _ := newDatabase(t).start(t, receivertest.Succeed, nil)
+	config := reflect.ValueOf(inbox.River()).Elem().FieldByName("config").Elem()
+	for name, want := range map[string]time.Duration{
+		"CancelledJobRetentionPeriod": -1, "DiscardedJobRetentionPeriod": -1, "CompletedJobRetentionPeriod": time.Minute, "JobTimeout": -1,
+	} {
+		assert.EqualValues(t, want, config.FieldByName(name).Int(), name)
+	}
 }
 
 // TestAcceptReplacesTextsInvalidInJSON accepts an event with texts that jsonb cannot store.

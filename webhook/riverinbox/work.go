@@ -72,7 +72,7 @@ func (a about) orderingKey() pgtype.UUID {
 func (s *attempts) delivery(job *river.Job[event], a about) (webhook.Delivery, error) {
 	d := webhook.Delivery{Type: a.Type, ClinicID: a.Clinic, CreatedAt: a.Created, ReceivedAt: job.CreatedAt.UTC()}
 	if err := d.Key.UnmarshalText([]byte(job.Args.Key)); err != nil {
-		return d, err
+		return d, webhook.Permanent(err)
 	}
 	var err error
 	d.Body, err = inboxkit.OpenBody(s.seal, d.Key, job.Args.Body)
