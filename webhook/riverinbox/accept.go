@@ -20,11 +20,6 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-const (
-	transactionTimeout = 30 * time.Second
-	groupSize          = 64 // writes in a transaction: each locks a digest, and a database has several thousand locks
-)
-
 // accepts stores accepted events.
 type accepts struct {
 	*database
@@ -48,31 +43,6 @@ func newGroup[T any](size func(T) int, commit func([]*inboxkit.Write[T])) *inbox
 	return inboxkit.NewBatcher(inboxkit.BatcherConfig[T]{
 		Commit: commit, Size: size, Limit: func([]*inboxkit.Write[T], time.Duration) int { return groupSize },
 	})
-}
-
-// Accept implements [webhook.Inbox]. Concurrent calls share a transaction. Errors:
-// [webhook.ErrInboxClosed], the error of ctx, [webhook.ErrUnstorable] for a key of more than 2,600
-// bytes, and errors of the database without data of the event.
-func (i *Inbox) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
-	if err := ctx.Err(); err != nil {
-		return webhook.Receipt{}, err
-	}
-	if i.life.Stopped() {
-		return webhook.Receipt{}, webhook.ErrInboxClosed
-	}
-	a, err := i.accepts.encode(d)
-	if err != nil {
-		return webhook.Receipt{}, err
-	}
-	for {
-		if err := i.accepts.batches.Do(ctx, a); err != nil {
-			return webhook.Receipt{}, err
-		}
-		if !a.busy {
-			return webhook.Receipt{Duplicate: !a.fresh}, nil
-		}
-		time.Sleep(5 * time.Millisecond) // another transaction is storing the event
-	}
 }
 
 // encode encrypts and encodes a delivery.

@@ -33,14 +33,11 @@ func (b *bell) answer(ended <-chan struct{}) {
 	}
 }
 
-// page is the number of rows in one transaction of maintenance.
-const page = 1000
-
 // announce makes the next jobs of changed ordering keys available, and notifies River's clients.
 // PostgreSQL commits one notifying transaction at a time on the whole server, so this one does not
 // wait for the disk, and it holds no lock of an ordering key.
 func (b *bell) announce(ctx context.Context) error {
-	for moved := page; moved == page; {
+	for moved := groupSize; moved == groupSize; {
 		var err error
 		if moved, err = one[int](ctx, b.database, "SELECT {s}.inbox_settle()"); err != nil {
 			return err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -13,6 +14,11 @@ import (
 	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
+)
+
+const (
+	transactionTimeout = 30 * time.Second
+	groupSize          = 64 // changes in a transaction: each locks a key, and a database has several thousand locks
 )
 
 // database runs the statements of an inbox.

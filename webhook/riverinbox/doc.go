@@ -46,6 +46,11 @@
 // schema and the tables. [Schema] returns the SQL for other migration tools. Triggers on River's jobs
 // record dead letters and discarded events.
 //
+// Autovacuum must be on. While a transaction stays open, vacuum cannot free the space of handled
+// events: about three times their bodies. The inbox needs READ COMMITTED transactions. If that is
+// not the default, set default_transaction_isolation in the RuntimeParams of the pool. With more
+// than 40 processes, raise max_locks_per_transaction.
+//
 // # Upgrades
 //
 // Table inbox_schema contains the version of the schema, and the oldest version whose release can
@@ -57,11 +62,6 @@
 // the processes in the same way. Migrate of the previous release changes nothing then. To run the
 // whole script again, for example after a restore without triggers, delete the row of inbox_schema
 // and call Migrate.
-//
-// Autovacuum must be on. While a transaction stays open, vacuum cannot free the space of handled
-// events: about three times their bodies. The inbox needs READ COMMITTED transactions. If that is
-// not the default, set default_transaction_isolation in the RuntimeParams of the pool. With more
-// than 40 processes, raise max_locks_per_transaction.
 //
 // River has the Mozilla Public License 2.0, for River's own files and not for yours.
 package riverinbox

@@ -18,6 +18,8 @@ import (
 const (
 	cannotBeat = "webhook inbox cannot store a heartbeat"
 	sweepEvery = 2 * time.Second
+
+	clientPrefix = "dispensary_" // of the names of River's clients
 )
 
 // alive tracks the running handlers of this process, and its lease on them.

@@ -36,6 +36,31 @@ type Inbox struct {
 var _ engine.Engine = (*Inbox)(nil)
 var _ reconcile.Inbox = (*Inbox)(nil)
 
+// Accept implements [webhook.Inbox]. Concurrent calls share a transaction. Errors:
+// [webhook.ErrInboxClosed], the error of ctx, [webhook.ErrUnstorable] for a key of more than 2,600
+// bytes, and errors of the database without data of the event.
+func (i *Inbox) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
+	if err := ctx.Err(); err != nil {
+		return webhook.Receipt{}, err
+	}
+	if i.life.Stopped() {
+		return webhook.Receipt{}, webhook.ErrInboxClosed
+	}
+	a, err := i.accepts.encode(d)
+	if err != nil {
+		return webhook.Receipt{}, err
+	}
+	for {
+		if err := i.accepts.batches.Do(ctx, a); err != nil {
+			return webhook.Receipt{}, err
+		}
+		if !a.busy {
+			return webhook.Receipt{Duplicate: !a.fresh}, nil
+		}
+		time.Sleep(5 * time.Millisecond) // another transaction is storing the event
+	}
+}
+
 // Close implements [engine.Engine]. It returns within a few seconds after the end of ctx. If the
 // database does not respond, it returns the error of ctx.
 func (i *Inbox) Close(ctx context.Context) error {

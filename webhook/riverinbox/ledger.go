@@ -14,8 +14,10 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// keepEvery is the interval of purge.
-const keepEvery = 10 * time.Minute
+const (
+	keepEvery = 10 * time.Minute // interval of purge
+	page      = 1000             // rows in a transaction of purge
+)
 
 // ledger contains a digest of each accepted key.
 type ledger struct{ *database }

@@ -124,9 +124,6 @@ func newInbox(pool *pgxpool.Pool, c Config, worker *inboxkit.Worker) *Inbox {
 	}
 }
 
-// clientPrefix is the prefix of the names of River's clients.
-const clientPrefix = "dispensary_"
-
 // start starts a client of River.
 func (i *Inbox) start(ctx context.Context) (err error) {
 	work := i.worker.Work()

@@ -126,7 +126,7 @@ DECLARE
 	jobs          bigint[];
 BEGIN
 	WITH taken AS (
-		DELETE FROM {s}.inbox_moves WHERE id IN (SELECT m.id FROM {s}.inbox_moves m ORDER BY m.id LIMIT {page} FOR UPDATE SKIP LOCKED)
+		DELETE FROM {s}.inbox_moves WHERE id IN (SELECT m.id FROM {s}.inbox_moves m ORDER BY m.id LIMIT {group} FOR UPDATE SKIP LOCKED)
 		RETURNING ordering_key, order_at, job
 	) SELECT array_agg(t.ordering_key), array_agg(t.order_at), array_agg(t.job) INTO ordering_keys, orders, jobs FROM taken t;
 	IF ordering_keys IS NULL THEN RETURN 0; END IF;
