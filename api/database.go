@@ -35,6 +35,10 @@ type SchemaError struct {
 	// Want, a newer release has changed the schema.
 	Oldest int
 
+	// Changed reports whether a function or trigger of the schema is missing, disabled or
+	// different, although the version is right. A restore or a tool may have caused this.
+	Changed bool
+
 	// Migrate names the function that creates or migrates the schema.
 	Migrate string
 }
@@ -48,6 +52,8 @@ func (e *SchemaError) Error() string {
 		return "another program created table " + e.Table
 	case e.Oldest > e.Want:
 		return fmt.Sprintf("table %s has schema version %d of a newer release, and this release needs version %d: update the program", e.Table, e.Found, e.Want)
+	case e.Changed:
+		return "a function or trigger of the schema with table " + e.Table + " is missing or changed: call " + e.Migrate
 	case e.Found == 0:
 		return "the schema with table " + e.Table + " is missing: call " + e.Migrate
 	}

@@ -5,6 +5,7 @@ package sqlschema
 import (
 	"cmp"
 	"context"
+	"crypto/md5"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -69,14 +70,15 @@ type Querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// Check compares the version of the database with the script. It only reads. The error is an
+// Check compares the version of the database with the script and, if they are equal, the functions
+// and triggers. It only reads. The error is an
 // [*api.SchemaError] or an error of the database.
 func (s Schema) Check(ctx context.Context, q Querier) error {
 	return contention.Retry(ctx, func() error { return s.check(ctx, q) })
 }
 
-// Create runs the script if the database has no version or an older one. Otherwise it only
-// reads, so it needs no right to create tables. If another program has created a table of the
+// Create runs the script if the database has no version or an older one, or if a function or
+// trigger is missing or changed. Otherwise it only reads, so it needs no right to create tables. If another program has created a table of the
 // script, or a newer release no longer admits this one, Create changes nothing and returns an
 // [*api.SchemaError]. Concurrent calls run one after another, across all processes.
 func (s Schema) Create(ctx context.Context, db *sql.DB) error {
@@ -95,7 +97,7 @@ func (s Schema) Create(ctx context.Context, db *sql.DB) error {
 // isOutdated reports whether err means that the script must run.
 func isOutdated(err error) bool {
 	var e *api.SchemaError
-	return errors.As(err, &e) && e.Found < e.Want && e.Oldest <= e.Want
+	return errors.As(err, &e) && (e.Found < e.Want || e.Changed) && e.Oldest <= e.Want
 }
 
 var (
@@ -121,7 +123,37 @@ func (s Schema) check(ctx context.Context, q Querier) error {
 	if e.Found, e.Oldest = stored[0], stored[1]; e.Found < e.Want || e.Oldest > e.Want {
 		return e
 	}
-	return nil
+	if e.Found == e.Want { // a newer release may have changed them
+		e.Changed, err = s.isChanged(ctx, q)
+	}
+	if err != nil || !e.Changed {
+		return err
+	}
+	return e
+}
+
+var (
+	functionForm = regexp.MustCompile(`(?s)CREATE OR REPLACE FUNCTION (\S+?)\(.*?AS \$\$(.*?)\$\$`)
+	triggerForm  = regexp.MustCompile(`(?s)CREATE OR REPLACE TRIGGER (\S+) .*? ON (\S+) FOR EACH`)
+)
+
+// isChanged reports whether a function or trigger of the script is missing or different. Only
+// scripts for PostgreSQL have some.
+func (s Schema) isChanged(ctx context.Context, q Querier) (bool, error) {
+	functions, triggers := functionForm.FindAllStringSubmatch(s.Script, -1), triggerForm.FindAllStringSubmatch(s.Script, -1)
+	if len(functions) == 0 {
+		return false, nil
+	}
+	query := "SELECT (SELECT count(*) FROM pg_proc p WHERE false"
+	for _, f := range functions {
+		query += fmt.Sprintf(" OR p.oid = to_regproc('%s') AND md5(p.prosrc) = '%x'", f[1], md5.Sum([]byte(f[2])))
+	}
+	query += "), (SELECT count(*) FROM pg_trigger t WHERE t.tgenabled <> 'D' AND (false"
+	for _, t := range triggers {
+		query += fmt.Sprintf(" OR t.tgname = '%s' AND t.tgrelid = to_regclass('%s')", t[1], t[2])
+	}
+	found, err := s.ints(ctx, q, query+"))")
+	return found != [2]int{len(functions), len(triggers)}, err
 }
 
 // checkForeign returns missing, the error of a missing schema, unless another program has created

@@ -35,6 +35,11 @@ func TestMigrateCreatesTables(t *testing.T) {
 	own := len(steps) - 1
 	sqltest.RunSchema(t, sqltest.Store{
 		Driver: "pgx", Script: steps[own],
+		ScriptIn: func(schema string) string {
+			steps, err := riverinbox.Schema(schema)
+			require.NoError(t, err)
+			return steps[own]
+		},
 		Before: func(t *testing.T, db *sql.DB) {
 			for _, step := range steps[1:own] {
 				_, err := db.ExecContext(t.Context(), step)
@@ -50,6 +55,30 @@ func TestMigrateCreatesTables(t *testing.T) {
 			return riverinbox.Migrate(ctx, pool, pool.Config().ConnConfig.RuntimeParams["search_path"])
 		},
 	})
+}
+
+// A restore or a tool may lose a trigger, or keep the function of another release.
+func TestMigrateMendsFunctions(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	migrate := func() error { return riverinbox.Migrate(t.Context(), d.pool(t), d.schema) }
+	require.NoError(t, migrate())
+	for _, change := range []string{
+		"CREATE OR REPLACE FUNCTION inbox_end(outcomes jsonb) RETURNS SETOF integer LANGUAGE plpgsql AS $$ BEGIN RETURN; END $$",
+		"DROP FUNCTION inbox_accept",
+		"DROP TRIGGER inbox_ended ON river_job",
+		"ALTER TABLE river_job DISABLE TRIGGER inbox_ended",
+	} {
+		d.exec(t, change)
+		limited := d
+		limited.address = sqltest.Limited(t, "pgx", d.address)
+		err := riverinbox.Migrate(t.Context(), limited.pool(t), d.schema)
+		var e *api.SchemaError
+		require.ErrorAs(t, err, &e, change)
+		assert.True(t, e.Changed, change)
+		require.NoError(t, migrate(), change)
+		require.NoError(t, riverinbox.Migrate(t.Context(), limited.pool(t), d.schema), "nothing is left to change")
+	}
 }
 
 // TestOpenNeedsNoCreatePrivilege applies the SQL by hand, and opens the inbox with a role that
