@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -152,6 +153,12 @@ func (d database) allEnd(t *testing.T) {
 		ON j.id = d.job AND j.finalized_at = d.at AND j.args->>'key' = d.key WHERE j.id IS NULL OR d.job IS NULL`))
 }
 
+// settles waits until no head has to move.
+func (d database) settles(t *testing.T) {
+	t.Helper()
+	eventually(t, func() bool { return count(t, d, "SELECT count(*) FROM inbox_moves") == 0 }, "a head has not moved")
+}
+
 // handled returns the argument of inbox_end for a successful first attempt of an event.
 func (d database) handled(t *testing.T, event webhook.Delivery) string {
 	t.Helper()
@@ -168,6 +175,7 @@ func TestOlderEventRunsFirst(t *testing.T) {
 	acceptNew(t, inbox, e5)
 	head := next(t, begun)
 	acceptNew(t, inbox, e7, e3, e2)
+	d.settles(t)
 	head.end <- errDown
 	handleAll(t, begun, e2, e3)
 	const backsOff = "state = 'available' AND scheduled_at > now() + interval '20 minutes'"
@@ -257,6 +265,30 @@ func TestOlderEventRunsAfterTakeOver(t *testing.T) {
 	d.exec(t, "UPDATE river_job SET attempted_by = ARRAY['dispensary_dead'] WHERE state = 'running'")
 	handleAll(t, begun, older, newer)
 	lost.end <- nil
+	d.allEnd(t)
+}
+
+// TestUnsettledOlderEventRunsFirst commits an older event like a process that dies before it moves
+// the head.
+func TestUnsettledOlderEventRunsFirst(t *testing.T) {
+	t.Parallel()
+	d, inbox, begun, _ := newInbox(t, func(c *riverinbox.Config) { alone(c); *c = c.Still() })
+	acceptNew(t, inbox, in(free, 1))
+	busy := next(t, begun)
+	newer, older := in("a", 9), in("a", 1)
+	acceptNew(t, inbox, newer)
+	d.becomes(t, "available", newer)
+	require.NoError(t, pgx.BeginFunc(t.Context(), d.reader(t), func(tx pgx.Tx) error {
+		_, err := inbox.AcceptIn(t.Context(), tx, older)
+		return err
+	}))
+	tx, err := d.reader(t).Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(context.Background()) }()
+	_, err = tx.Exec(t.Context(), "SELECT FROM inbox_moves FOR UPDATE") // no other process moves the head either
+	require.NoError(t, err)
+	busy.end <- nil
+	handleAll(t, begun, older, newer)
 	d.allEnd(t)
 }
 
