@@ -180,7 +180,7 @@ func (s Schema) exists(ctx context.Context, q Querier, table string) (bool, erro
 	query := "SELECT count(*), 0 FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = '%s'"
 	switch s.Dialect {
 	case PostgreSQL:
-		query = "SELECT count(to_regclass('%s')), 0"
+		query = "SELECT count(*), 0 FROM pg_class WHERE oid = to_regclass('%s')" // reading pg_class refreshes the cache of names
 	case SQLite:
 		query = "SELECT count(*), 0 FROM sqlite_schema WHERE name = '%s'"
 	}
