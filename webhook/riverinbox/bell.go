@@ -3,6 +3,8 @@ package riverinbox
 import (
 	"context"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // bell tells all processes that events are available.
@@ -10,6 +12,7 @@ type bell struct {
 	*database
 	pollOnly bool
 	rung     chan struct{} // by ring
+	seen     int64         // ID of the last change in inbox_moves
 }
 
 // ring lets answer announce changed jobs.
@@ -37,15 +40,33 @@ func (b *bell) answer(ended <-chan struct{}) {
 // PostgreSQL commits one notifying transaction at a time on the whole server, so this one does not
 // wait for the disk, and it holds no lock of an ordering key.
 func (b *bell) announce(ctx context.Context) error {
-	for moved := groupSize; moved == groupSize; {
-		var err error
-		if moved, err = one[int](ctx, b.database, "SELECT {s}.inbox_settle()"); err != nil {
-			return err
+	const late = 1000 // IDs of transactions that may have committed since
+	last, err := b.settle(ctx, b.seen-late)
+	b.seen = max(b.seen, last)
+	if err != nil || b.pollOnly {
+		return err
+	}
+	_, err = b.exec(ctx, `SELECT set_config('synchronous_commit', 'off', true), pg_notify('{plain}.river_insert', '{"queue": "{queue}"}')`)
+	return err
+}
+
+// settle moves heads for the changes beyond an ID, and returns the ID of the last change. It does not
+// read all changes, because vacuum cannot remove old ones during a long transaction.
+func (b *bell) settle(ctx context.Context, beyond int64) (int64, error) {
+	for busy := false; ; {
+		all, err := collect(ctx, b.database, pgx.RowToStructByPos[struct {
+			Changes, Last int64
+			Busy          bool
+		}], "SELECT * FROM {s}.inbox_settle($1)", beyond)
+		if err != nil {
+			return beyond, err
+		}
+		beyond, busy = max(beyond, all[0].Last), busy || all[0].Busy
+		if all[0].Changes < groupSize {
+			if busy {
+				b.ring()
+			}
+			return beyond, nil
 		}
 	}
-	if b.pollOnly {
-		return nil
-	}
-	_, err := b.exec(ctx, `SELECT set_config('synchronous_commit', 'off', true), pg_notify('{plain}.river_insert', '{"queue": "{queue}"}')`)
-	return err
 }

@@ -49,7 +49,7 @@
 // Autovacuum must be on. While a transaction stays open, vacuum cannot free the space of handled
 // events: about three times their bodies. The inbox needs READ COMMITTED transactions. If that is
 // not the default, set default_transaction_isolation in the RuntimeParams of the pool. With more
-// than 40 processes, raise max_locks_per_transaction.
+// than 30 processes, raise max_locks_per_transaction.
 //
 // # Upgrades
 //

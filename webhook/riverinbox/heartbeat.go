@@ -195,14 +195,14 @@ func (h *heart) sweep(ctx context.Context) error {
 		}
 	}
 	released, err := one[int](ctx, h.database, "SELECT {s}.inbox_release($1, $2, $3, $4::interval)", webhook.ErrAbandoned.Error(), h.name, h.alive.held(), h.takeOver)
-	if err == nil && rand.IntN(max(1, len(now))) == 0 { // about once per sweepEvery among all processes
-		err = h.followClock(ctx)
-	}
 	if released > 0 {
 		h.bell.ring()
 	}
-	_, failed := one[int](ctx, h.database, "SELECT {s}.inbox_settle()") // of a process that died after an accept
-	return cmp.Or(err, failed)
+	if err != nil || rand.IntN(max(1, len(now))) > 0 {
+		return err
+	}
+	_, err = h.bell.settle(ctx, 0)         // for processes that died before it
+	return cmp.Or(err, h.followClock(ctx)) // both about once per sweepEvery among all processes
 }
 
 // followClock corrects times in the future, from before a correction of the clock: a new event is

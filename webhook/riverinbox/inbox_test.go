@@ -215,7 +215,7 @@ func TestAnnouncementsDoNotWaitForDisk(t *testing.T) {
 	defer func() { _ = tx.Rollback(context.Background()) }()
 	_, err = tx.Exec(t.Context(), "INSERT INTO inbox_moves (ordering_key) VALUES (gen_random_uuid())")
 	require.NoError(t, err)
-	_, err = tx.Exec(t.Context(), "SELECT inbox_settle()")
+	_, err = tx.Exec(t.Context(), "SELECT inbox_settle(0)")
 	require.NoError(t, err)
 	var setting string
 	require.NoError(t, tx.QueryRow(t.Context(), "SHOW synchronous_commit").Scan(&setting))

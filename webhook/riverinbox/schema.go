@@ -34,7 +34,7 @@ const byIndex = "SET plan_cache_mode = force_generic_plan SET enable_seqscan = o
 
 // namesOf returns the placeholders of statements and their values.
 func namesOf(schema string) *strings.Replacer {
-	return strings.NewReplacer("{s}", pgx.Identifier{schema}.Sanitize(), "{plain}", schema, "{kind}", kind, "{queue}", queue, "{vacuum}", vacuumSoon, "{index}", byIndex, "{reason}", reason, "{group}", strconv.Itoa(groupSize), "{mark}", "set_config('dispensary.inbox', 'on', true)")
+	return strings.NewReplacer("{s}", pgx.Identifier{schema}.Sanitize(), "{plain}", schema, "{kind}", kind, "{queue}", queue, "{vacuum}", vacuumSoon, "{index}", byIndex, "{reason}", reason, "{group}", strconv.Itoa(groupSize), "{lock}", "hashtextextended('{s} order ' ||", "{mark}", "set_config('dispensary.inbox', 'on', true)")
 }
 
 func scriptOf(schema string, script string) sqlschema.Schema {

@@ -40,9 +40,7 @@ CREATE UNIQUE INDEX IF NOT EXISTS inbox_order_head ON {s}.inbox_order (ordering_
 -- its place again.
 CREATE TABLE IF NOT EXISTS {s}.inbox_moves (
 	id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-	ordering_key uuid NOT NULL,
-	order_at     timestamptz,
-	job          bigint
+	ordering_key uuid NOT NULL, order_at timestamptz, job bigint
 ) WITH ({vacuum});
 
 -- Heartbeats of processes. Other processes watch the counter, so clocks do not matter.
@@ -80,16 +78,22 @@ $$;
 
 -- inbox_accept is called by Accept, and without events by CheckWrite. It stores digests, jobs and places of
 -- events, and returns the new digests, and as busy the digests of events that another transaction is
--- storing. It locks the digests and waits for no lock. inbox_settle makes ordered jobs available later.
+-- storing. The first event of an idle ordering key is its head. inbox_settle makes the others available. It
+-- locks digests, then idle ordering keys, and waits for no lock.
 CREATE OR REPLACE FUNCTION {s}.inbox_accept(
 	digests uuid[], created timestamptz[], ordering_keys uuid[], orders timestamptz[], arrivals timestamptz[], args jsonb[], metadata jsonb[], attempts integer
 ) RETURNS TABLE (event uuid, busy boolean) LANGUAGE plpgsql {index} AS $$
 DECLARE
 	mine uuid[] := ARRAY(SELECT d FROM unnest(digests) d WHERE pg_try_advisory_xact_lock(hashtextextended('{s} ' || d, 0)));
+	idle uuid[] := ARRAY(WITH k AS MATERIALIZED (
+		SELECT DISTINCT o AS ordering_key FROM unnest(ordering_keys) o WHERE o IS NOT NULL AND NOT EXISTS (SELECT FROM {s}.inbox_order l WHERE l.ordering_key = o)
+	) SELECT k.ordering_key FROM k WHERE pg_try_advisory_xact_lock({lock} k.ordering_key, 0)));
 BEGIN
 	RETURN QUERY SELECT d, true FROM unnest(digests) d WHERE d <> ALL (mine);
 	RETURN QUERY WITH fresh AS MATERIALIZED (
-		SELECT nextval('{s}.river_job_id_seq') AS id, e.*
+		SELECT nextval('{s}.river_job_id_seq') AS id, e.*, e.ordering_key = ANY (idle)
+			AND row_number() OVER (PARTITION BY e.ordering_key ORDER BY e.order_at, e.digest) = 1
+			AND NOT EXISTS (SELECT FROM {s}.inbox_order l WHERE l.ordering_key = e.ordering_key) AS begins
 		FROM unnest(digests, created, ordering_keys, orders, arrivals, args, metadata) AS e (digest, created_at, ordering_key, order_at, received_at, args, metadata)
 		WHERE e.digest = ANY (mine) AND NOT EXISTS (SELECT FROM {s}.inbox_ledger l WHERE l.digest = e.digest)
 	), entry AS (
@@ -97,44 +101,40 @@ BEGIN
 	), job AS (
 		INSERT INTO {s}.river_job (id, created_at, args, kind, max_attempts, metadata, queue, state)
 		SELECT f.id, f.received_at, f.args, '{kind}', attempts, f.metadata, '{queue}',
-			CASE WHEN f.ordering_key IS NULL THEN 'available' ELSE 'pending' END::{s}.river_job_state
+			CASE WHEN f.ordering_key IS NULL OR f.begins THEN 'available' ELSE 'pending' END::{s}.river_job_state
 		FROM fresh f ORDER BY f.id
 	), place AS (
-		INSERT INTO {s}.inbox_order (ordering_key, order_at, job, head) SELECT f.ordering_key, f.order_at, f.id, false FROM fresh f WHERE f.ordering_key IS NOT NULL
+		INSERT INTO {s}.inbox_order (ordering_key, order_at, job, head) SELECT f.ordering_key, f.order_at, f.id, f.begins FROM fresh f WHERE f.ordering_key IS NOT NULL
 	), move AS (
-		INSERT INTO {s}.inbox_moves (ordering_key) SELECT DISTINCT f.ordering_key FROM fresh f WHERE f.ordering_key IS NOT NULL
+		INSERT INTO {s}.inbox_moves (ordering_key) SELECT DISTINCT f.ordering_key FROM fresh f WHERE f.ordering_key IS NOT NULL AND NOT f.begins
 	)
 	SELECT f.digest, false FROM fresh f;
 END $$;
 
--- inbox_lock is called by inbox_settle and inbox_turn. It locks ordering keys in sorted order, until a commit that
--- does not wait for the disk.
-CREATE OR REPLACE FUNCTION {s}.inbox_lock(ordering_keys uuid[]) RETURNS void LANGUAGE plpgsql AS $$
+-- inbox_settle is called after each change of jobs, and by the sweep. It moves the heads of changed ordering
+-- keys, for changes beyond an ID. It returns the number of changes, the ID of the last one, and busy if another
+-- transaction has locked one of the keys. It locks rows of inbox_moves and ordering keys without waiting, until a
+-- commit that does not wait for the disk, then as inbox_next.
+CREATE OR REPLACE FUNCTION {s}.inbox_settle(beyond bigint) RETURNS TABLE (changes bigint, last bigint, busy boolean) LANGUAGE plpgsql {index} AS $$
+DECLARE
+	ordering_keys uuid[]; orders timestamptz[]; jobs bigint[];
 BEGIN
 	PERFORM set_config('synchronous_commit', 'off', true), {mark};
-	PERFORM pg_advisory_xact_lock(hashtextextended('{s} order ' || ordering_key, 0))
-		FROM (SELECT DISTINCT ordering_key FROM unnest(ordering_keys) ordering_key ORDER BY ordering_key) one;
-END $$;
-
--- inbox_settle is called after each change of jobs, and by the sweep. It moves the heads of changed ordering
--- keys, and returns the number of changes. It locks rows of inbox_moves without waiting, then ordering keys,
--- then as inbox_next.
-CREATE OR REPLACE FUNCTION {s}.inbox_settle() RETURNS integer LANGUAGE plpgsql {index} AS $$
-DECLARE
-	ordering_keys uuid[];
-	orders        timestamptz[];
-	jobs          bigint[];
-BEGIN
-	WITH taken AS (
-		DELETE FROM {s}.inbox_moves WHERE id IN (SELECT m.id FROM {s}.inbox_moves m ORDER BY m.id LIMIT {group} FOR UPDATE SKIP LOCKED)
-		RETURNING ordering_key, order_at, job
-	) SELECT array_agg(t.ordering_key), array_agg(t.order_at), array_agg(t.job) INTO ordering_keys, orders, jobs FROM taken t;
-	IF ordering_keys IS NULL THEN RETURN 0; END IF;
-	PERFORM {s}.inbox_lock(ordering_keys);
-	INSERT INTO {s}.inbox_order SELECT m.ordering_key, m.order_at, m.job, false FROM unnest(ordering_keys, orders, jobs) AS m (ordering_key, order_at, job)
-		JOIN {s}.river_job j ON j.id = m.job WHERE j.finalized_at IS NULL AND m.order_at IS NOT NULL ON CONFLICT DO NOTHING;
-	PERFORM {s}.inbox_next(ordering_keys);
-	RETURN cardinality(ordering_keys);
+	WITH due AS MATERIALIZED (
+		SELECT m.id, pg_try_advisory_xact_lock({lock} m.ordering_key, 0)) AS mine
+		FROM (SELECT * FROM {s}.inbox_moves WHERE id > beyond ORDER BY id LIMIT {group} FOR UPDATE SKIP LOCKED) m
+	), taken AS (
+		DELETE FROM {s}.inbox_moves WHERE id IN (SELECT d.id FROM due d WHERE d.mine) RETURNING ordering_key, order_at, job
+	), seen AS (
+		SELECT count(*) AS changes, coalesce(max(d.id), 0) AS last, coalesce(NOT bool_and(d.mine), false) AS busy FROM due d
+	) SELECT array_agg(t.ordering_key), array_agg(t.order_at), array_agg(t.job), s.* INTO ordering_keys, orders, jobs, changes, last, busy
+		FROM seen s LEFT JOIN taken t ON true GROUP BY s.changes, s.last, s.busy;
+	IF ordering_keys[1] IS NOT NULL THEN
+		INSERT INTO {s}.inbox_order SELECT m.ordering_key, m.order_at, m.job, false FROM unnest(ordering_keys, orders, jobs) AS m (ordering_key, order_at, job)
+			JOIN {s}.river_job j ON j.id = m.job WHERE j.finalized_at IS NULL AND m.order_at IS NOT NULL ON CONFLICT DO NOTHING;
+		PERFORM {s}.inbox_next(ordering_keys);
+	END IF;
+	RETURN NEXT;
 END $$;
 
 -- inbox_next is called by inbox_settle and inbox_turn. It makes the oldest job of each ordering key the head
@@ -172,7 +172,7 @@ END $$;
 -- then as inbox_next.
 CREATE OR REPLACE FUNCTION {s}.inbox_turn(of uuid, place timestamptz, this bigint, at timestamptz) RETURNS boolean LANGUAGE plpgsql {index} AS $$
 BEGIN
-	PERFORM {s}.inbox_lock(ARRAY[of]);
+	PERFORM set_config('synchronous_commit', 'off', true), {mark}, pg_advisory_xact_lock({lock} of, 0));
 	INSERT INTO {s}.inbox_order VALUES (of, place, this, false) ON CONFLICT DO NOTHING;
 	PERFORM {s}.inbox_next(ARRAY[of]);
 	IF (SELECT l.job = this AND l.head FROM {s}.inbox_order l WHERE l.ordering_key = of ORDER BY l.order_at, l.job LIMIT 1) THEN RETURN true; END IF;
