@@ -118,7 +118,7 @@ func TestOpenSelectsSchema(t *testing.T) {
 	assert.Zero(t, count(t, d, "SELECT count(*) FROM pg_tables WHERE schemaname = $1", d.schema))
 }
 
-// TestNewDefaultsToOwnSchema needs no tables: the error names the schema.
+// TestNewDefaultsToOwnSchema creates nothing, because all tests share a database.
 func TestNewDefaultsToOwnSchema(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
