@@ -59,9 +59,8 @@
 // also while processes of the release before continue. [New] and [Open] fail with a
 // [*api.SchemaError] if the schema is older, or if it no longer admits their release. So start one
 // process of a new release first, then replace the others. To return to the previous release, replace
-// the processes in the same way. Migrate of the previous release changes nothing then. To run the
-// whole script again, for example after a restore without triggers, delete the row of inbox_schema
-// and call Migrate.
+// the processes in the same way. Migrate of the previous release changes nothing then. If a restore
+// or a tool has lost or changed a function or trigger, Open and Migrate create it again.
 //
 // River has the Mozilla Public License 2.0, for River's own files and not for yours.
 package riverinbox
