@@ -104,7 +104,7 @@ func TestChangeOfStoreExitsWithOne(t *testing.T) {
 	code := f.program(strings.NewReader(""), unwritable{}, io.Discard).run(t.Context(), []string{"accounts", "restore", "--user", "dr-house"})
 	assert.Equal(t, exitFailed, code)
 	_, out, _ := f.run("accounts", "list")
-	assert.Contains(t, out, "\tconnected\t")
+	assert.Contains(t, out, "\texpiring\t")
 }
 
 // unwritable is a stdout without a reader.
