@@ -232,7 +232,7 @@ BEGIN
 END $$;
 
 -- inbox_replay is called by Replay. It turns dead letters into waiting events with all attempts, and returns
--- their number. It locks the jobs in the order of their IDs.
+-- their number. It locks the jobs in the order of their IDs, then their places.
 CREATE OR REPLACE FUNCTION {s}.inbox_replay(jobs bigint[]) RETURNS bigint LANGUAGE sql {index} AS $$
 	WITH dead AS MATERIALIZED (
 		SELECT j.id FROM {s}.river_job j WHERE j.id = ANY (jobs) AND j.state IN ('cancelled', 'discarded') ORDER BY j.id FOR UPDATE
@@ -241,7 +241,11 @@ CREATE OR REPLACE FUNCTION {s}.inbox_replay(jobs bigint[]) RETURNS bigint LANGUA
 			state = CASE WHEN j.metadata ? 'ordering_key' THEN 'pending' ELSE 'available' END::{s}.river_job_state, attempt = 0,
 			finalized_at = NULL, scheduled_at = now(), errors = '{}', metadata = j.metadata - 'cancel_attempted_at' - 'failure'
 		FROM dead d WHERE j.id = d.id
-		RETURNING j.id
+		RETURNING j.id, j.metadata
+	), place AS (
+		INSERT INTO {s}.inbox_order (ordering_key, order_at, job, head)
+		SELECT {s}.inbox_digest(r.metadata->>'ordering_key'), (r.metadata->>'order_at')::timestamptz, r.id, false FROM replayed r WHERE r.metadata->>'ordering_key' <> ''
+		ON CONFLICT DO NOTHING -- then inbox_settle stores the place again
 	) SELECT count(*) FROM replayed
 $$;
 
