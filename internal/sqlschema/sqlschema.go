@@ -71,16 +71,16 @@ type Querier interface {
 }
 
 // Check compares the version of the database with the script and, if they are equal, the functions
-// and triggers. It only reads. The error is an
-// [*api.SchemaError] or an error of the database.
+// and triggers. It only reads. The error is an [*api.SchemaError] or an error of the database.
 func (s Schema) Check(ctx context.Context, q Querier) error {
 	return contention.Retry(ctx, func() error { return s.check(ctx, q) })
 }
 
 // Create runs the script if the database has no version or an older one, or if a function or
-// trigger is missing or changed. Otherwise it only reads, so it needs no right to create tables. If another program has created a table of the
-// script, or a newer release no longer admits this one, Create changes nothing and returns an
-// [*api.SchemaError]. Concurrent calls run one after another, across all processes.
+// trigger is missing or changed. Otherwise it only reads, so it needs no right to create tables. If
+// another program has created a table of the script, or a newer release no longer admits this one,
+// Create changes nothing and returns an [*api.SchemaError]. Concurrent calls run one after another,
+// across all processes.
 func (s Schema) Create(ctx context.Context, db *sql.DB) error {
 	return contention.Retry(ctx, func() error {
 		outdated := s.check(ctx, db)

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/riverqueue/river"
 
 	"github.com/dispensary-go/dispensary/internal/inboxkit"
@@ -19,17 +18,16 @@ import (
 
 // outcome is the outcome of an attempt, for inbox_end.
 type outcome struct {
-	N           int             `json:"n"` // index in the transaction
-	Job         int64           `json:"job"`
-	At          *time.Time      `json:"at"` // time of River's fetch, the identity of the attempt
-	OrderingKey pgtype.UUID     `json:"ordering_key"`
-	State       string          `json:"state"`
-	Attempt     int             `json:"attempt"` // number of counted attempts
-	Wait        string          `json:"wait,omitempty"`
-	Reason      *string         `json:"reason,omitempty"` // of the failure
-	Metadata    json.RawMessage `json:"metadata,omitempty"`
-	Object      string          `json:"object,omitempty"` // for inbox_newest
-	Created     time.Time       `json:"created,omitzero"`
+	N        int             `json:"n"` // index in the transaction
+	Job      int64           `json:"job"`
+	At       *time.Time      `json:"at"` // time of River's fetch, the identity of the attempt
+	State    string          `json:"state"`
+	Attempt  int             `json:"attempt"` // number of counted attempts
+	Wait     string          `json:"wait,omitempty"`
+	Reason   *string         `json:"reason,omitempty"` // of the failure
+	Metadata json.RawMessage `json:"metadata,omitempty"`
+	Object   string          `json:"object,omitempty"` // for inbox_newest
+	Created  time.Time       `json:"created,omitzero"`
 
 	unsure context.Context // lease at an earlier try without a response
 }
@@ -40,7 +38,7 @@ const schedulerInterval = 5 * time.Second
 
 // outcome returns the outcome to record.
 func (s *attempts) outcome(job *river.Job[event], a about, made webhook.Attempt) *outcome {
-	o := &outcome{Job: job.ID, At: job.AttemptedAt, OrderingKey: a.orderingKey(), Attempt: made.Number, State: "completed"}
+	o := &outcome{Job: job.ID, At: job.AttemptedAt, Attempt: made.Number, State: "completed"}
 	switch made.Result {
 	case webhook.ResultHandled:
 		o.Object, o.Created = string(made.Object), made.CreatedAt
