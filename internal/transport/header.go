@@ -61,10 +61,10 @@ func TokenProblem(token string) string {
 	if problem := cmp.Or(BlankProblem(token), HeaderProblem(token)); problem != "" {
 		return problem
 	}
-	switch words := strings.Fields(token); {
-	case strings.EqualFold(words[0], "Bearer"):
+	switch word, _, _ := strings.Cut(strings.TrimSpace(token), " "); {
+	case strings.EqualFold(word, "Bearer"):
 		return "begins with Bearer, which the client adds"
-	case words[0] != token:
+	case strings.ContainsAny(token, " \t"): // HeaderProblem has found others
 		return "contains white space"
 	}
 	return ""
