@@ -3,10 +3,8 @@ package riverinbox
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -36,13 +34,6 @@ type accept struct {
 	args, metadata                 string // pgx.QueryExecModeExec sends []byte as bytea
 
 	fresh, busy bool // set by insert
-}
-
-// newGroup returns a batcher of transactions. size can be nil.
-func newGroup[T any](size func(T) int, commit func([]*inboxkit.Write[T])) *inboxkit.Batcher[T] {
-	return inboxkit.NewBatcher(inboxkit.BatcherConfig[T]{
-		Commit: commit, Size: size, Limit: func([]*inboxkit.Write[T], time.Duration) int { return groupSize },
-	})
 }
 
 // encode encrypts and encodes a delivery.
@@ -79,35 +70,15 @@ func (s *accepts) encode(d webhook.Delivery) (*accept, error) {
 	return a, nil
 }
 
-func answer[T any](batch []*inboxkit.Write[T], err error) {
-	for _, w := range batch {
-		w.Done(err)
-	}
-}
-
-// code returns the code of an error of PostgreSQL, or an empty string.
-func code(err error) string {
-	var e *pgconn.PgError
-	if errors.As(err, &e) {
-		return e.Code
-	}
-	return ""
-}
-
-// refused reports whether the database rejected a row.
-func refused(err error) bool {
-	return strings.HasPrefix(code(err), "22") || strings.HasPrefix(code(err), "23")
-}
-
 // storeAll stores a batch. If the database rejects a row, storeAll stores both halves of the batch.
 func (s *accepts) storeAll(batch []*inboxkit.Write[*accept]) {
 	err := s.store(batch)
-	if half := len(batch) / 2; refused(err) && half > 0 {
+	if half := len(batch) / 2; rejected(err) && half > 0 {
 		s.storeAll(batch[:half])
 		s.storeAll(batch[half:])
 		return
 	}
-	answer(batch, err)
+	finish(batch, err)
 }
 
 // store stores a batch in one transaction. If it fails before the commit, because of a broken
@@ -120,7 +91,7 @@ func (s *accepts) store(batch []*inboxkit.Write[*accept]) error {
 		all[n] = w.Value
 	}
 	err := s.insert(ctx, all)
-	if err != nil && !refused(err) && (code(err) != "" || pgconn.SafeToRetry(err)) {
+	if err != nil && !rejected(err) && (code(err) != "" || pgconn.SafeToRetry(err)) {
 		err = s.insert(ctx, all)
 	}
 	if err == nil && slices.ContainsFunc(all, func(a *accept) bool { return a.fresh }) {

@@ -15,16 +15,16 @@ type bell struct {
 	seen     int64         // ID of the last change in inbox_moves
 }
 
-// ring lets answer announce changed jobs.
+// ring lets run announce changed jobs.
 func (b *bell) ring() {
 	select {
 	case b.rung <- struct{}{}:
-	default: // answer has not run yet
+	default: // run has not announced the last ones yet
 	}
 }
 
-// answer announces changed jobs at most once in 20 ms, until ended is closed.
-func (b *bell) answer(ended <-chan struct{}) {
+// run announces changed jobs at most once in 20 ms, until ended is closed.
+func (b *bell) run(ended <-chan struct{}) {
 	for {
 		select {
 		case <-b.rung:

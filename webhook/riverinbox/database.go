@@ -2,12 +2,14 @@ package riverinbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/dispensary-go/dispensary/internal/failover"
@@ -108,4 +110,32 @@ func one[T any](ctx context.Context, d *database, statement string, args ...any)
 		value = all[0]
 	}
 	return value, err
+}
+
+// newGroup returns a batcher of transactions. size can be nil.
+func newGroup[T any](size func(T) int, commit func([]*inboxkit.Write[T])) *inboxkit.Batcher[T] {
+	return inboxkit.NewBatcher(inboxkit.BatcherConfig[T]{
+		Commit: commit, Size: size, Limit: func([]*inboxkit.Write[T], time.Duration) int { return groupSize },
+	})
+}
+
+// finish ends the writes of a batch.
+func finish[T any](batch []*inboxkit.Write[T], err error) {
+	for _, w := range batch {
+		w.Done(err)
+	}
+}
+
+// code returns the code of an error of PostgreSQL, or an empty string.
+func code(err error) string {
+	var e *pgconn.PgError
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return ""
+}
+
+// rejected reports whether the database rejected a row.
+func rejected(err error) bool {
+	return strings.HasPrefix(code(err), "22") || strings.HasPrefix(code(err), "23")
 }

@@ -12,10 +12,36 @@ import (
 	"github.com/riverqueue/river"
 
 	"github.com/dispensary-go/dispensary/internal/inboxkit"
+	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
+
+// Config configures an [Inbox]. Work.Handle and Seal are required. All processes should have the
+// same configuration.
+type Config struct {
+	// Work configures the handling of events.
+	Work webhook.Work
+
+	// Seal encrypts bodies and errors. [seal.InsecurePlaintext] stores them readable.
+	Seal seal.AEAD
+
+	// Schema is the PostgreSQL schema of all tables: up to 46 letters, digits and underscores. No
+	// other client of River may use it. Empty means dispensary_inbox.
+	Schema string
+
+	// TakeOver is the time without a heartbeat after which other processes handle the events
+	// of a process, at least a second. 0 means 30 seconds. If a process cannot reach the
+	// database for two thirds of it, the contexts of its handlers end.
+	TakeOver time.Duration
+
+	// PollOnly lets River poll for events every 250 ms, without LISTEN, for PgBouncer.
+	PollOnly bool
+
+	sweepEvery time.Duration // for tests
+	script     string        // of another release, for tests
+}
 
 // Inbox implements [engine.Engine] on PostgreSQL and River.
 type Inbox struct {
@@ -71,7 +97,7 @@ func (i *Inbox) Close(ctx context.Context) error {
 	}, func() error {
 		i.accepts.batches.Close()
 		i.attempts.begins.Close()
-		i.attempts.outcomes.Close()
+		i.attempts.outcomes.batches.Close()
 		close(i.ended)
 		i.loops.Wait()
 		select {

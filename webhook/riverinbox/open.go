@@ -16,34 +16,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/inboxkit"
-	"github.com/dispensary-go/dispensary/seal"
-	"github.com/dispensary-go/dispensary/webhook"
 )
-
-// Config configures an [Inbox]. Work.Handle and Seal are required. All processes should have the
-// same configuration.
-type Config struct {
-	// Work configures the handling of events.
-	Work webhook.Work
-
-	// Seal encrypts bodies and errors. [seal.InsecurePlaintext] stores them readable.
-	Seal seal.AEAD
-
-	// Schema is the PostgreSQL schema of all tables: up to 46 letters, digits and underscores. No
-	// other client of River may use it. Empty means dispensary_inbox.
-	Schema string
-
-	// TakeOver is the time without a heartbeat after which other processes handle the events
-	// of a process, at least a second. 0 means 30 seconds. If a process cannot reach the
-	// database for two thirds of it, the contexts of its handlers end.
-	TakeOver time.Duration
-
-	// PollOnly lets River poll for events every 250 ms, without LISTEN, for PgBouncer.
-	PollOnly bool
-
-	sweepEvery time.Duration // for tests
-	script     string        // of another release, for tests
-}
 
 // Open calls [Migrate] and starts an inbox. The pool must allow three connections more than
 // Work.Workers: one to listen, one to accept and one for other statements. Close the pool
@@ -102,9 +75,9 @@ func New(ctx context.Context, pool *pgxpool.Pool, c Config) (*Inbox, error) {
 		return nil, err
 	}
 	i.accepts.batches = newGroup(func(a *accept) int { return len(a.args) }, i.accepts.storeAll)
-	i.attempts.begins, i.attempts.outcomes = newGroup(nil, i.attempts.lookUp), newGroup(nil, i.attempts.recordAll)
+	i.attempts.begins, i.attempts.outcomes.batches = newGroup(nil, i.attempts.lookUp), newGroup(nil, i.attempts.outcomes.recordAll)
 	i.every(keepEvery, "webhook inbox cannot delete old keys", i.ledger.purge)
-	i.loops.Go(func() { i.bell.answer(i.ended) })
+	i.loops.Go(func() { i.bell.run(i.ended) })
 	return i, nil
 }
 
@@ -117,10 +90,11 @@ func newInbox(pool *pgxpool.Pool, c Config, worker *inboxkit.Worker) *Inbox {
 		database: db, name: clientPrefix + rand.Text(), takeOver: c.TakeOver, maxBackOff: work.Retry.MaxBackOff, bell: bell,
 		alive: newAlive(life.Context(), c.TakeOver),
 	}
+	outcomes := &outcomes{database: db, worker: worker, seal: c.Seal, heart: heart, bell: bell}
 	return &Inbox{
 		config: c, worker: worker, db: db, life: life, ended: make(chan struct{}), bell: bell, heart: heart, ledger: &ledger{db},
 		accepts:  &accepts{database: db, worker: worker, seal: c.Seal, bell: bell},
-		attempts: &attempts{database: db, worker: worker, seal: c.Seal, bell: bell, heart: heart},
+		attempts: &attempts{database: db, worker: worker, seal: c.Seal, bell: bell, heart: heart, outcomes: outcomes},
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/riverqueue/river"
 
 	"github.com/dispensary-go/dispensary/internal/inboxkit"
+	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
@@ -32,12 +33,22 @@ type outcome struct {
 	unsure context.Context // lease at an earlier try without a response
 }
 
+// outcomes records the outcomes of attempts.
+type outcomes struct {
+	*database
+	worker  *inboxkit.Worker
+	seal    seal.AEAD
+	heart   *heart
+	bell    *bell
+	batches *inboxkit.Batcher[*outcome]
+}
+
 // schedulerInterval is the interval at which River makes retryable jobs available. Jobs that are due
 // earlier are available with a time in the future.
 const schedulerInterval = 5 * time.Second
 
-// outcome returns the outcome to record.
-func (s *attempts) outcome(job *river.Job[event], a about, made webhook.Attempt) *outcome {
+// of returns the outcome of an attempt.
+func (s *outcomes) of(job *river.Job[event], a about, made webhook.Attempt) *outcome {
 	o := &outcome{Job: job.ID, At: job.AttemptedAt, Attempt: made.Number, State: "completed"}
 	switch made.Result {
 	case webhook.ResultHandled:
@@ -46,19 +57,19 @@ func (s *attempts) outcome(job *river.Job[event], a about, made webhook.Attempt)
 		o.State, o.Attempt = "available", made.Number-1
 	case webhook.ResultDead:
 		o.State = "cancelled"
-		o.failed(a, made, inboxkit.SealError(s.seal, made.Key, made.Err))
+		o.fail(a, made, inboxkit.SealError(s.seal, made.Key, made.Err))
 	case webhook.ResultFailed:
 		if o.State = "available"; made.RetryIn > schedulerInterval {
 			o.State = "retryable"
 		}
 		o.Wait = strconv.FormatInt(made.RetryIn.Microseconds()+1, 10) + " microseconds" // rounded up
-		o.failed(a, made, nil)
+		o.fail(a, made, nil)
 	}
 	return o
 }
 
-// failed adds the failure of an attempt. release has already added an abandoned attempt.
-func (o *outcome) failed(a about, made webhook.Attempt, sealed []byte) {
+// fail adds the failure of an attempt. release has already added an abandoned attempt.
+func (o *outcome) fail(a about, made webhook.Attempt, sealed []byte) {
 	reason, failures := text(made.Reason()), a.Failures
 	o.Reason = &reason
 	if !errors.Is(made.Err, webhook.ErrAbandoned) {
@@ -78,28 +89,28 @@ func textOf(outcomes ...*outcome) string {
 }
 
 // recordWithRetry records an outcome in a shared transaction.
-func (s *attempts) recordWithRetry(o *outcome) error {
+func (s *outcomes) recordWithRetry(o *outcome) error {
 	return s.life.Record(s.logger, s.heart.takeOver, func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), transactionTimeout)
 		defer cancel()
-		return s.outcomes.Do(ctx, o)
+		return s.batches.Do(ctx, o)
 	})
 }
 
 // recordAll records outcomes, one by one if the database rejects a row.
-func (s *attempts) recordAll(batch []*inboxkit.Write[*outcome]) {
+func (s *outcomes) recordAll(batch []*inboxkit.Write[*outcome]) {
 	switch err := s.record(batch); {
-	case refused(err) && len(batch) > 1:
+	case rejected(err) && len(batch) > 1:
 		for n := range batch {
 			s.recordAll(batch[n : n+1])
 		}
 	case err != nil:
-		answer(batch, err)
+		finish(batch, err)
 	}
 }
 
 // record records outcomes in one transaction. If it fails, it does not complete the writes.
-func (s *attempts) record(batch []*inboxkit.Write[*outcome]) error {
+func (s *outcomes) record(batch []*inboxkit.Write[*outcome]) error {
 	ctx, cancel := context.WithTimeout(context.Background(), transactionTimeout)
 	defer cancel()
 	all := make([]*outcome, len(batch))
@@ -147,7 +158,7 @@ func (ownedTx) Commit(context.Context) error { return errOwned }
 func (ownedTx) Rollback(context.Context) error { return errOwned }
 
 // inTransaction stores the outcome of an attempt and the program's rows.
-func (s *attempts) inTransaction(job *river.Job[event], a about) func(context.Context, webhook.Attempt, func(context.Context, pgx.Tx) error) error {
+func (s *outcomes) inTransaction(job *river.Job[event], a about) func(context.Context, webhook.Attempt, func(context.Context, pgx.Tx) error) error {
 	return func(ctx context.Context, made webhook.Attempt, write func(context.Context, pgx.Tx) error) error {
 		// The handler's context is not used, because its end would leave the outcome unknown.
 		bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.worker.Work().HandlerTimeout+inboxkit.LeaseMargin)
@@ -161,7 +172,7 @@ func (s *attempts) inTransaction(job *river.Job[event], a about) func(context.Co
 			if err := cmp.Or(write(ctx, ownedTx{tx}), ctx.Err()); err != nil {
 				return err
 			}
-			mine, err = tx.Exec(bound, s.sql(inboxEnd), textOf(s.outcome(job, a, made)))
+			mine, err = tx.Exec(bound, s.sql(inboxEnd), textOf(s.of(job, a, made)))
 			if err != nil || mine.RowsAffected() == 0 {
 				return cmp.Or(err, inboxkit.ErrClaimLost)
 			}
