@@ -165,7 +165,8 @@ func sliceOf(element *plan) decodeFunc {
 			if n == v.Len() {
 				v.SetLen(n + 1)
 			}
-			position, r := d.Pos, unfit
+			position := d.Pos
+			var r result
 			if d.Next() == 'n' {
 				r = d.skip(depth + 1)
 			} else {

@@ -194,7 +194,8 @@ func (s *structPlan) decode(d *decoder, v reflect.Value, depth int) result {
 		}
 		field := &s.fields[next]
 		next++
-		position, r := d.Pos, malformed
+		position := d.Pos
+		var r result
 		switch {
 		case field.leaf != nil:
 			r = field.leaf(d, v.Field(field.index), depth+1)

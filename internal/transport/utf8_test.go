@@ -30,7 +30,7 @@ type record struct {
 	Wordy    *wordy            `json:"wordy,omitempty"`
 	Bytes    []byte            `json:"bytes,omitempty"`
 	Hidden   string            `json:"-"`
-	private  string            //nolint:unused // encoding/json skips it
+	private  string            // encoding/json skips it
 }
 
 func TestInvalidUTF8InBodyNamesField(t *testing.T) {

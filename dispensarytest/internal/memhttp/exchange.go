@@ -298,7 +298,7 @@ var errBodyClosed = fmt.Errorf("dispensarytest: read on closed response body: %w
 // resetError returns the error of a connection that the other side dropped. why adds a cause
 // if it is not nil.
 func resetError(why error) error {
-	cause := error(os.NewSyscallError("read", syscall.ECONNRESET))
+	cause := os.NewSyscallError("read", syscall.ECONNRESET)
 	if why != nil {
 		cause = fmt.Errorf("%w: %w", cause, why)
 	}

@@ -200,9 +200,12 @@ func indexHeader(r *http.Request) {
 func DecodeEach(r *http.Request) {
 	var text strings.Builder
 	chunk := make([]byte, 64<<10)
-	for n, err := 0, error(nil); err == nil; {
-		n, err = r.Body.Read(chunk)
+	for {
+		n, err := r.Body.Read(chunk)
 		text.WriteString(strings.ToValidUTF8(string(chunk[:n]), "\ufffd")) // the mistake: the chunk may end within a character
+		if err != nil {
+			break
+		}
 	}
 	Replace(r, []byte(text.String()))
 }
