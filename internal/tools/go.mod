@@ -13,12 +13,10 @@ tool (
 require (
 	github.com/CycloneDX/cyclonedx-go v0.12.0
 	github.com/google/go-containerregistry v0.22.1
-	github.com/in-toto/attestation v1.2.0
 	github.com/oapi-codegen/runtime v1.8.0
 	github.com/stretchr/testify v1.12.1
 	golang.org/x/mod v0.42.0
 	golang.org/x/sync v0.24.0
-	google.golang.org/protobuf v1.36.11
 )
 
 require (

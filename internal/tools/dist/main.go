@@ -3,7 +3,7 @@
 //   - an archive and a software bill of materials (SBOM) of each program for each system
 //   - a Homebrew formula and npm packages of the command
 //   - the image of the fake
-//   - provenance and checksums of all these files
+//   - checksums of all these files
 //
 // The files contain no time except the time of the commit, so equal commits give equal bytes.
 //
@@ -71,10 +71,8 @@ func (r *release) build() (err error) {
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	for _, write := range []func() error{func() error { return r.writeFormula(programs) }, r.writeProvenance, r.writeChecksums} {
-		if err := write(); err != nil {
-			return err
-		}
+	if err := r.writeFormula(programs); err != nil {
+		return err
 	}
-	return nil
+	return r.writeChecksums()
 }
