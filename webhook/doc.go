@@ -34,7 +34,8 @@
 // verifies requests, and the challenge token acknowledges them. Each environment has its own.
 //
 // Mount the handler in front of all middleware that reads request bodies, because the signature
-// covers the exact bytes. The handler limits the time for the body, so the server only needs a
+// covers the exact bytes. It is an [http.Handler]: mount it with gin.WrapH in gin, and with
+// echo.WrapHandler in Echo. The handler limits the time for the body, so the server only needs a
 // ReadHeaderTimeout. To serve several applications or environments, see [Tenant].
 //
 // # Inboxes
