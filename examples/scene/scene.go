@@ -47,8 +47,8 @@ func Start() (*dispensarytest.Server, Settings, error) {
 	}, nil
 }
 
-// Order places an order of a patient, and waits until the webhook is delivered.
-func Order(ctx context.Context, platform *dispensarytest.Server) (number string, err error) {
+// order places an order of a patient, and waits until the webhook is delivered.
+func order(ctx context.Context, platform *dispensarytest.Server) (number string, err error) {
 	order, event, err := platform.Orders.Place(platform.Patients.All()[0].ID, model.OrderCreate{})
 	if err != nil {
 		return "", err
@@ -59,7 +59,7 @@ func Order(ctx context.Context, platform *dispensarytest.Server) (number string,
 // Orders places an order of a patient five times, and adds the numbers to placed.
 func Orders(ctx context.Context, platform *dispensarytest.Server, placed map[string]bool) error {
 	for range 5 {
-		number, err := Order(ctx, platform)
+		number, err := order(ctx, platform)
 		if err != nil {
 			return err
 		}
