@@ -19,7 +19,7 @@ import (
 )
 
 // soon is the longest wait of a test for an expected event.
-const soon = 20 * time.Second
+const soon = time.Minute
 
 var errDown = errors.New("down")
 
