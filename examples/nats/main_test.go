@@ -58,14 +58,14 @@ func TestBacklogWaitsInStream(t *testing.T) {
 	replica := &receiver{settings: settings{address: address, name: name, handle: func(context.Context, events.OrderEvent) error { return nil }}}
 	require.NoError(t, replica.connect(t.Context()))
 	defer replica.conn.Close()
-	backlog := make([]*message.Message, 2*workers*replicas)
+	backlog := make([]*message.Message, 2*subscriptions*replicas)
 	for n := range backlog {
 		backlog[n] = message.NewMessage(rand.Text(), nil)
 	}
 	require.NoError(t, replica.publisher.Publish(name, backlog...))
 	waiting, err := replica.conn.QueueSubscribeSync(name+".deliver", name)
 	require.NoError(t, err)
-	for range workers * replicas {
+	for range subscriptions * replicas {
 		_, err := waiting.NextMsg(time.Minute)
 		require.NoError(t, err)
 	}
@@ -73,6 +73,6 @@ func TestBacklogWaitsInStream(t *testing.T) {
 	require.NoError(t, err)
 	info, err := consumer.Info(t.Context())
 	require.NoError(t, err)
-	assert.Equal(t, workers*replicas, info.NumAckPending)
-	assert.Len(t, backlog[workers*replicas:], int(info.NumPending))
+	assert.Equal(t, subscriptions*replicas, info.NumAckPending)
+	assert.Len(t, backlog[subscriptions*replicas:], int(info.NumPending))
 }

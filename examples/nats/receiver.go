@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"time"
@@ -67,21 +68,19 @@ func newReceiver(ctx context.Context, s settings) (r *receiver, err error) {
 	if err != nil {
 		return r, err
 	}
-	return r, r.consume(ctx, s.work())
+	return r, r.consume(ctx)
 }
 
-// work configures the handling of events. Its time limits set how long NATS waits for an acknowledgement.
-// If a replica stops before it starts an event, the event waits that long.
-func (s settings) work() webhook.Work {
-	var handlers webhook.Router
-	handlers.OnOrderPlaced(s.handle)
-	return webhook.Work{
-		Handle:         handlers.Dispatch,
-		Workers:        workers,
-		HandlerTimeout: 2 * time.Second,
-		Retry:          webhook.RetryPolicy{MaxAttempts: 2},
-	}
-}
+const (
+	// Each subscription handles one event at a time.
+	subscriptions, replicas = 4, 2
+
+	handlerTimeout = 2 * time.Second
+
+	// ackWait is the time that NATS waits for an acknowledgement: longer than two attempts and the wait
+	// between them. If a replica stops before it starts an event, the event waits that long.
+	ackWait = 2*handlerTimeout + 12*time.Second
+)
 
 // connect connects to NATS and creates the publisher and the subscriber.
 func (r *receiver) connect(ctx context.Context) (err error) {
@@ -95,7 +94,7 @@ func (r *receiver) connect(ctx context.Context) (err error) {
 	}
 	r.publisher, err = watermillnats.NewPublisherWithNatsConn(r.conn, watermillnats.PublisherPublishConfig{
 		Marshaler: &watermillnats.NATSMarshaler{}, SubjectCalculator: watermillnats.DefaultSubjectCalculator,
-		JetStream: watermillnats.JetStreamConfig{TrackMsgId: true}, // drops messages published twice within 2 minutes
+		JetStream: watermillnats.JetStreamConfig{TrackMsgId: true}, // drops repeated publishes, see Duplicates
 	}, nil)
 	if err != nil {
 		return err
@@ -104,12 +103,9 @@ func (r *receiver) connect(ctx context.Context) (err error) {
 	return err
 }
 
-// A replica handles events in one subscription for each worker.
-const workers, replicas = 4, 2
-
 // provide creates the stream of a topic and its consumer, shared by all replicas, if they do not exist.
 // In production, use streams with three replicas. Without MaxAckPending, NATS sends up to 1,000 events to the
-// replicas at once. Their AckWait begins then, although most of them wait for a worker.
+// replicas at once. Their AckWait begins then, although most of them wait for a subscription.
 func (r *receiver) provide(ctx context.Context, topic string) error {
 	js, err := jetstream.New(r.conn)
 	if err != nil {
@@ -117,13 +113,14 @@ func (r *receiver) provide(ctx context.Context, topic string) error {
 	}
 	stream, err := js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
 		Name: topic, Subjects: []string{topic}, Retention: jetstream.WorkQueuePolicy,
+		Duplicates: 24 * time.Hour, // the platform retries that long
 	})
 	if err != nil {
 		return err
 	}
 	_, err = stream.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
 		Durable: topic, DeliverSubject: topic + ".deliver", DeliverGroup: topic,
-		AckPolicy: jetstream.AckExplicitPolicy, AckWait: publish.MaxHandling(r.settings.work()), MaxAckPending: workers * replicas,
+		AckPolicy: jetstream.AckExplicitPolicy, AckWait: ackWait, MaxAckPending: subscriptions * replicas,
 	})
 	return err
 }
@@ -131,7 +128,8 @@ func (r *receiver) provide(ctx context.Context, topic string) error {
 // subscribe creates the subscriber of a topic.
 func (r *receiver) subscribe(topic string) (message.Subscriber, error) {
 	return watermillnats.NewSubscriberWithNatsConn(r.conn, watermillnats.SubscriberSubscriptionConfig{
-		QueueGroupPrefix: topic, AckWaitTimeout: publish.MaxHandling(r.settings.work()),
+		QueueGroupPrefix: topic, AckWaitTimeout: ackWait,
+		NakDelay: watermillnats.NewStaticDelay(time.Second), // if a dead letter cannot be published
 		JetStream: watermillnats.JetStreamConfig{
 			DurablePrefix:    topic, // the consumer of provide, because Watermill deletes its own consumers with the subscriber
 			SubscribeOptions: []nats.SubOpt{nats.ManualAck()},
@@ -140,21 +138,27 @@ func (r *receiver) subscribe(topic string) (message.Subscriber, error) {
 }
 
 // consume starts handling events.
-func (r *receiver) consume(ctx context.Context, work webhook.Work) (err error) {
+func (r *receiver) consume(ctx context.Context) (err error) {
+	var handlers webhook.Router
+	handlers.OnOrderPlaced(r.settings.handle)
+	handler, err := publish.Handler(r.settings.Keys, webhook.Work{Handle: handlers.Dispatch, HandlerTimeout: handlerTimeout})
+	if err != nil {
+		return err
+	}
+	poison, err := middleware.PoisonQueueWithFilter(publish.DeadLetters(r.publisher), r.settings.deadLetters(), publish.IsDead)
+	if err != nil {
+		return err
+	}
+	retry := middleware.Retry{
+		MaxRetries: 1, InitialInterval: time.Second, Multiplier: 2, MaxInterval: 10 * time.Second, ShouldRetry: publish.ShouldRetry,
+	}
 	r.router, err = message.NewRouter(message.RouterConfig{}, watermill.NewSlogLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		return err
 	}
-	_, err = publish.Consume(r.router, publish.ConsumerConfig{
-		Subscriber:      r.subscriber,
-		Topic:           r.settings.name,
-		DeadLetters:     r.publisher,
-		DeadLetterTopic: r.settings.deadLetters(),
-		Seal:            r.settings.Keys,
-		Work:            work,
-	})
-	if err != nil {
-		return err
+	for n := range subscriptions {
+		name := fmt.Sprintf("%s-%d", r.settings.name, n)
+		r.router.AddConsumerHandler(name, r.settings.name, r.subscriber, handler).AddMiddleware(poison, retry.Middleware)
 	}
 	ctx, r.stop = context.WithCancel(context.WithoutCancel(ctx))
 	r.stopped = make(chan error, 1)

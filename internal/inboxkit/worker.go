@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -26,6 +27,10 @@ type Worker struct {
 // timeout. The attempt does not count, and the event is due at once. A handler must not return
 // it without waiting, because its worker would call it again at once.
 var ErrNotStarted = errors.New("engine: program has not started")
+
+// CallerRetries is the [webhook.RetryPolicy].MaxAttempts of a caller that decides itself whether and
+// when to retry. Every attempt can be repeated, and its RetryIn is 0.
+const CallerRetries = math.MaxInt32
 
 // overdueMargin is the time between the end of a handler's context and the report of an
 // overdue handler.
@@ -184,6 +189,8 @@ func (w *Worker) decide(ctx context.Context, a *webhook.Attempt) {
 		a.Result = webhook.ResultReturned
 	case a.Number >= w.work.Retry.MaxAttempts:
 		a.Result = webhook.ResultDead
+	case w.work.Retry.MaxAttempts == CallerRetries:
+		a.Result = webhook.ResultFailed
 	default:
 		a.Result, a.RetryIn = webhook.ResultFailed, w.work.Retry.Wait(a.Number)
 	}

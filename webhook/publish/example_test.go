@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"time"
 
 	"github.com/ThreeDotsLabs/watermill"
 	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/ThreeDotsLabs/watermill/message/router/middleware"
 	"github.com/ThreeDotsLabs/watermill/pubsub/gochannel"
 
 	"github.com/dispensary-go/dispensary"
@@ -64,24 +66,23 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	consumer, err := publish.Consume(router, publish.ConsumerConfig{
-		Subscriber:      broker,
-		Topic:           "dispensary",
-		DeadLetters:     broker,
-		DeadLetterTopic: "dispensary_dead",
-		Seal:            keys,
-		Work:            webhook.Work{Handle: handlers.Dispatch},
-	})
+	handle, err := publish.Handler(keys, webhook.Work{Handle: handlers.Dispatch})
 	if err != nil {
 		log.Fatal(err)
 	}
+	poison, err := middleware.PoisonQueueWithFilter(publish.DeadLetters(broker), "dispensary_dead", publish.IsDead)
+	if err != nil {
+		log.Fatal(err)
+	}
+	retry := middleware.Retry{
+		MaxRetries: 4, InitialInterval: time.Second, Multiplier: 2, MaxInterval: 10 * time.Second,
+		ShouldRetry: publish.ShouldRetry,
+	}
+	router.AddConsumerHandler("dispensary", "dispensary", broker, handle).AddMiddleware(poison, retry.Middleware)
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	go func() { _ = router.Run(ctx) }()
 	<-router.Running()
-	if err := consumer.Err(); err != nil { // use Err in a health check too
-		log.Fatal(err)
-	}
 
 	if err := platform.Webhooks.RegisterHandler(handler); err != nil {
 		log.Fatal(err)

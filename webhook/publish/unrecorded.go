@@ -1,8 +1,6 @@
 package publish
 
 import (
-	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -81,16 +79,3 @@ func (u *unrecorded) count() int {
 	defer u.mu.Unlock()
 	return len(u.outcomes)
 }
-
-// attemptError is the error of an attempt for Watermill's logs and for the metadata of dead
-// letters. Its text is the reason, because the text of the handler's error may repeat
-// patient data.
-type attemptError struct{ attempt webhook.Attempt }
-
-func (e *attemptError) Error() string {
-	return fmt.Sprintf("webhook event %s: attempt %d: %s", e.attempt.Result, e.attempt.Number, e.attempt.Reason())
-}
-
-// Is reports whether the handler's error matches target. Watermill does not log a canceled
-// handler.
-func (e *attemptError) Is(target error) bool { return errors.Is(e.attempt.Err, target) }

@@ -18,6 +18,7 @@ import (
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/internal/testkit/receivertest"
+	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/publish"
 )
@@ -35,31 +36,26 @@ func TestBrokersDeliverEvents(t *testing.T) {
 		var mu sync.Mutex
 		attempts := map[string]int{}
 		var observed []webhook.Attempt
-		consume(t, publish.ConsumerConfig{
-			Subscriber: subscriber, Topic: b.Topic, DeadLetters: publisher, DeadLetterTopic: b.deadLetterTopic(), Seal: ring,
-			Work: webhook.Work{
-				Workers: 2,
-				Retry:   webhook.RetryPolicy{MaxAttempts: 3, BackOff: time.Millisecond},
-				Handle: func(ctx context.Context, e events.Event) error {
-					mu.Lock()
-					defer mu.Unlock()
-					key := webhook.HandlingFrom(ctx).Key
-					attempts[key.EventID]++
-					assert.Equal(t, e.ID, key.EventID)
-					switch {
-					case key.IntegrationID == "in_dead":
-						return webhook.Permanent(errors.New(receivertest.Canary))
-					case key.IntegrationID == "in_again" && attempts[e.ID] < 3:
-						return errors.New(receivertest.Canary)
-					}
-					return nil
-				},
-				Observer: webhook.Observer{AttemptEnd: func(_ context.Context, a webhook.Attempt) {
-					mu.Lock()
-					defer mu.Unlock()
-					observed = append(observed, a)
-				}},
+		b.handle(t, subscriber, publisher, ring, webhook.Work{
+			Handle: func(ctx context.Context, e events.Event) error {
+				mu.Lock()
+				defer mu.Unlock()
+				key := webhook.HandlingFrom(ctx).Key
+				attempts[key.EventID]++
+				assert.Equal(t, e.ID, key.EventID)
+				switch {
+				case key.IntegrationID == "in_dead":
+					return webhook.Permanent(errors.New(receivertest.Canary))
+				case key.IntegrationID == "in_again" && attempts[e.ID] < 3:
+					return errors.New(receivertest.Canary)
+				}
+				return nil
 			},
+			Observer: webhook.Observer{AttemptEnd: func(_ context.Context, a webhook.Attempt) {
+				mu.Lock()
+				defer mu.Unlock()
+				observed = append(observed, a)
+			}},
 		})
 
 		sent := map[string]webhook.Delivery{}
@@ -121,13 +117,32 @@ func delivery(n int, integration string) webhook.Delivery {
 	}
 }
 
-// consume runs a consumer until the end of the test.
-func consume(t *testing.T, c publish.ConsumerConfig) {
+// addHandlers adds handlers for the topic of a broker to a router, with the middleware from the
+// comment of package publish.
+func (b broker) addHandlers(router *message.Router, count int, subscriber message.Subscriber, publisher message.Publisher, keys seal.AEAD, work webhook.Work) error {
+	handler, err := publish.Handler(keys, work)
+	if err != nil {
+		return err
+	}
+	poison, err := middleware.PoisonQueueWithFilter(publish.DeadLetters(publisher), b.deadLetterTopic(), publish.IsDead)
+	if err != nil {
+		return err
+	}
+	retry := middleware.Retry{
+		MaxRetries: 9, InitialInterval: time.Millisecond, Multiplier: 2, MaxInterval: time.Second, ShouldRetry: publish.ShouldRetry,
+	}
+	for n := range count {
+		router.AddConsumerHandler(fmt.Sprint(b.Topic, n), b.Topic, subscriber, handler).AddMiddleware(poison, retry.Middleware)
+	}
+	return nil
+}
+
+// handle runs two handlers until the end of the test.
+func (b broker) handle(t *testing.T, subscriber message.Subscriber, publisher message.Publisher, keys seal.AEAD, work webhook.Work) {
 	t.Helper()
 	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: 10 * time.Second}, watermill.NopLogger{})
 	require.NoError(t, err)
-	consumer, err := publish.Consume(router, c)
-	require.NoError(t, err)
+	require.NoError(t, b.addHandlers(router, 2, subscriber, publisher, keys, work))
 	ended := make(chan error, 1)
 	go func() { ended <- router.Run(context.Background()) }()
 	t.Cleanup(func() {
@@ -135,7 +150,6 @@ func consume(t *testing.T, c publish.ConsumerConfig) {
 		assert.NoError(t, <-ended)
 	})
 	<-router.Running()
-	require.NoError(t, consumer.Err())
 }
 
 // received returns the next dead letter.

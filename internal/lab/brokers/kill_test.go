@@ -70,9 +70,9 @@ type receiver struct {
 	Folder string
 }
 
-// open creates an inbox and its consumer. It waits up to 20 seconds for an unreachable broker.
+// open creates an inbox and its handlers. It waits up to 20 seconds for an unreachable broker.
 func (r receiver) open(work webhook.Work, ring *seal.KeyRing) (webhook.Inbox, error) {
-	work.Workers, work.Order, work.Stale = r.Broker.workers(), nil, webhook.StalePolicyIgnore
+	work.Workers, work.Order, work.Stale = 0, nil, webhook.StalePolicyIgnore
 	inbox, err := r.start(work, ring)
 	for end := time.Now().Add(20 * time.Second); err != nil && time.Now().Before(end); inbox, err = r.start(work, ring) {
 		log.Print(err)
@@ -90,9 +90,7 @@ func (r receiver) start(work webhook.Work, ring *seal.KeyRing) (webhook.Inbox, e
 	if err != nil {
 		return nil, err
 	}
-	if _, err := publish.Consume(router, publish.ConsumerConfig{
-		Subscriber: subscriber, Topic: r.Broker.Topic, DeadLetters: publisher, DeadLetterTopic: r.Broker.deadLetterTopic(), Seal: ring, Work: work,
-	}); err != nil {
+	if err := r.Broker.addHandlers(router, r.Broker.handlers(), subscriber, publisher, ring, work); err != nil {
 		return nil, err
 	}
 	ended := make(chan error, 1)
@@ -105,9 +103,9 @@ func (r receiver) start(work webhook.Work, ring *seal.KeyRing) (webhook.Inbox, e
 	}
 }
 
-// workers returns the number of workers. It is 1 for Kafka, because each subscription takes
+// handlers returns the number of handlers. It is 1 for Kafka, because each subscription takes
 // partitions from the others and handles all its partitions concurrently.
-func (b broker) workers() int {
+func (b broker) handlers() int {
 	if b.Kind == "kafka" {
 		return 1
 	}
