@@ -64,8 +64,8 @@ type Setup struct {
 	DisableReconcile bool
 
 	// RateLimitStore shares the limits of all applications with a RateLimit, for example a store
-	// of package ratelimit/redisstore. If it is nil, a table in the database of Config.Store
-	// shares them if that is postgres. Otherwise the limits apply to this process only.
+	// of package ratelimit/pgstore. If it is nil, a table in the database of Config.Store shares
+	// them if that is postgres. Otherwise the limits apply to this process only.
 	RateLimitStore ratelimit.Store
 
 	// Processes is the largest number of processes with shared rate limits: see

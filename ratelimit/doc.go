@@ -1,5 +1,5 @@
 // Package ratelimit keeps requests below the platform's rate limit. [Limiter] limits one
-// process. [Fleet] limits all processes that share a [Store].
+// process. [Fleet] limits all processes that share a [Store]. Package pgstore is one in PostgreSQL.
 //
 // # Priorities
 //

@@ -13,7 +13,7 @@ import (
 	"github.com/dispensary-go/dispensary/ratelimit"
 )
 
-// All processes share a limit. In production, use a store of package redisstore or pgstore.
+// All processes share a limit. In production, use a store of package pgstore.
 func ExampleNewFleet() {
 	platform, err := dispensarytest.Start()
 	if err != nil {

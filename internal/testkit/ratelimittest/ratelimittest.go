@@ -181,20 +181,3 @@ func RunKilled(t *testing.T, server Server) {
 	}, time.Minute, 50*time.Millisecond)
 	assert.LessOrEqual(t, send(t, join(t, server.Store, timeout), 10), 7, "the store must count the two starts during the outage")
 }
-
-// Within returns a view of a store that prefixes all names, for a server shared by several
-// tests.
-func Within(s ratelimit.Store, prefix string) ratelimit.Store { return within{s, prefix} }
-
-type within struct {
-	ratelimit.Store
-	prefix string
-}
-
-func (w within) Take(ctx context.Context, name string, past, want int, windows ...ratelimit.Window) (ratelimit.Taken, error) {
-	return w.Store.Take(ctx, w.prefix+name, past, want, windows...)
-}
-
-func (w within) Pause(ctx context.Context, name string, d time.Duration) error {
-	return w.Store.Pause(ctx, w.prefix+name, d)
-}
