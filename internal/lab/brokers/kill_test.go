@@ -36,7 +36,7 @@ func TestKill(t *testing.T) {
 		defer func() { <-one }()
 		k := receivertest.NewKillTest(t, testsize.Of(200, 20_000), "in_1")
 		var proxy *proxy
-		proxy, b.Address = newProxy(t, b.Address)
+		proxy, b.Address = newProxy(t, b)
 		settings, err := json.Marshal(receiver{Broker: b, Folder: k.Folder})
 		require.NoError(t, err)
 		k.Receivers, k.Environ = 3, []string{receiverVariable + "=" + string(settings)}
@@ -115,20 +115,26 @@ func (b broker) handlers() int {
 // proxy forwards connections of receivers to a broker, so that the test can cut them.
 type proxy struct {
 	target string
+	linger time.Duration // between the end of a receiver's connection and the end of the broker's
 
 	mu    sync.Mutex
-	conns []net.Conn
+	conns []net.Conn // of receivers
 	down  bool
 }
 
-// newProxy starts a proxy for the broker at a URL and returns the URL of the proxy.
-func newProxy(t *testing.T, broker string) (*proxy, string) {
+// newProxy starts a proxy for a broker and returns its URL.
+func newProxy(t *testing.T, b broker) (*proxy, string) {
 	t.Helper()
-	u, err := url.Parse(broker)
+	u, err := url.Parse(b.Address)
 	require.NoError(t, err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	p := &proxy{target: u.Host}
+	if b.Kind == "kafka" {
+		// If a connection closes while its consumer waits for partitions, the embedded Kafka never
+		// expires the consumer, and its partitions have no reader. Kafka does expire it.
+		p.linger = 3 * b.Session
+	}
 	go func() {
 		for conn, err := listener.Accept(); err == nil; conn, err = listener.Accept() {
 			go p.carry(conn)
@@ -151,19 +157,21 @@ func (p *proxy) carry(conn net.Conn) {
 	defer func() { _ = server.Close() }()
 	p.mu.Lock()
 	down := p.down
-	p.conns = append(p.conns, conn, server)
+	p.conns = append(p.conns, conn)
 	p.mu.Unlock()
 	if down {
 		return
 	}
 	go func() {
 		_, _ = io.Copy(server, conn)
-		_ = server.Close()
+		time.AfterFunc(p.linger, func() { _ = server.Close() })
 	}()
 	_, _ = io.Copy(conn, server)
+	_ = conn.Close()
+	_, _ = io.Copy(io.Discard, server)
 }
 
-// set closes all connections. If down is true, the proxy also drops new ones.
+// set closes all connections of receivers. If down is true, the proxy also drops new ones.
 func (p *proxy) set(down bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
