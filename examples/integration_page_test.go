@@ -79,7 +79,7 @@ func TestProgramWithoutAccount(t *testing.T) {
 // through the API of the fake would be compiled again in each test package, which takes seconds.
 func TestImportersDoNotCompileThePlatform(t *testing.T) {
 	t.Parallel()
-	for name, tables := range map[string]bool{"../dispensarytest": true, "./mount/shop": false} {
+	for name, tables := range map[string]bool{"../dispensarytest": true, "./scene": false} {
 		output, err := exec.CommandContext(t.Context(), "go", "list", "-export", "-f", "{{.Export}}", name).Output()
 		require.NoError(t, err)
 		archive, err := os.ReadFile(strings.TrimSpace(string(output)))
