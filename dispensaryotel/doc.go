@@ -52,7 +52,7 @@
 //	messaging.process.duration            attempts, by environment, event type, result, error.type
 //	dispensary.inbox.wait                 from arrival to the first attempt
 //	dispensary.inbox.dead_letters         by environment, event type, error.type
-//	dispensary.reconcile.run.duration     each search for missed webhooks, by environment, short, error.type
+//	dispensary.reconcile.run.duration     each search for missed webhooks, by environment, error.type
 //	dispensary.reconcile.events           events without a webhook, by environment, result: recovered, lost
 //	dispensary.inbox.events               stored now, by inbox, state: see [Telemetry.WatchInbox]
 //	dispensary.inbox.age                  of the oldest unhandled event, by inbox

@@ -30,7 +30,7 @@ func (t *Telemetry) reconciled(ctx context.Context, of api.Environment, report r
 	if report.Skipped {
 		return
 	}
-	t.reconcileDuration.Record(ctx, report.Duration, append(append(environment(of), signal.ReconcileShort.Of(report.Short)), failed(reason(err))...)...)
+	t.reconcileDuration.Record(ctx, report.Duration, append(environment(of), failed(reason(err))...)...)
 	if report.First {
 		return
 	}

@@ -24,7 +24,7 @@ func TestReconcileCountsMissedEvents(t *testing.T) {
 	missed := []webhook.Key{{EventID: "evt_1"}, {EventID: "evt_2"}}
 	end(reconcile.Report{Skipped: true}, nil)
 	end(reconcile.Report{First: true, Recovered: missed}, nil)
-	end(reconcile.Report{Short: true, Duration: time.Second}, nil)
+	end(reconcile.Report{Duration: time.Second}, nil)
 	end(reconcile.Report{Name: "us/sandbox/clinic-1", Recovered: missed, Gaps: []reconcile.Gap{{EventID: "evt_3"}, {EventID: "evt_4", Err: refused}}}, refused)
 	assert.Equal(t, []error{nil, nil, nil, refused}, own)
 
@@ -36,8 +36,7 @@ func TestReconcileCountsMissedEvents(t *testing.T) {
 		return all
 	}
 	assert.ElementsMatch(t, []point{
-		{us("dispensary.reconcile.short", "false"), 1}, {us("dispensary.reconcile.short", "true"), 1},
-		{us("dispensary.reconcile.short", "false", "error.type", "*errors.errorString"), 1},
+		{us(), 2}, {us("error.type", "*errors.errorString"), 1},
 	}, r.points(t, "dispensary.reconcile.run.duration"))
 	assert.ElementsMatch(t, []point{
 		{us("dispensary.reconcile.result", "recovered"), 2}, {us("dispensary.reconcile.result", "lost"), 1},

@@ -154,7 +154,7 @@ func Reconcile(clinics func() reconcile.ClinicsStats, every time.Duration) Check
 		}
 		result := Result{Status: StatusOK, Details: map[string]any{
 			"clinics_failing": len(stats.Failing) - disconnected, "clinics_disconnected": disconnected,
-			"clinics_silent": stats.Silent, "events_retried": stats.Retries,
+			"clinics_without_webhooks": stats.NoWebhooks, "events_retried": stats.Retries,
 		}}
 		if !stats.PassBegan.IsZero() {
 			result.Details["pass_seconds"] = int(time.Since(stats.PassBegan).Seconds())
@@ -162,9 +162,9 @@ func Reconcile(clinics func() reconcile.ClinicsStats, every time.Duration) Check
 		switch {
 		case time.Since(active) > missedIntervals*every:
 			result.Status, result.Err = StatusDegraded, errors.New("health: no replica reconciles the environment")
-		case stats.Silent > 0:
+		case stats.NoWebhooks > 0:
 			result.Status, result.Err = StatusDegraded, errors.New("health: webhooks do not arrive, events arrive only by reconciliation")
-			result.Details["silent_since"] = stats.SilentSince.UTC().Format(time.RFC3339)
+			result.Details["without_webhooks_since"] = stats.NoWebhooksSince.UTC().Format(time.RFC3339)
 		case late:
 			result.Status, result.Err = StatusDegraded, errors.New("health: clinics have not been reconciled for a day")
 		}

@@ -243,12 +243,12 @@ func TestReconcileReportsMissedRuns(t *testing.T) {
 		assert.Equal(t, 60, result.Details["pass_seconds"])
 
 		since := time.Now()
-		stats.Silent, stats.SilentSince, stats.Retries = 2, since, 3
+		stats.NoWebhooks, stats.NoWebhooksSince, stats.Retries = 2, since, 3
 		result = check(t.Context())
 		assert.Equal(t, health.StatusDegraded, result.Status)
 		assert.ErrorContains(t, result.Err, "events arrive only by reconciliation")
-		assert.Equal(t, since.UTC().Format(time.RFC3339), result.Details["silent_since"])
-		assert.Equal(t, 2, result.Details["clinics_silent"])
+		assert.Equal(t, since.UTC().Format(time.RFC3339), result.Details["without_webhooks_since"])
+		assert.Equal(t, 2, result.Details["clinics_without_webhooks"])
 		assert.Equal(t, 3, result.Details["events_retried"])
 
 		disconnected := fmt.Errorf("no user: %w", api.ErrReauthorize)

@@ -53,7 +53,7 @@ type Setup struct {
 	Webhooks webhook.HandlerConfig
 
 	// Reconcile configures the search for missed webhooks in all environments, for example
-	// Budget, WholeEvery and Observer. Environment, Name, Inbox, List and Open must be empty.
+	// Budget and Observer. Environment, Name, Inbox, List and Open must be empty.
 	Reconcile reconcile.Config
 
 	// ReconcileEvery is the interval between passes over all clinics. 0 means 1 hour.

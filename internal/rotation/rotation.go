@@ -28,11 +28,6 @@ type Rotation struct {
 	// Again starts the next pass as soon as this one ends.
 	Again bool `json:"again,omitempty"`
 
-	// Outages counts known outages and times without a reconciling replica. The next run of a
-	// clinic is whole if the clinic has had no whole run since the last outage. Outages is not
-	// a time, because a wrong clock can cause outages.
-	Outages int `json:"outages,omitempty"`
-
 	// Taken is the time of the last turns.
 	Taken time.Time `json:"taken,omitzero"`
 }
@@ -52,12 +47,6 @@ func (r *Rotation) Decode(state []byte) error {
 // Passing reports whether a pass is in progress.
 func (r *Rotation) Passing() bool { return !r.Began.IsZero() && !r.Done }
 
-// StoodStill reports whether no replica has taken a turn for two intervals, because all were
-// down or the inbox was restored from a backup.
-func (r *Rotation) StoodStill(now time.Time, interval time.Duration) bool {
-	return !r.Taken.IsZero() && now.Sub(r.Taken) > 2*interval
-}
-
 // Take returns up to limit clinics, or the wait until the next turn. It returns neither at the
 // end of a pass.
 func (r *Rotation) Take(now time.Time, interval time.Duration, limit int, list func(after string, limit int) ([]string, error)) ([]string, time.Duration, error) {
@@ -71,7 +60,7 @@ func (r *Rotation) Take(now time.Time, interval time.Duration, limit int, list f
 	}
 	next := *r
 	if r.Done || r.Began.IsZero() {
-		next = Rotation{Began: now, Before: r.Began, Outages: r.Outages}
+		next = Rotation{Began: now, Before: r.Began}
 	}
 	next.Taken = now
 	ids, err := list(next.After, limit)

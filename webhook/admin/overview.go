@@ -16,17 +16,17 @@ import (
 
 // overviewView is the first page.
 type overviewView struct {
-	Stats    engine.Stats
-	Activity *activityView
-	Hours    []hourView
-	Causes   []causeView
-	Counted  int          // dead letters in Causes
-	Capped   bool         // there may be more dead letters
-	Watched  bool         // alarms are configured
-	Outages  []outageView // by name of the alarm
-	Doubts   []outageView // failures without an alarm yet
-	Silent   bool         // a reconciler reports missing webhooks
-	Run      *run         // latest run of a reconciler
+	Stats      engine.Stats
+	Activity   *activityView
+	Hours      []hourView
+	Causes     []causeView
+	Counted    int          // dead letters in Causes
+	Capped     bool         // there may be more dead letters
+	Watched    bool         // alarms are configured
+	Outages    []outageView // by name of the alarm
+	Doubts     []outageView // failures without an alarm yet
+	NoWebhooks bool         // a reconciler reports missing webhooks
+	Run        *run         // latest run of a reconciler
 
 	Environments map[string]clinicsView // by name of the reconciler
 
@@ -75,7 +75,7 @@ func (h *Handler) overview(w http.ResponseWriter, r *http.Request) {
 	}
 	v.Environments = h.environments()
 	for _, clinics := range v.Environments {
-		v.Silent = v.Silent || clinics.Silent > 0
+		v.NoWebhooks = v.NoWebhooks || clinics.NoWebhooks > 0
 	}
 	if last := h.runs.latest(); len(last) > 0 {
 		v.Run = &last[0]

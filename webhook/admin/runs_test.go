@@ -66,7 +66,7 @@ func TestQuietRunsAreMerged(t *testing.T) {
 	f := newFixture(t, nil)
 	f.page.RunEnd(t.Context(), report(), nil)
 	for n := range 30 {
-		f.page.RunEnd(t.Context(), reconcile.Report{Name: fmt.Sprint("quiet ", n), Short: true}, nil)
+		f.page.RunEnd(t.Context(), reconcile.Report{Name: fmt.Sprint("quiet ", n)}, nil)
 	}
 	page := f.get("runs")
 	assert.Equal(t, 2, strings.Count(page, "<article>"))
@@ -82,7 +82,7 @@ func (c clinics) Stats() reconcile.ClinicsStats { return reconcile.ClinicsStats(
 func TestRunsShowFailingClinics(t *testing.T) {
 	t.Parallel()
 	since := time.Now().Add(-time.Hour)
-	stats := clinics{PassBegan: since, Silent: 2, SilentSince: since, Retries: 7}
+	stats := clinics{PassBegan: since, NoWebhooks: 2, NoWebhooksSince: since, Retries: 7}
 	for n := range 25 {
 		stats.Failing = append(stats.Failing, reconcile.FailingClinic{ClinicID: fmt.Sprint("clinic-", n), Since: since, Err: errors.New("orders: 403")},
 			reconcile.FailingClinic{ClinicID: "left", Since: since, Err: fmt.Errorf("no user: %w", api.ErrReauthorize)})
@@ -154,7 +154,7 @@ func TestOverviewShowsDoubtfulWebhooks(t *testing.T) {
 	}
 	page := newFixture(t, func(_ *fixture, c *admin.Config) {
 		c.Alarms = map[string]*webhook.Alarm{"us/sandbox": newAlarm(t, 0)}
-		c.Reconcilers = map[string]func() reconcile.ClinicsStats{"us/sandbox": clinics{Silent: 1, SilentSince: time.Now()}.Stats}
+		c.Reconcilers = map[string]func() reconcile.ClinicsStats{"us/sandbox": clinics{NoWebhooks: 1, NoWebhooksSince: time.Now()}.Stats}
 	}).get("")
 	assert.Contains(t, page, "do not arrive")
 	assert.NotContains(t, page, "No failures")

@@ -30,14 +30,7 @@ type checkpoint struct {
 	// Completed is the start of the last run that left no work.
 	Completed time.Time `json:"completed,omitzero"`
 
-	// Whole is the start of the last whole run. It is zero if this run left work or a gap, or
-	// if a later run failed.
-	Whole time.Time `json:"whole,omitzero"`
-
 	NoWebhooks NoWebhooks `json:"no_webhooks,omitzero"`
-
-	// Outages is the number of outages before the last whole run: see rotation.
-	Outages int `json:"outages,omitempty"`
 }
 
 // retry is a missed event that the platform did not return or the inbox rejected. The
@@ -102,8 +95,8 @@ func (c *checkpoint) retry(id string) *retry {
 	return nil
 }
 
-// forget removes the retry of an event, if there is one.
-func (c *checkpoint) forget(id string) {
+// removeRetry removes the retry of an event, if there is one.
+func (c *checkpoint) removeRetry(id string) {
 	c.Retries = slices.DeleteFunc(c.Retries, func(e retry) bool { return e.ID == id })
 }
 
@@ -111,8 +104,8 @@ func (c *checkpoint) forget(id string) {
 // fit, Through of its group stays before it.
 const maxRetries = 40 << 10
 
-// remember stores a retry, and reports whether it fits.
-func (c *checkpoint) remember(e retry) bool {
+// addRetry stores a retry, and reports whether it fits.
+func (c *checkpoint) addRetry(e retry) bool {
 	retries := append(slices.Clone(c.Retries), e)
 	encoded, err := json.Marshal(retries)
 	if err != nil || len(encoded) > maxRetries {
@@ -143,7 +136,7 @@ func (c *checkpoint) begin(integrations []string, now time.Time, firstRun time.D
 	for group, p := range c.Groups {
 		c.Groups[group] = progress{Checked: p.Checked}
 	}
-	c.Deliveries, c.Whole = time.Time{}, time.Time{}
+	c.Deliveries = time.Time{}
 	return true
 }
 
@@ -203,9 +196,9 @@ type arrivals struct {
 	events    int       // number of recovered events
 }
 
-// saw records a listed event that had arrived. An event is evidence only if it is newer than
+// addWebhook records a listed event that had arrived. An event is evidence only if it is newer than
 // the last run over its group, because that run has recovered older ones.
-func (a *arrivals) saw(e events.Event, last progress, now time.Time) {
+func (a *arrivals) addWebhook(e events.Event, last progress, now time.Time) {
 	if at := e.CreatedAt.Time; !last.Checked.IsZero() && at.After(last.Through) {
 		a.webhook = newest(a.webhook, at, now)
 	}
@@ -218,7 +211,7 @@ func (s NoWebhooks) after(a arrivals, now time.Time) NoWebhooks {
 		if s.Runs == 0 {
 			s.Since = now
 		}
-		s.Last, s.Runs, s.Events = now, s.Runs+1, s.Events+a.events
+		s.Runs, s.Events = s.Runs+1, s.Events+a.events
 	case !a.webhook.IsZero():
 		return NoWebhooks{}
 	}

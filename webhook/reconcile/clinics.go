@@ -39,12 +39,12 @@ type Clinics struct {
 	config  Config
 	trigger chan struct{}
 
-	mu       sync.Mutex
-	rotation rotation.Rotation // as last seen by this process
-	running  int
-	failing  map[string]*FailingClinic
-	troubled map[string]troubled
-	left     []string // clinics with runs interrupted by the end of the loop
+	mu         sync.Mutex
+	rotation   rotation.Rotation // as last seen by this process
+	running    int
+	failing    map[string]*FailingClinic
+	conditions map[string]condition
+	left       []string // clinics with runs interrupted by the end of the loop
 
 	// Used only by the goroutine of the pass.
 	turns []turn // taken from the pass, but not begun
@@ -57,15 +57,15 @@ func New(c Config) (*Clinics, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Clinics{config: c, trigger: make(chan struct{}, 1), failing: map[string]*FailingClinic{}, troubled: map[string]troubled{}}, nil
+	return &Clinics{config: c, trigger: make(chan struct{}, 1), failing: map[string]*FailingClinic{}, conditions: map[string]condition{}}, nil
 }
 
 // Format prints the type only.
 func (c *Clinics) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "reconcile.Clinics") }
 
 // Loop makes one pass over all clinics in each interval, until ctx ends. If a pass takes
-// longer, the next one follows at once. One hour is a good interval. Failures are logged and
-// passed to [Observer].RunEnd.
+// longer, because of the rate limit or [Config].Budget, the next one follows at once. One hour
+// is a good interval. Failures are logged and passed to [Observer].RunEnd.
 //
 // Loop returns the cause of the end of ctx, or an [*api.ArgumentError] if interval is not
 // positive. Every replica can call it.
@@ -85,7 +85,6 @@ func (c *Clinics) Loop(ctx context.Context, interval time.Duration) error {
 type turn struct {
 	clinicID string
 	since    time.Time // a clinic reconciled since this time is done
-	outages  int       // until since, see rotation
 }
 
 // work reconciles the clinics returned by next, up to Parallel at a time. If next has no
@@ -125,12 +124,12 @@ func (c *Clinics) reconcile(ctx context.Context, one turn, interval time.Duratio
 	c.count(1)
 	defer c.count(-1)
 	now := c.config.Now()
-	report, err := c.run(ctx, &run{clinicID: one.clinicID, outages: one.outages}, max(now.Sub(one.since), 0))
-	c.note(one.clinicID, report, err, ctx.Err() != nil, now, interval)
+	report, err := c.run(ctx, one.clinicID, max(now.Sub(one.since), 0))
+	c.endTurn(one.clinicID, report, err, ctx.Err() != nil, now, interval)
 }
 
-// Run reconciles one clinic once, with a whole run. It accepts the missed events of all groups
-// into the inbox, oldest first.
+// Run reconciles one clinic once. It accepts the missed events of all groups into the inbox,
+// oldest first.
 //
 // An error means that work is left, and [GroupReport].Err has the reason for each group. The
 // next run resumes at the checkpoint and reads no accepted event again. The error is
@@ -143,22 +142,19 @@ func (c *Clinics) Run(ctx context.Context, clinicID string) (Report, error) {
 	if clinicID == "" {
 		return Report{}, &api.ArgumentError{Field: "clinicID", Reason: "is empty"}
 	}
-	c.mu.Lock()
-	outages := c.rotation.Outages
-	c.mu.Unlock()
-	return c.run(ctx, &run{clinicID: clinicID, outages: outages, whole: true}, 0)
+	return c.run(ctx, clinicID, 0)
 }
 
 // run executes a run. It skips the work if the last complete run began less than fresh ago.
-func (c *Clinics) run(ctx context.Context, one *run, fresh time.Duration) (Report, error) {
+func (c *Clinics) run(ctx context.Context, clinicID string, fresh time.Duration) (Report, error) {
 	ctx = priority.WithDefault(ctx, api.PriorityReconcile)
-	one.config, one.now, one.missed = &c.config, c.config.Now(), map[string]*missedEvent{}
-	one.report.Name, one.report.Started = c.config.Name+"/"+one.clinicID, one.now
+	one := &run{config: &c.config, clinicID: clinicID, now: c.config.Now(), missed: map[string]*missedEvent{}}
+	one.report.Name, one.report.Started = c.config.Name+"/"+clinicID, one.now
 	err := one.execute(ctx, fresh)
 	one.report.Completed, one.report.Retries = one.checkpoint.Completed, len(one.checkpoint.Retries)
 	one.report.First, one.report.NoWebhooks = one.first, one.checkpoint.NoWebhooks
 	one.report.Duration = c.config.Now().Sub(one.now)
-	one.log(ctx, err, c.disconnected(one.clinicID))
+	one.report.log(ctx, c.config.Logger, err, c.disconnected(clinicID))
 	c.config.Observer.RunEnd(ctx, one.report, err)
 	return one.report, err
 }
@@ -190,9 +186,9 @@ func (c *Clinics) next(ctx context.Context, interval time.Duration) (turn, time.
 	return turn{}, 0
 }
 
-// Trigger starts a pass of [Clinics.Loop] now, or after the current pass. All runs of this
-// pass are whole. Call it after the webhook endpoint was enabled again and after the inbox was
-// restored from a backup. It does not wait for the pass.
+// Trigger starts a pass of [Clinics.Loop] now, or after the current pass. Call it after the
+// webhook endpoint was enabled again and after the inbox was restored from a backup, to find
+// the missed events sooner. It does not wait for the pass.
 func (c *Clinics) Trigger() {
 	select {
 	case c.trigger <- struct{}{}:
@@ -219,12 +215,8 @@ func (c *Clinics) take(ctx context.Context, interval time.Duration) (time.Durati
 	var wait time.Duration
 	unlisted := func(string) bool { return false }
 	r, err := c.update(ctx, func(ctx context.Context, r *rotation.Rotation) (err error) {
-		now := c.config.Now()
 		r.Again = r.Again || c.again
-		if c.again || r.StoodStill(now, interval) {
-			r.Outages++
-		}
-		ids, wait, err = r.Take(now, interval, c.config.Parallel, func(after string, limit int) ([]string, error) {
+		ids, wait, err = r.Take(c.config.Now(), interval, c.config.Parallel, func(after string, limit int) ([]string, error) {
 			page, err := safecall.Value(func() ([]string, error) { return c.config.List(ctx, after, limit) })
 			unlisted = func(id string) bool {
 				return id > after && (len(page) < limit || id <= page[len(page)-1]) && !slices.Contains(page, id)
@@ -238,7 +230,7 @@ func (c *Clinics) take(ctx context.Context, interval time.Duration) (time.Durati
 	}
 	c.again = false
 	for _, id := range ids {
-		c.turns = append(c.turns, turn{id, r.Began, r.Outages})
+		c.turns = append(c.turns, turn{id, r.Began})
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -76,6 +76,21 @@ func newClinicsFixture(t *testing.T, clinics int) *clinicsFixture {
 	return f
 }
 
+// newReceivingFixture returns clinics that receive webhooks.
+func newReceivingFixture(t *testing.T, clinics int) *clinicsFixture {
+	t.Helper()
+	f := newClinicsFixture(t, clinics)
+	f.lost.Remove()
+	app := f.platform.Application()
+	handler, err := webhook.NewHandler(webhook.HandlerConfig{
+		Environment: f.environment, Secrets: []api.Secret{api.NewSecret(app.WebhookSecret)}, Challenge: api.NewSecret(app.ChallengeToken),
+		Inbox: f.inbox, AcceptTimeout: patient,
+	})
+	require.NoError(t, err)
+	require.NoError(t, f.platform.Webhooks.RegisterHandler(handler))
+	return f
+}
+
 // open returns a clinic with the token of one of its users. It records every attempt. If the
 // clinic is down, it responds with 503 itself.
 func (f *clinicsFixture) open(_ context.Context, clinic string, budget api.Limiter) (reconcile.Clinic, error) {
@@ -168,6 +183,29 @@ func (f *clinicsFixture) happen(t *testing.T, n int, clinics ...string) {
 			require.NoError(t, err)
 		}
 	}
+}
+
+// register registers a patient with a clinic, and returns the ID of the event.
+func (f *clinicsFixture) register(t *testing.T, clinic string) string {
+	t.Helper()
+	_, e, err := f.platform.Patients.Create(model.PatientCreate{ClinicID: clinic})
+	require.NoError(t, err)
+	synctest.Wait() // until its webhook was sent
+	return e.ID
+}
+
+func (f *clinicsFixture) wasHandled(event string) bool {
+	synctest.Wait()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.handled[event] == 1
+}
+
+// failures returns the number of failed runs over a clinic.
+func (f *clinicsFixture) failures(clinic string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.failed[clinic]
 }
 
 // calls counts the requests received by the platform, by clinic.

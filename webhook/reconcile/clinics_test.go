@@ -25,8 +25,8 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
-// pagesOfARun is the number of pages in a whole run: the delivery log and the event lists,
-// with one page each.
+// pagesOfARun is the number of pages in a run: the delivery log and the event lists, with one
+// page each.
 var pagesOfARun = 1 + len(events.Groups())
 
 // The test has 500 clinics with three users each. The platform does not serve 50 of them for
@@ -45,7 +45,7 @@ func TestLoopServesManyClinics(t *testing.T) {
 		limiter, err := ratelimit.New(budget, per)
 		require.NoError(t, err)
 		start := time.Now()
-		all, _ := f.reconcileAll(t, interval, func(c *reconcile.Config) { c.Budget, c.WholeEvery = limiter, time.Minute })
+		all, _ := f.reconcileAll(t, interval, func(c *reconcile.Config) { c.Budget = limiter })
 
 		time.Sleep(interval + interval/2)
 		synctest.Wait()
@@ -213,6 +213,30 @@ func TestOutageEndTriggersPass(t *testing.T) {
 	})
 }
 
+// After an outage that ends during a pass, every clinic has one more run, even if the program ends
+// before.
+func TestOutageEndDuringPassTriggersAnother(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newClinicsFixture(t, 6)
+		slow := func(c *reconcile.Config) {
+			c.Parallel = 1
+			c.Open = func(ctx context.Context, id string, budget api.Limiter) (reconcile.Clinic, error) {
+				time.Sleep(10 * time.Second)
+				return f.open(ctx, id, budget)
+			}
+		}
+		all, stop := f.reconcileAll(t, time.Hour, slow)
+		time.Sleep(25 * time.Second) // the third clinic has its turn
+		all.RunAfterOutage(webhook.Outage{Over: true})
+		time.Sleep(10 * time.Second)
+		stop()
+		f.reconcileAll(t, time.Hour, slow)
+		time.Sleep(10 * time.Minute)
+		assert.Equal(t, []int{2, 2, 2, 2, 2, 2}, f.reconciled())
+	})
+}
+
 // A clinic without a connected user must log one warning, block no other clinic, and be
 // reconciled soon after a user has connected.
 func TestDisconnectedClinicBlocksNoOther(t *testing.T) {
@@ -251,7 +275,7 @@ func TestDisconnectedClinicBlocksNoOther(t *testing.T) {
 		time.Sleep(30 * time.Minute)
 		assert.Equal(t, []int{2, 2, 2}, f.reconciled())
 		assert.Empty(t, all.Stats().Failing)
-		assert.Len(t, f.handled, 1, "the run after the failures is whole")
+		assert.Len(t, f.handled, 1)
 	})
 }
 
@@ -362,7 +386,6 @@ func TestNewRejectsBadConfig(t *testing.T) {
 		"Config.List":        func(c *reconcile.Config) { c.List = nil },
 		"Config.Open":        func(c *reconcile.Config) { c.Open = nil },
 		"Config.Parallel":    func(c *reconcile.Config) { c.Parallel = -1 },
-		"Config.WholeEvery":  func(c *reconcile.Config) { c.WholeEvery = 16 * 24 * time.Hour },
 		"Config.Inbox":       func(c *reconcile.Config) { c.Inbox = nil },
 		"Config.Environment": func(c *reconcile.Config) { c.Environment = "" },
 		"Config.Groups":      func(c *reconcile.Config) { c.Groups = []events.Group{"order"} },

@@ -15,9 +15,8 @@ import (
 
 // Defaults of a [Config].
 const (
-	defaultOverlap    = time.Hour
-	defaultParallel   = 4
-	defaultWholeEvery = 24 * time.Hour
+	defaultOverlap  = time.Hour
+	defaultParallel = 4
 )
 
 const (
@@ -58,18 +57,13 @@ type Config struct {
 
 	// Budget limits the calls to the platform, to leave the rest of the platform's limit to
 	// your other calls. An example is a limiter of 1,000 requests in 5 minutes. Each replica
-	// has its own. Nil means no limit besides the limit of the client.
+	// has its own. Nil means no limit besides the limit of the client. A pass takes as
+	// long as the limits require: see "Limits".
 	Budget api.Limiter
 
 	// Parallel is the maximum number of clinics in progress. It applies separately to the
 	// clinics of a pass and to retried clinics. 0 means 4.
 	Parallel int
-
-	// WholeEvery is the interval at which the event lists of a clinic are read even if there
-	// is no sign of a missed event, see "Short runs". All other runs make one call. 0 means 24
-	// hours. The maximum is 15 days, because the platform keeps events for 30. If WholeEvery
-	// is shorter than the interval of the loop, all runs are whole.
-	WholeEvery time.Duration
 
 	// Groups are the groups to list. Nil means all. Leave out groups outside the scope of your
 	// tokens.
@@ -158,7 +152,6 @@ func (c Config) withDefaults() (Config, error) {
 	c.Name = cmp.Or(c.Name, c.Environment.String())
 	c.Overlap = cmp.Or(c.Overlap, defaultOverlap)
 	c.Parallel = cmp.Or(c.Parallel, defaultParallel)
-	c.WholeEvery = cmp.Or(c.WholeEvery, defaultWholeEvery)
 	c.Inbox = safeInbox{c.Inbox}
 	if c.Groups == nil {
 		c.Groups = events.Groups()
@@ -184,10 +177,6 @@ func (c Config) validate() error {
 		return problem("Open", "is missing")
 	case c.Parallel < 0:
 		return problem("Parallel", "is negative")
-	case c.WholeEvery < 0:
-		return problem("WholeEvery", "is negative")
-	case c.WholeEvery > retention/2:
-		return problem("WholeEvery", "is longer than 15 days: the platform keeps events for 30")
 	case c.FirstRun < 0:
 		return problem("FirstRun", "is negative")
 	case c.Overlap < 0:

@@ -102,7 +102,7 @@ func (r *run) addFromLog(e events.Event, key webhook.Key) {
 		e.Data = nil
 		if r.logData+len(data) <= maxLogData {
 			r.logData += len(data)
-			e.Data = bytes.Clone(data) // a copy does not keep the whole page in memory
+			e.Data = bytes.Clone(data) // a copy does not keep the page in memory
 		}
 		m = &missedEvent{event: e, list: r.deliveries, found: len(r.missed)}
 		r.missed[e.ID] = m

@@ -34,41 +34,30 @@
 //
 // For the order of a webhook and an older recovered event, see [webhook.Work].Order and Stale.
 //
-// # Short runs
-//
-// A run of [Clinics.Loop] is short if nothing indicates a missing event: it reads the log of
-// failed deliveries, one call, retries gaps, and skips the lists. It is whole if
-//
-//   - the log has an event that the inbox has not seen, or cannot be read,
-//   - the clinic has had no whole run since an outage ended, see [Clinics.RunAfterOutage], or
-//     since no replica had reconciled for two intervals,
-//   - the last run did not read all lists, or there is a new integration or group,
-//   - a run has recovered events less than WholeEvery ago, and no webhook has arrived since,
-//   - the last whole run was [Config].WholeEvery ago, a day by default.
-//
 // If the events of a clinic arrive only by reconciliation, the platform may have disabled the
 // endpoint: see [NoWebhooks]. The report, the stats and the log show it, and so do package
 // health and the operations page of package admin.
 //
 // # Guarantees
 //
-// Every run finds a webhook that failed. If the platform never tried to send an event, outside
-// of a known outage, a run finds it after WholeEvery and one pass. The same holds for events
-// that an inbox has lost because it was restored from a backup, unless [Clinics.Trigger] is
-// called.
+// Every run finds all events since the last run that the inbox has not seen, even if the
+// platform never tried to send them. After a restore from a backup, the last run is that of
+// the backup.
 //
 // # Limits
 //
-// With an hourly pass, a clinic costs about 42 calls a day, and 157 if all runs are whole.
-// Within the assumed limit of 5,000 calls in 5 minutes, an hourly pass covers 34,000 clinics,
-// or 9,100 if all runs are whole.
+// A run without missed events makes six calls: the delivery log and five lists. With an hourly
+// pass and token refreshes, a clinic costs 157 calls a day. Package ratelimit gives
+// reconciling at most 92 % of the assumed 5,000 calls in 5 minutes, which permits an hourly
+// pass over 8,400 clinics. With more clinics, or a smaller [Config].Budget, a pass takes
+// longer than the interval, so passes are rarer and missed events are found later: for 34,000
+// clinics every four hours.
 //
 // # Assumptions
 //
 // The platform sorts lists by time on request. An unsorted list is read to its end. All
 // replicas use one inbox. A run does not rely on the clock of the machine to decide how far
-// back it reads, because a wrong clock is a reason for webhooks to fail. Short runs assume
-// that a failed attempt is in the delivery log within [Config].Overlap.
+// back it reads, because a wrong clock is a reason for webhooks to fail.
 //
 // Assumption: webhooks about products, which belong to no clinic, name the integration like
 // all others. If the delivery log or the inbox has an event without one, it is accepted

@@ -36,9 +36,7 @@ func (r *run) execute(ctx context.Context, fresh time.Duration) (err error) {
 		return nil
 	}
 	if err := r.work(working); err != nil {
-		last, cancel := outlive(working)
-		defer cancel()
-		return errors.Join(err, r.wholeNext(last))
+		return err
 	}
 	return errors.Join(r.failed...)
 }
@@ -77,10 +75,7 @@ func (r *run) prepare(ctx context.Context) error {
 	for i, group := range r.config.Groups {
 		r.report.Groups[i].Group = group
 		r.lists = append(r.lists, &listRun{group: group, rank: i, before: r.checkpoint.Groups[group], from: r.checkpoint.from(group, r.config.Overlap), report: &r.report.Groups[i]})
-		switch checked, lost := r.checkpoint.Groups[group].Checked, r.now.Add(-retention); {
-		case checked.IsZero(): // its group may have been left out until now
-			r.checkpoint.Whole = time.Time{}
-		case checked.Before(lost):
+		if checked, lost := r.checkpoint.Groups[group].Checked, r.now.Add(-retention); !checked.IsZero() && checked.Before(lost) {
 			r.report.Gaps = append(r.report.Gaps, Gap{Group: group, From: checked, To: lost})
 		}
 	}
@@ -113,14 +108,6 @@ func (r *run) list(ctx context.Context) error {
 	if err := r.listDeliveries(ctx); err != nil {
 		return err
 	}
-	if r.isShort() {
-		r.report.Short, r.report.Groups = true, nil
-		return r.addRetries(ctx)
-	}
-	// Before the first accept, because a killed run leaves fewer events in the log.
-	if err := r.wholeNext(ctx); err != nil {
-		return err
-	}
 	for _, l := range r.lists {
 		if err := r.listGroup(ctx, l); err != nil {
 			return err
@@ -132,12 +119,9 @@ func (r *run) list(ctx context.Context) error {
 // complete records the work in the checkpoint, and returns the errors of unreadable lists.
 func (r *run) complete(ctx context.Context) error {
 	var failed []error
-	whole := !r.report.Short
 	for _, l := range r.lists {
 		if l.complete {
 			r.checkpoint.complete(l.group, l.newest, r.now)
-		} else {
-			whole = false
 		}
 		if l.err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", l.group, l.err))
@@ -152,34 +136,5 @@ func (r *run) complete(ctx context.Context) error {
 	if len(failed) == 0 && len(r.failed) == 0 {
 		r.checkpoint.Completed = r.now
 	}
-	if whole {
-		r.checkpoint.Whole, r.checkpoint.Outages = r.now, r.outages
-	}
 	return errors.Join(append(failed, r.save(ctx))...)
-}
-
-// isShort reports whether the run can skip the event lists. It can if the inbox has every
-// event of the delivery log, and if the platform has probably tried to send all others. It
-// cannot if the clock is or was wrong.
-func (r *run) isShort() bool {
-	age := r.now.Sub(r.checkpoint.Whole)
-	return !r.whole && age >= 0 && age < r.config.WholeEvery && r.checkpoint.Outages == r.outages &&
-		r.report.DeliveryLogErr == nil && !r.missedAnew() && !r.isSilent()
-}
-
-// isSilent reports whether the clinic may still be without webhooks after its last recovered
-// event.
-func (r *run) isSilent() bool {
-	s := r.checkpoint.NoWebhooks
-	return s.Runs > 0 && r.now.Sub(s.Last) < r.config.WholeEvery
-}
-
-// missedAnew reports whether an event is missing, other than retries.
-func (r *run) missedAnew() bool {
-	for id := range r.missed {
-		if r.checkpoint.retry(id) == nil {
-			return true
-		}
-	}
-	return false
 }

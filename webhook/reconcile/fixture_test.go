@@ -148,15 +148,13 @@ type config struct {
 	reconcile.Clinic
 }
 
-// config returns the configuration of a reconciler with a new client. All its runs are whole.
+// config returns the configuration of a reconciler with a new client.
 func (s *fixture) config() config {
 	return config{reconcile.Config{
 		Environment: s.platform.Site().Environment,
 		Inbox:       s.inbox,
 		List:        reconcile.ClinicIDs(s.clinic),
-
-		WholeEvery: time.Nanosecond,
-		Now:        s.clock.Now,
+		Now:         s.clock.Now,
 	}, reconcile.Clinic{
 		Events:       s.client().Events,
 		Integrations: reconcile.Integrations(s.integrations...),

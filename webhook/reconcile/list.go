@@ -82,20 +82,16 @@ func (r *run) checkBatch(ctx context.Context, listed []events.Event, l *listRun)
 		return err
 	}
 	for _, e := range listed {
-		if !missing[r.key(e, "")] {
-			r.arrivals.saw(e, l.before, r.now)
-			continue
-		}
 		var unseen []webhook.Key
 		for _, id := range r.integrations {
-			if key := r.key(e, id); missing[key] {
+			if key := r.key(e, id); missing[key] && missing[r.key(e, "")] {
 				unseen = append(unseen, key)
 			}
 		}
 		if len(unseen) > 0 {
 			r.addFromList(e, unseen, l)
 		} else {
-			r.arrivals.saw(e, l.before, r.now)
+			r.arrivals.addWebhook(e, l.before, r.now)
 		}
 	}
 	return nil

@@ -101,7 +101,7 @@ func TestOverlapFindsLateEvents(t *testing.T) {
 }
 
 // If the platform ignores the sort order, the list must be read to its end.
-func TestUnsortedListIsReadWhole(t *testing.T) {
+func TestUnsortedListIsReadToEnd(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
 	keys := s.happen(t, 300)
@@ -129,7 +129,7 @@ func (s *fixture) ascending(path string) *dispensary.Client {
 }
 
 // If the delivery log is unsorted, it must be read to its end, too.
-func TestUnsortedLogIsReadWhole(t *testing.T) {
+func TestUnsortedLogIsReadToEnd(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
 	s.broken.Store(true)

@@ -10,30 +10,30 @@ import (
 
 // log logs a run. disconnected reports whether the last run failed because no user of the
 // clinic is connected.
-func (r *run) log(ctx context.Context, err error, disconnected bool) {
+func (r Report) log(ctx context.Context, logger *slog.Logger, err error, disconnected bool) {
 	level, message := r.summary()
-	attrs := []slog.Attr{slog.String("name", r.report.Name), slog.Any("report", r.report)}
+	attrs := []slog.Attr{slog.String("name", r.Name), slog.Any("report", r)}
 	if err != nil {
 		level, message = failure(ctx, err, disconnected)
 		attrs = append(attrs, slog.String("reason", err.Error()))
 	}
-	if len(r.report.Gaps) > 0 {
-		attrs = append(attrs, slog.String("first_gap", r.report.Gaps[0].String()))
+	if len(r.Gaps) > 0 {
+		attrs = append(attrs, slog.String("first_gap", r.Gaps[0].String()))
 	}
-	r.config.Logger.LogAttrs(ctx, level, message, attrs...)
+	logger.LogAttrs(ctx, level, message, attrs...)
 }
 
 // summary returns the level and the message of a run without an error.
-func (r *run) summary() (slog.Level, string) {
+func (r Report) summary() (slog.Level, string) {
 	const message = "webhook events reconciled"
-	switch report := r.report; {
-	case report.Skipped:
+	switch {
+	case r.Skipped:
 		return slog.LevelDebug, message
-	case report.NoWebhooks.Counts():
+	case r.NoWebhooks.Counts():
 		return slog.LevelWarn, message + ": webhooks do not arrive, events come only by reconciliation"
-	case !report.First && len(report.Recovered) > report.Unchecked:
+	case !r.First && len(r.Recovered) > r.Unchecked:
 		return slog.LevelWarn, message + ": some had not arrived as webhooks"
-	case len(report.Gaps) > 0 || report.Retries > 0:
+	case len(r.Gaps) > 0 || r.Retries > 0:
 		return slog.LevelWarn, message + ": some could not be recovered"
 	}
 	return slog.LevelInfo, message

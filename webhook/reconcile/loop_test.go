@@ -82,6 +82,7 @@ func TestLoopRetriesFailuresSooner(t *testing.T) {
 		for i, run := range runs[:6] {
 			at = append(at, run.at.Sub(start))
 			assert.Equal(t, i < 5, run.err != nil)
+			assert.Equal(t, i < 5, run.report.Completed.IsZero())
 		}
 		assert.Equal(t, []time.Duration{0, time.Minute, 3 * time.Minute, 7 * time.Minute, 15 * time.Minute}, at[:5])
 		assert.InDelta(t, 15*time.Minute+beat, at[5], float64(beat/10), "waits at most the interval")
@@ -123,7 +124,7 @@ func (s *fixture) held(t *testing.T, gate <-chan struct{}, inbox reconcile.Inbox
 	}), waiting
 }
 
-// Only one of two replicas must work, because the claim is extended for the whole run.
+// Only one of two replicas must work, because the claim is extended until the run ends.
 func TestClaimAllowsOneRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -28,7 +28,7 @@ func TestMissingWebhooksAreReported(t *testing.T) {
 		logged := func(c *reconcile.Config) { c.Logger = logtest.NewLogger(&log) }
 		_, stop := f.reconcileAll(t, time.Hour, logged)
 		time.Sleep(30 * time.Minute)
-		accept := f.refuse()
+		failing := f.platform.Fault(model.Fault{Effect: model.EffectDeliveryForged})
 		f.register(t, f.clinics[0])
 		time.Sleep(time.Hour)
 		stop()
@@ -36,7 +36,7 @@ func TestMissingWebhooksAreReported(t *testing.T) {
 
 		all, _ := f.reconcileAll(t, time.Hour, logged)
 		disabled := f.platform.Fault(model.Fault{Effect: model.EffectDeliveryLost})
-		accept()
+		failing.Remove()
 		began := time.Now()
 		for range 24 {
 			missed := f.register(t, f.clinics[0])
@@ -44,16 +44,16 @@ func TestMissingWebhooksAreReported(t *testing.T) {
 			assert.True(t, f.wasHandled(missed), "found within the interval")
 		}
 		assert.Equal(t, 24, strings.Count(log.Take(), "webhooks do not arrive, events come only by reconciliation"))
-		assert.Equal(t, 1, all.Stats().Silent)
-		assert.Less(t, all.Stats().SilentSince, began)
+		assert.Equal(t, 1, all.Stats().NoWebhooks)
+		assert.Less(t, all.Stats().NoWebhooksSince, began)
 		last := f.last(f.clinics[0])
 		assert.Equal(t, 25, last.NoWebhooks.Events)
-		assert.Equal(t, last.NoWebhooks.Since, all.Stats().SilentSince)
+		assert.Equal(t, last.NoWebhooks.Since, all.Stats().NoWebhooksSince)
 
 		disabled.Remove()
 		require.True(t, f.wasHandled(f.register(t, f.clinics[0])))
 		time.Sleep(time.Hour)
-		assert.Zero(t, all.Stats().Silent)
+		assert.Zero(t, all.Stats().NoWebhooks)
 		assert.Zero(t, f.last(f.clinics[0]).NoWebhooks)
 		assert.NotContains(t, log.Take(), `"level":"WARN"`)
 	})

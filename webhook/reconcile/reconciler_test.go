@@ -110,7 +110,7 @@ func TestLogDeterminesIntegration(t *testing.T) {
 	s.finish(t, keys...)
 }
 
-// Without the log, or with a log without data, every event must be read.
+// Without the log, or with a log without data or events, every event must be read.
 func TestRunWorksWithoutLog(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
@@ -130,6 +130,17 @@ func TestRunWorksWithoutLog(t *testing.T) {
 	assert.Equal(t, 5, report.Reads)
 	assert.Empty(t, report.FailedDeliveries)
 	require.ErrorIs(t, report.DeliveryLogErr, api.ErrServer)
+	keys = append(keys, more...)
+
+	s.platform.ClearFaults()
+	more = s.happen(t, 1)
+	report = s.reconcile(t, s.rewritten(func(_ *http.Request, body map[string]any) {
+		for _, row := range items(body, "webhook_deliveries") {
+			row["event_payload"] = map[string]any{}
+		}
+	}))
+	assert.Equal(t, more, report.Recovered)
+	require.ErrorContains(t, report.DeliveryLogErr, "delivery ")
 	s.finish(t, append(keys, more...)...)
 }
 

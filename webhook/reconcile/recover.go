@@ -41,7 +41,7 @@ func (r *run) recoverMissed(ctx context.Context) error {
 	failures, succeeded := 0, false
 	var rejected []Gap // since the last success, because the inbox may be down
 	for i, m := range missed {
-		known := r.retries(m) > 0
+		known := r.checkpoint.failures(m) > 0
 		err := r.recoverOne(ctx, m)
 		switch {
 		case err == nil:
@@ -94,7 +94,7 @@ func (r *run) recoverOne(ctx context.Context, m *missedEvent) error {
 
 // recovered moves the checkpoint past a recovered event.
 func (r *run) recovered(m *missedEvent) {
-	r.checkpoint.forget(m.event.ID)
+	r.checkpoint.removeRetry(m.event.ID)
 	if m.list != r.deliveries && m.list.complete {
 		r.checkpoint.advance(m.list.group, m.event.CreatedAt.Time, r.now)
 	}
@@ -106,7 +106,7 @@ func (r *run) recovered(m *missedEvent) {
 func (r *run) oldestFirst() []*missedEvent {
 	return slices.SortedFunc(maps.Values(r.missed), func(a, b *missedEvent) int {
 		return cmp.Or(
-			cmp.Compare(r.retries(a), r.retries(b)),
+			cmp.Compare(r.checkpoint.failures(a), r.checkpoint.failures(b)),
 			a.event.CreatedAt.Compare(b.event.CreatedAt.Time),
 			cmp.Compare(a.list.rank, b.list.rank),
 			-cmp.Compare(created(a.event), created(b.event)),
@@ -115,9 +115,9 @@ func (r *run) oldestFirst() []*missedEvent {
 	})
 }
 
-// retries returns the failures of an event that is tried last, and 0 for other events.
-func (r *run) retries(m *missedEvent) int {
-	if e := r.checkpoint.retry(m.event.ID); e != nil && e.Failures >= retriesLast {
+// failures returns the failures of an event that is tried last, and 0 for other events.
+func (c *checkpoint) failures(m *missedEvent) int {
+	if e := c.retry(m.event.ID); e != nil && e.Failures >= retriesLast {
 		return e.Failures
 	}
 	return 0
@@ -152,13 +152,13 @@ func (r *run) read(ctx context.Context, m *missedEvent) (events.Event, error) {
 // accept accepts the event for each integration that missed it. A rejection for one
 // integration does not affect the others.
 func (r *run) accept(ctx context.Context, m *missedEvent, e events.Event) error {
-	var refused []error
+	var rejections []error
 	fresh := false
 	for _, key := range m.keys {
 		receipt, err := r.acceptAs(ctx, key, e)
 		switch {
 		case err != nil:
-			refused = append(refused, fmt.Errorf("%w: %w", webhook.ErrInbox, err))
+			rejections = append(rejections, fmt.Errorf("%w: %w", webhook.ErrInbox, err))
 		case !receipt.Duplicate:
 			fresh = true
 			r.report.Recovered = append(r.report.Recovered, key)
@@ -169,14 +169,14 @@ func (r *run) accept(ctx context.Context, m *missedEvent, e events.Event) error 
 	}
 	if fresh {
 		m.list.report.Recovered++
-		r.noteRecovered(m)
+		r.countRecovered(m)
 	}
-	return errors.Join(refused...)
+	return errors.Join(rejections...)
 }
 
-// noteRecovered records an event that arrived without a webhook. A retry is no evidence,
+// countRecovered counts an event that arrived without a webhook. A retry is no evidence,
 // because its webhook failed before the last run.
-func (r *run) noteRecovered(m *missedEvent) {
+func (r *run) countRecovered(m *missedEvent) {
 	if r.checkpoint.retry(m.event.ID) == nil {
 		r.arrivals.events++
 		r.arrivals.recovered = newest(r.arrivals.recovered, m.event.CreatedAt.Time, r.now)

@@ -26,11 +26,6 @@ type Report struct {
 	// reconciled the clinic.
 	Skipped bool
 
-	// Short reports whether the run skipped the event lists. It did so if the delivery log had
-	// no missing event and there was no other reason to read the lists. See
-	// [Config].WholeEvery. Groups is empty then.
-	Short bool
-
 	// Completed is the start of the last run without remaining work, possibly this one. Zero
 	// if there was none.
 	Completed time.Time
@@ -165,9 +160,6 @@ func (r Report) String() string {
 		return "skipped: another replica has just reconciled the clinic"
 	}
 	text := fmt.Sprintf("recovered %d of %d missed; pages: %d, reads: %d", len(r.Recovered), r.Missed, r.Pages, r.Reads)
-	if r.Short && r.Missed == 0 {
-		text = fmt.Sprintf("short: nothing missed; pages: %d", r.Pages)
-	}
 	if r.Unchecked > 0 {
 		text += fmt.Sprintf("; possibly accepted before: %d", r.Unchecked)
 	}
@@ -202,7 +194,6 @@ func (r Report) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, r.String(
 // LogValue returns the numbers as a group.
 func (r Report) LogValue() slog.Value {
 	attrs := []slog.Attr{
-		slog.Bool("short", r.Short),
 		slog.Int("missed", r.Missed),
 		slog.Int("recovered", len(r.Recovered)),
 		slog.Int("unchecked", r.Unchecked),
@@ -214,7 +205,7 @@ func (r Report) LogValue() slog.Value {
 		slog.Duration("duration", r.Duration),
 	}
 	if r.NoWebhooks.Counts() {
-		attrs = append(attrs, slog.Time("silent_since", r.NoWebhooks.Since), slog.Int("silent_events", r.NoWebhooks.Events))
+		attrs = append(attrs, slog.Time("no_webhooks_since", r.NoWebhooks.Since), slog.Int("no_webhooks_events", r.NoWebhooks.Events))
 	}
 	if len(r.FailedDeliveries) > 0 {
 		attrs = append(attrs, slog.String("failed_deliveries_by_status", r.reasons()))
@@ -226,10 +217,8 @@ func (r Report) LogValue() slog.Value {
 // It ends with the first event that arrives as a webhook. A possible reason is a disabled
 // endpoint.
 type NoWebhooks struct {
-	// Since is the start of the first run that recovered events, and Last is the start of the
-	// last one. Both are zero if webhooks arrive.
+	// Since is the start of the first run that recovered events. It is zero if webhooks arrive.
 	Since time.Time `json:"since,omitzero"`
-	Last  time.Time `json:"last,omitzero"`
 
 	// Runs is the number of runs that recovered events. Events is the number of these events.
 	Runs   int `json:"runs,omitempty"`

@@ -46,7 +46,7 @@ func (r *run) addRetries(ctx context.Context) error {
 			}
 		}
 		if len(m.keys) == 0 {
-			r.checkpoint.forget(e.ID)
+			r.checkpoint.removeRetry(e.ID)
 			continue
 		}
 		r.missed[e.ID] = m
@@ -78,8 +78,8 @@ func (r *run) fail(m *missedEvent, err error) (gap Gap, gone bool) {
 	if !known {
 		e = newRetry(m, r.now)
 	}
-	if r.isGone(e, err) {
-		r.checkpoint.forget(e.ID)
+	if e.isGone(r.config.Now(), err) {
+		r.checkpoint.removeRetry(e.ID)
 		return gap, true
 	}
 	gap.Err = err
@@ -87,7 +87,7 @@ func (r *run) fail(m *missedEvent, err error) (gap Gap, gone bool) {
 	case known:
 		e.Failures++
 		return gap, false
-	case !r.checkpoint.remember(*e):
+	case !r.checkpoint.addRetry(*e):
 		m.list.complete = false // keeps the checkpoint before the event
 	case errors.Is(err, api.ErrNotFound):
 		return gap, false
@@ -101,7 +101,7 @@ func (r *run) fail(m *missedEvent, err error) (gap Gap, gone bool) {
 
 // isGone reports whether the platform no longer has an event, because it keeps events for 30
 // days. A 404 before that time is no proof. A day later, any other error is.
-func (r *run) isGone(e *retry, err error) bool {
-	age := r.config.Now().Sub(e.began())
+func (e *retry) isGone(now time.Time, err error) bool {
+	age := now.Sub(e.began())
 	return age > retention && (errors.Is(err, api.ErrNotFound) || age > retention+24*time.Hour)
 }

@@ -18,8 +18,6 @@ type run struct {
 	config       *Config
 	clinicID     string
 	clinic       Clinic
-	whole        bool // read the lists in any case
-	outages      int  // see rotation
 	now          time.Time
 	lease        *lease
 	checkpoint   checkpoint
@@ -72,15 +70,6 @@ func (r *run) save(ctx context.Context) error {
 		return err
 	}
 	return r.lease.save(ctx, state)
-}
-
-// wholeNext makes the next run whole, unless this one is whole and completes.
-func (r *run) wholeNext(ctx context.Context) error {
-	if r.checkpoint.Whole.IsZero() {
-		return nil
-	}
-	r.checkpoint.Whole = time.Time{}
-	return r.save(ctx)
 }
 
 // endsRun reports whether err ends the run.

@@ -51,11 +51,11 @@ type ClinicsStats struct {
 	// Config.List no longer returns a clinic, the next pass removes it.
 	Failing []FailingClinic
 
-	// Silent is the number of clinics whose events arrive only by reconciliation. SilentSince
-	// is the start of the longest [NoWebhooks]. Both cover the clinics reconciled by this
-	// process since the start of the previous pass.
-	Silent      int
-	SilentSince time.Time
+	// NoWebhooks is the number of clinics whose events arrive only by reconciliation.
+	// NoWebhooksSince is the start of the longest [NoWebhooks]. Both cover the clinics
+	// reconciled by this process since the start of the previous pass.
+	NoWebhooks      int
+	NoWebhooksSince time.Time
 
 	// Retries is the number of missed events for later runs, of the same clinics.
 	Retries int
@@ -84,15 +84,15 @@ func (c *Clinics) Stats() ClinicsStats {
 	for _, one := range c.failing {
 		s.Failing = append(s.Failing, *one)
 	}
-	for _, one := range c.troubled {
+	for _, one := range c.conditions {
 		if one.at.Before(c.rotation.Before) {
 			continue // another replica has reconciled it since
 		}
 		s.Retries += one.retries
 		if one.noWebhooks.Counts() {
-			s.Silent++
-			if s.SilentSince.IsZero() || one.noWebhooks.Since.Before(s.SilentSince) {
-				s.SilentSince = one.noWebhooks.Since
+			s.NoWebhooks++
+			if s.NoWebhooksSince.IsZero() || one.noWebhooks.Since.Before(s.NoWebhooksSince) {
+				s.NoWebhooksSince = one.noWebhooks.Since
 			}
 		}
 	}
@@ -111,32 +111,33 @@ func (c *Clinics) count(n int) {
 	c.running += n
 }
 
-// troubled is a clinic without webhooks or with retries after its last run in this process.
-type troubled struct {
+// condition is the state of a clinic without webhooks or with retries, after its last run in
+// this process.
+type condition struct {
 	at         time.Time
 	noWebhooks NoWebhooks
 	retries    int
 }
 
-// noteTrouble records the trouble left by a run. The caller has locked c.mu.
-func (c *Clinics) noteTrouble(clinicID string, report Report) {
-	delete(c.troubled, clinicID)
+// setCondition records the condition of a clinic after a run. The caller has locked c.mu.
+func (c *Clinics) setCondition(clinicID string, report Report) {
+	delete(c.conditions, clinicID)
 	if report.NoWebhooks.Counts() || report.Retries > 0 {
-		c.troubled[clinicID] = troubled{report.Started, report.NoWebhooks, report.Retries}
+		c.conditions[clinicID] = condition{report.Started, report.NoWebhooks, report.Retries}
 	}
-	for id, one := range c.troubled {
+	for id, one := range c.conditions {
 		if one.at.Before(c.rotation.Before) {
-			delete(c.troubled, id)
+			delete(c.conditions, id)
 		}
 	}
 }
 
-// note records the result of a turn that began at now. ended reports whether the loop ends.
-func (c *Clinics) note(clinicID string, report Report, err error, ended bool, now time.Time, interval time.Duration) {
+// endTurn records the result of a turn that began at now. ended reports whether the loop ends.
+func (c *Clinics) endTurn(clinicID string, report Report, err error, ended bool, now time.Time, interval time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !errors.Is(err, ErrCheckpointHeld) && !report.Skipped {
-		c.noteTrouble(clinicID, report)
+		c.setCondition(clinicID, report)
 	}
 	was := c.failing[clinicID]
 	if was != nil {
@@ -200,5 +201,5 @@ func (c *Clinics) nextFailing() (turn, time.Duration) {
 		return turn{}, min(wait, minPause)
 	}
 	first.busy = true
-	return turn{first.ClinicID, first.failed, c.rotation.Outages}, 0
+	return turn{first.ClinicID, first.failed}, 0
 }

@@ -60,7 +60,6 @@ var (
 
 // Attributes of the search for missed webhooks. They do not identify the clinic.
 var (
-	ReconcileShort  = Key[bool]{"dispensary.reconcile.short"}    // the event lists were not read
 	ReconcileResult = Key[string]{"dispensary.reconcile.result"} // of missed events: "recovered"
 )
 
