@@ -1,11 +1,11 @@
 package inboxkit
 
 import (
+	"cmp"
 	"context"
 	"runtime"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/dispensary-go/dispensary/webhook"
 )
@@ -40,14 +40,8 @@ type BatcherConfig[T any] struct {
 	// Size returns the size of a normal write in bytes. Nil means 0 for each write.
 	Size func(T) int
 
-	// Wait returns how long to wait for one more urgent write, given those in the batch. It is
-	// called again after each wait. Nil or a result of 0 means no wait.
-	Wait func(urgent []*Write[T]) time.Duration
-
-	// Limit returns how many normal writes a batch with these urgent writes may contain.
-	// waited is the waiting time of the first normal write, which the batch always contains.
-	// Nil means no limit besides the size of a batch.
-	Limit func(urgent []*Write[T], waited time.Duration) int
+	// Limit is the largest number of normal writes in a batch. 0 means the size of a batch.
+	Limit int
 
 	// Drain is called by Close after the last Commit. It must call Done on each deferred
 	// write. Nil if Commit never defers.
@@ -58,9 +52,8 @@ type BatcherConfig[T any] struct {
 type Write[T any] struct {
 	Value T
 
-	ctx   context.Context
-	since time.Time
-	done  chan error // buffered
+	ctx  context.Context
+	done chan error // buffered
 }
 
 // Done returns err to the caller of Do or DoUrgent.
@@ -97,7 +90,7 @@ func (b *Batcher[T]) PostUrgent(value T) {
 }
 
 func newWrite[T any](ctx context.Context, value T) *Write[T] {
-	return &Write[T]{Value: value, ctx: ctx, since: time.Now(), done: make(chan error, 1)}
+	return &Write[T]{Value: value, ctx: ctx, done: make(chan error, 1)}
 }
 
 func (b *Batcher[T]) do(ctx context.Context, queue chan<- *Write[T], value T) error {
@@ -216,32 +209,15 @@ func (b *Batcher[T]) gather(urgent, normal *Write[T]) []*Write[T] {
 	return b.gatherNormal(batch, normal)
 }
 
-// gatherUrgent adds the waiting urgent writes and any that arrive within the time of Wait.
+// gatherUrgent adds the waiting urgent writes.
 func (b *Batcher[T]) gatherUrgent(batch []*Write[T]) []*Write[T] {
 	for len(batch) < maxBatch {
 		select {
 		case w := <-b.urgent:
 			batch = append(batch, w)
-			continue
 		default:
-		}
-		if b.config.Wait == nil {
 			return batch
 		}
-		wait := b.config.Wait(batch)
-		if wait <= 0 {
-			return batch
-		}
-		timer := time.NewTimer(wait)
-		select {
-		case w := <-b.urgent:
-			batch = append(batch, w)
-		case <-timer.C: // the next call of Wait decides whether to stop
-		case <-b.stop:
-			timer.Stop()
-			return batch
-		}
-		timer.Stop()
 	}
 	return batch
 }
@@ -250,12 +226,8 @@ func (b *Batcher[T]) gatherUrgent(batch []*Write[T]) []*Write[T] {
 // run now and are about to submit writes, until a yield adds none. It does not wait for any
 // other write.
 func (b *Batcher[T]) gatherNormal(batch []*Write[T], first *Write[T]) []*Write[T] {
-	left, bytes := maxBatch, 0
-	if b.config.Limit != nil {
-		left = b.config.Limit(batch, time.Since(first.since))
-	}
+	left, bytes := cmp.Or(b.config.Limit, maxBatch)-1, 0
 	batch = append(batch, first)
-	left--
 	for before := 0; left > 0 && len(batch) < maxBatch && bytes < maxBatchBytes; {
 		select {
 		case w := <-b.normal:

@@ -75,15 +75,14 @@ func (b *batches) second(t *testing.T) (counts map[string]int, first string) {
 func TestBatcherGathers(t *testing.T) {
 	t.Parallel()
 	const half = 1 << 19 // of the maximum size of a batch
-	none := func([]*inboxkit.Write[string]) time.Duration { return 0 }
 	for name, c := range map[string]struct {
 		urgent, normal int
 		config         inboxkit.BatcherConfig[string]
 		want           map[string]int
 	}{
 		"normal writes": {0, 900, inboxkit.BatcherConfig[string]{}, map[string]int{"normal": 256}},
-		"urgent first":  {4, 900, inboxkit.BatcherConfig[string]{Wait: none}, map[string]int{"urgent": 4, "normal": 252}},
-		"limit":         {4, 900, inboxkit.BatcherConfig[string]{Limit: func(urgent []*inboxkit.Write[string], _ time.Duration) int { return len(urgent) }}, map[string]int{"urgent": 4, "normal": 4}},
+		"urgent first":  {4, 900, inboxkit.BatcherConfig[string]{}, map[string]int{"urgent": 4, "normal": 252}},
+		"limit":         {4, 900, inboxkit.BatcherConfig[string]{Limit: 4}, map[string]int{"urgent": 4, "normal": 4}},
 		"few":           {4, 2, inboxkit.BatcherConfig[string]{}, map[string]int{"urgent": 4, "normal": 2}},
 		"large":         {0, 900, inboxkit.BatcherConfig[string]{Size: func(string) int { return half }}, map[string]int{"normal": 3}},
 		"too many":      {300, 1, inboxkit.BatcherConfig[string]{}, map[string]int{"urgent": 256, "normal": 1}},
@@ -100,34 +99,6 @@ func TestBatcherGathers(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A batch waits for expected urgent writes, but no longer than Wait returns.
-func TestBatcherWaitsForExpectedWrites(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var until time.Time
-		b := newBatches(t, inboxkit.BatcherConfig[string]{Wait: func(urgent []*inboxkit.Write[string]) time.Duration {
-			if len(urgent) > 0 && urgent[0].Value == "first" || len(urgent) == 3 {
-				return 0
-			}
-			if until.IsZero() {
-				until = time.Now().Add(time.Second)
-			}
-			return time.Until(until)
-		}})
-		b.ask(t, b.DoUrgent, 1, "urgent")
-		b.done.Go(func() {
-			time.Sleep(900 * time.Millisecond)
-			assert.NoError(t, b.DoUrgent(t.Context(), "urgent"))
-		})
-		b.done.Go(func() {
-			time.Sleep(1100 * time.Millisecond)
-			assert.NoError(t, b.DoUrgent(t.Context(), "late"))
-		})
-		counts, _ := b.second(t)
-		assert.Equal(t, map[string]int{"urgent": 2}, counts)
-	})
 }
 
 // A batch contains at most 256 writes, urgent writes first.

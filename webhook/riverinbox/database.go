@@ -115,7 +115,7 @@ func one[T any](ctx context.Context, d *database, statement string, args ...any)
 // newGroup returns a batcher of transactions. size can be nil.
 func newGroup[T any](size func(T) int, commit func([]*inboxkit.Write[T])) *inboxkit.Batcher[T] {
 	return inboxkit.NewBatcher(inboxkit.BatcherConfig[T]{
-		Commit: commit, Size: size, Limit: func([]*inboxkit.Write[T], time.Duration) int { return groupSize },
+		Commit: commit, Size: size, Limit: groupSize,
 	})
 }
 

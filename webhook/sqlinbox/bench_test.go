@@ -4,8 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"path/filepath"
-	"slices"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -79,90 +77,6 @@ func newBenchInbox(b *testing.B, order func(webhook.Delivery, events.Event) webh
 func BenchmarkAccept(b *testing.B) {
 	b.Run("lone commits", func(b *testing.B) { receivertest.BenchmarkLonely(b, newLoneTable(b)) })
 	b.Run("Inbox", func(b *testing.B) { receivertest.BenchmarkLonely(b, newBenchInbox(b, nil)) })
-}
-
-// backlogTime accepts n events without handling them, and returns the time to handle the
-// backlog.
-func backlogTime(b *testing.B, work webhook.Work, n int) time.Duration {
-	b.Helper()
-	var handled atomic.Int64
-	done := make(chan struct{})
-	path, keys := filepath.Join(b.TempDir(), "backlog.db"), receivertest.KeyRing(b)
-	work.Observer.AttemptEnd = func(context.Context, webhook.Attempt) {
-		if handled.Add(1) == int64(n) {
-			close(done)
-		}
-	}
-	waiting := work
-	waiting.Workers, waiting.Handle, waiting.Observer.AttemptEnd = 1, receivertest.Hold, nil
-	inbox, err := sqlinbox.Open(path, sqlinbox.Config{Work: waiting, Seal: keys})
-	require.NoError(b, err)
-	receivertest.Fill(b, inbox, n)
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	require.NoError(b, inbox.Close(ctx))
-	start := time.Now()
-	inbox, err = sqlinbox.Open(path, sqlinbox.Config{Work: work, Seal: keys})
-	require.NoError(b, err)
-	<-done
-	took := time.Since(start)
-	require.NoError(b, inbox.Close(context.Background()))
-	return took
-}
-
-// BenchmarkFlood accepts b.N events as fast as [receivertest.Senders] can send them, while
-// handlers without work process them:
-//
-//	go test -run '^$' -bench Flood -benchtime 200000x -timeout 1h
-//
-// It reports accepts per second and their 99th percentile, the number of events handled per
-// second during the flood, the same number without accepts (alone/s), and the ratio of the two
-// (ratio).
-func BenchmarkFlood(b *testing.B) {
-	b.Run("unordered", func(b *testing.B) { flood(b, nil) })
-	b.Run("in order", func(b *testing.B) { flood(b, webhook.ByObject) })
-}
-
-func flood(b *testing.B, order func(webhook.Delivery, events.Event) webhook.OrderingKey) {
-	var handled atomic.Int64
-	changed := make(chan struct{}, 1)
-	inbox, err := sqlinbox.Open(newPath(b), sqlinbox.Config{
-		Seal: receivertest.KeyRing(b),
-		Work: webhook.Work{Order: order, Handle: receivertest.Succeed, Observer: webhook.Observer{AttemptEnd: func(context.Context, webhook.Attempt) {
-			handled.Add(1)
-			select {
-			case changed <- struct{}{}:
-			default:
-			}
-		}}},
-	})
-	require.NoError(b, err)
-	until := func(n int64) {
-		for handled.Load() < n {
-			<-changed
-		}
-	}
-	alone := handleAlone(b, order, max(b.N/4, 1))
-	b.ResetTimer()
-	took := receivertest.Fill(b, inbox, b.N)
-	flooded := b.Elapsed().Seconds()
-	meanwhile := float64(handled.Load()) / flooded
-	until(int64(b.N))
-	b.StopTimer()
-	require.NoError(b, inbox.Close(context.Background()))
-	slices.Sort(took)
-	b.ReportMetric(float64(b.N)/flooded, "accepts/s")
-	b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "p99-ms")
-	b.ReportMetric(meanwhile, "handled/s")
-	b.ReportMetric(alone, "alone/s")
-	b.ReportMetric(meanwhile/alone, "ratio")
-	b.ReportMetric(0, "ns/op")
-}
-
-// handleAlone returns the handled events per second for a backlog of n events.
-func handleAlone(b *testing.B, order func(webhook.Delivery, events.Event) webhook.OrderingKey, n int) float64 {
-	b.Helper()
-	return float64(n) / backlogTime(b, webhook.Work{Order: order, Handle: receivertest.Succeed}, n).Seconds()
 }
 
 // BenchmarkDead measures an operations page with dead letters.

@@ -67,7 +67,6 @@ func (i *Inbox) handOut(t *tx, n int) (claims []*claim, err error) {
 			claims = append(claims, c)
 			return r.Scan(append([]any{&c.seq, &c.number, &c.attempts, &c.orderingKey, &c.object, &c.reason, &c.failures, &c.newest}, c.into()...)...)
 		})
-	t.claims = append(t.claims, claims...)
 	return claims, err
 }
 

@@ -112,22 +112,6 @@ func (i *Inbox) CountTransactions(t testing.TB) func() int {
 	return func() int { return int(n.Load()) }
 }
 
-// AcceptLimit returns the number of accepts in a transaction with this number of outcomes and
-// of expected outcomes, given the duration of handlers and the waiting time of the first
-// accept. waits reports whether the transaction waits for the expected outcomes.
-func AcceptLimit(outcomes, expected int, handling, waited time.Duration) (limit int, waits bool) {
-	p := pace{handling: handling, expected: expected + outcomes}
-	for range outcomes {
-		p.cameBack(handling)
-	}
-	now := time.Now()
-	wait := p.patience(now)
-	if wait > 0 && p.patience(now.Add(wait)) != 0 {
-		panic("patience waits twice")
-	}
-	return p.limit(outcomes, waited), wait > 0
-}
-
 // FinishedPlan returns the plan of the query of Finished.
 func (i *Inbox) FinishedPlan(t testing.TB) []string {
 	return i.plan(t, finishedQuery, []any{`["us/sandbox/evt_1"]`})

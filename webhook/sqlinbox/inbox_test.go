@@ -2,7 +2,6 @@ package sqlinbox_test
 
 import (
 	"context"
-	"math"
 	"strconv"
 	"sync"
 	"testing"
@@ -262,29 +261,6 @@ func TestClockSetBackDelaysNoRetry(t *testing.T) {
 		results[(<-made).Result]++
 	}
 	assert.Equal(t, map[webhook.Result]int{webhook.ResultFailed: 1, webhook.ResultHandled: 2}, results)
-}
-
-// TestPaceSharesWriter checks the size of transactions during a flood of events.
-func TestPaceSharesWriter(t *testing.T) {
-	t.Parallel()
-	const all = math.MaxInt
-	for name, c := range map[string]struct {
-		outcomes, expected int
-		handling, waited   time.Duration
-		limit              int
-		waits              bool
-	}{
-		"no handlers":           {limit: all},
-		"quick handlers":        {outcomes: 4, limit: 4},
-		"one outcome expected":  {outcomes: 3, expected: 1, handling: time.Microsecond, limit: 3, waits: true},
-		"slow handlers":         {expected: 4, handling: time.Second, limit: all},
-		"slow handlers ready":   {outcomes: 4, expected: 4, handling: time.Second, limit: 4},
-		"accepts wait too long": {outcomes: 4, waited: time.Second, limit: all},
-	} {
-		limit, waits := sqlinbox.AcceptLimit(c.outcomes, c.expected, c.handling, c.waited)
-		assert.Equal(t, c.limit, limit, name)
-		assert.Equal(t, c.waits, waits, name)
-	}
 }
 
 // TestOutcomeAndClaimShareTransaction requires that a handler waits for one transaction

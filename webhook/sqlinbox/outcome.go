@@ -20,7 +20,7 @@ func (i *Inbox) recordWithRetry(c *claim, a webhook.Attempt) (next *claim, err e
 		sealed = inboxkit.SealError(i.config.Seal, a.Key, a.Err)
 	}
 	err = i.life.Record(i.worker.Work().Logger, i.config.margin, func() error {
-		err := i.writer.doFor(c, func(t *tx) error {
+		err := i.writer.do(context.Background(), func(t *tx) error {
 			next = nil
 			t.vacant = append(t.vacant, &next)
 			return i.recordOutcome(t, c, a, sealed)
@@ -124,7 +124,7 @@ func InTransaction(ctx context.Context, write func(context.Context, Tx) error) e
 func (i *Inbox) inTransaction(c *claim) func(context.Context, webhook.Attempt, func(context.Context, Tx) error) error {
 	return func(ctx context.Context, a webhook.Attempt, write func(context.Context, Tx) error) error {
 		// The handler's context is not used, because its end would leave the outcome unknown.
-		return i.writer.doFor(c, func(t *tx) error {
+		return i.writer.do(context.Background(), func(t *tx) error {
 			if err := ctx.Err(); err != nil {
 				return err
 			}

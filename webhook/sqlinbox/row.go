@@ -63,7 +63,6 @@ type claim struct {
 	failures            failures
 	abandoned           bool // reap has stored the failure
 	newest              sql.NullInt64
-	claimedAt           time.Time // time of the commit
 }
 
 // failures is the column of this name. It is NULL if there are none.

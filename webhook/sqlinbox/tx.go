@@ -14,11 +14,10 @@ type tx struct {
 
 	ready  bool      // an event may be due
 	vacant []**claim // the next events of vacant handlers
-	claims []*claim
 }
 
 // begin resets the state of the last transaction.
-func (t *tx) begin() { t.ready, t.vacant, t.claims = false, nil, nil }
+func (t *tx) begin() { t.ready, t.vacant = false, nil }
 
 // close closes the prepared statements. Otherwise SQLite would keep a closed connection and
 // its files open.

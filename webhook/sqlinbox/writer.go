@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/dispensary-go/dispensary/internal/inboxkit"
 )
@@ -21,20 +20,15 @@ type write struct {
 
 	accept bool // stores an event
 	bytes  int  // size of its body
-
-	outcome bool          // records the outcome of an event
-	took    time.Duration // time since its claim
 }
 
 // writer writes in the goroutine of its batcher.
 type writer struct {
 	*inboxkit.Batcher[*write]
-	tx      *tx
-	files   *files
-	lazy    bool // transactions are not synced
-	pace    pace
-	counted int // urgent writes of the batch passed to pace
-	hooks   hooks
+	tx    *tx
+	files *files
+	lazy  bool // transactions are not synced
+	hooks hooks
 }
 
 // hooks connect the writer to its inbox.
@@ -49,34 +43,8 @@ func newWriter(conn *sql.Conn, files *files, hooks hooks) *writer {
 	w.Batcher = inboxkit.NewBatcher(inboxkit.BatcherConfig[*write]{
 		Commit: w.commit,
 		Size:   func(job *write) int { return job.bytes },
-		Wait: func(urgent []*inboxkit.Write[*write]) time.Duration {
-			w.count(urgent)
-			return w.pace.patience(time.Now())
-		},
-		Limit: func(urgent []*inboxkit.Write[*write], waited time.Duration) int {
-			w.count(urgent)
-			return w.pace.limit(outcomes(urgent), waited)
-		},
 	})
 	return w
-}
-
-// count passes new outcomes to pace.
-func (w *writer) count(urgent []*inboxkit.Write[*write]) {
-	for ; w.counted < len(urgent); w.counted++ {
-		if job := urgent[w.counted].Value; job.outcome {
-			w.pace.cameBack(job.took)
-		}
-	}
-}
-
-func outcomes(batch []*inboxkit.Write[*write]) (n int) {
-	for _, job := range batch {
-		if job.Value.outcome {
-			n++
-		}
-	}
-	return n
 }
 
 // do writes and waits for the sync. If ctx ends first, the write may still happen.
@@ -88,11 +56,6 @@ func (w *writer) do(ctx context.Context, do func(*tx) error) error {
 // does not. The next sync includes it.
 func (w *writer) doLazily(ctx context.Context, do func(*tx) error) error {
 	return w.DoUrgent(ctx, &write{do: do, lazy: true})
-}
-
-// doFor records the outcome of a claim.
-func (w *writer) doFor(c *claim, do func(*tx) error) error {
-	return w.DoUrgent(context.Background(), &write{do: do, outcome: true, took: time.Since(c.claimedAt)})
 }
 
 // valueOf writes with do or doLazily, and returns the value of write, or the zero value if ctx
@@ -111,7 +74,6 @@ func valueOf[T any](ctx context.Context, do func(context.Context, func(*tx) erro
 
 // commit writes a batch in one transaction. If it fails, commit tries each write alone.
 func (w *writer) commit(batch []*inboxkit.Write[*write]) {
-	w.counted = 0
 	batch = w.withRoom(batch)
 	if len(batch) == 0 {
 		return
@@ -194,11 +156,6 @@ func (w *writer) transact(batch []*write, fill bool) (err error) {
 	}
 	if err := w.files.check(); err != nil {
 		return err
-	}
-	now := time.Now()
-	w.pace.claimed(len(w.tx.claims))
-	for _, c := range w.tx.claims {
-		c.claimedAt = now
 	}
 	w.hooks.committed(w.tx)
 	return nil

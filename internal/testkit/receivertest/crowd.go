@@ -30,20 +30,6 @@ func (Nothing) Accept(context.Context, webhook.Delivery) (receipt webhook.Receip
 	return receipt, nil
 }
 
-// Fill sends n new events to an inbox, [Senders] at a time, and returns the duration of each
-// accept.
-func Fill(b *testing.B, inbox webhook.Inbox, n int) []time.Duration {
-	b.Helper()
-	took := make([]time.Duration, n)
-	together(n, func(_, i int) bool {
-		d, start := NewDelivery(), time.Now()
-		_, err := inbox.Accept(context.Background(), d)
-		took[i] = time.Since(start)
-		return failed(b, err)
-	})
-	return took
-}
-
 // BenchmarkLonely measures accepts by a single sender.
 func BenchmarkLonely(b *testing.B, inbox webhook.Inbox) {
 	b.Helper()
