@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -146,17 +144,6 @@ func TestSecondProcessContinuesWithFile(t *testing.T) {
 	_, err = client.Clinic.Get(t.Context())
 	require.NoError(t, err)
 	stop()
-}
-
-func TestInboxRejectsEventsBelowMinFreeBytes(t *testing.T) {
-	t.Parallel()
-	if runtime.GOOS != "linux" {
-		t.Skip("the free space of the disk is unknown")
-	}
-	f := newFixture(t).kept("memory:", "sqlite:"+file(t))
-	setup := f.setup(succeed)
-	setup.MinFreeBytes = math.MaxInt64
-	require.ErrorIs(t, f.open(t, setup).Inbox.CheckWrite(t.Context()), sqlinbox.ErrFull)
 }
 
 func TestCallsSendClinicKey(t *testing.T) {

@@ -100,11 +100,6 @@ type Setup struct {
 	// degraded. 0 means 15 minutes.
 	OldestWaiting time.Duration
 
-	// MinFreeBytes is the free disk space below which an inbox in SQLite rejects events: see
-	// [sqlinbox.Config]. 0 means 64 MiB. A negative value disables the check. Other inboxes
-	// ignore it.
-	MinFreeBytes int64
-
 	// Telemetry observes all parts, in addition to the observers of Work, Accounts, OAuth,
 	// Webhooks and Reconcile. For spans and metrics of OpenTelemetry, set it to the result of
 	// dispensaryotel.New. Nil means no telemetry.

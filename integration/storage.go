@@ -175,7 +175,7 @@ func (i *Integration) openInbox(ctx context.Context, keys *seal.KeyRing) (err er
 			return err
 		}
 		i.inbox = func(context.Context) error { return i.DB.Close() }
-		inbox, err = sqlinbox.Open(at.name, sqlinbox.Config{Work: work, Seal: keys, MinFreeBytes: i.setup.MinFreeBytes})
+		inbox, err = sqlinbox.Open(at.name, sqlinbox.Config{Work: work, Seal: keys})
 	case postgres:
 		var pool *pgxpool.Pool
 		if pool, err = poolFor(ctx, at.name, work); err != nil {

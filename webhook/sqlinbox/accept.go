@@ -9,8 +9,8 @@ import (
 )
 
 // Accept implements [webhook.Inbox]. It returns once the event is synced to the disk. Errors
-// are [webhook.ErrInboxClosed], [ErrFull], [api.ErrReplaced], the error of ctx, and errors of
-// the database, which contain no data of the event.
+// are [webhook.ErrInboxClosed], [api.ErrReplaced], the error of ctx, and errors of the
+// database, such as a full disk, which contain no data of the event.
 func (i *Inbox) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
 	if err := ctx.Err(); err != nil {
 		return webhook.Receipt{}, err
@@ -23,7 +23,7 @@ func (i *Inbox) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt
 	if err != nil {
 		return webhook.Receipt{}, err
 	}
-	if err := i.writer.Do(ctx, &write{do: row.insert, accept: true, bytes: len(row.body)}); err != nil {
+	if err := i.writer.Do(ctx, &write{do: row.insert, bytes: len(row.body)}); err != nil {
 		return webhook.Receipt{}, err
 	}
 	return webhook.Receipt{Duplicate: row.duplicate}, nil
@@ -65,7 +65,7 @@ func (i *Inbox) newRow(d webhook.Delivery) (*newRow, error) {
 }
 
 // CheckWrite implements [engine.Engine]. It inserts and deletes a body of 16 KiB in the
-// transaction of the next accepts, so it fails as they do, including [ErrFull].
+// transaction of the next accepts, so it fails as they do.
 func (i *Inbox) CheckWrite(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -73,7 +73,7 @@ func (i *Inbox) CheckWrite(ctx context.Context) error {
 	if i.life.Stopped() {
 		return webhook.ErrInboxClosed
 	}
-	return i.writer.Do(ctx, &write{do: writeAndDelete, accept: true, bytes: checkBytes})
+	return i.writer.Do(ctx, &write{do: writeAndDelete, bytes: checkBytes})
 }
 
 // checkBytes fills several pages, so that SQLite must find space.

@@ -23,7 +23,9 @@ func (i *Inbox) claim(n int) (claims []*claim, next time.Duration, err error) {
 		if err != nil {
 			return nil, err
 		}
-		_, err = t.first(`SELECT min(due_at) FROM dispensary_inbox WHERE state IN (3, 4)`, nil, &due)
+		// An ended claim is not waited for, because its outcome is being stored.
+		_, err = t.first(`SELECT min(due_at) FROM (SELECT min(due_at) due_at FROM dispensary_inbox WHERE state = 3
+			UNION ALL SELECT min(due_at) FROM dispensary_inbox WHERE state = 4 AND due_at > ?)`, []any{t.now}, &due)
 		return claims, err
 	})
 	if err != nil {
@@ -52,10 +54,11 @@ func (i *Inbox) fill(t *tx) error {
 // never end.
 func (i *Inbox) handOut(t *tx, n int) (claims []*claim, err error) {
 	now := i.now()
-	if err := i.followClock(t, now); err != nil {
+	t.now = now
+	if err := i.reap(t, now); err != nil {
 		return nil, err
 	}
-	if err := i.reap(t, now); err != nil {
+	if err := i.followClock(t, now); err != nil {
 		return nil, err
 	}
 	err = t.each(`UPDATE dispensary_inbox SET state = 4, due_at = ?, attempts = attempts + 1, claim = claim + 1
@@ -83,23 +86,32 @@ func (i *Inbox) task(c *claim) inboxkit.Task {
 	return task
 }
 
-// reap expires claims at their end, and stores the failures of their attempts.
+// reap expires claims at their end, and stores the failures of their attempts. Claims of the
+// previous process have ended, because it is dead: this one has the lock. A claim does not end
+// while its outcome is being stored, however long that takes.
 func (i *Inbox) reap(t *tx, now int64) error {
+	ended := now
+	if i.lastNow == maxTime {
+		ended = maxTime
+	}
 	var expired []*claim
-	clock := i.now() // now is maxTime at the start
-	err := t.each(`UPDATE dispensary_inbox SET state = iif(ordering_key IS NULL, 3, 2), due_at = ?, reason = ?
-		WHERE state = 4 AND due_at <= ? RETURNING seq, attempts, failures, coalesce(ordering_key, '')`,
-		[]any{clock, webhook.ErrAbandoned.Error(), now}, func(r *sql.Rows) error {
+	err := t.each(`SELECT seq, claim, attempts, failures, coalesce(ordering_key, '') FROM dispensary_inbox WHERE state = 4 AND due_at <= ?`,
+		[]any{ended}, func(r *sql.Rows) error {
 			c := &claim{}
-			expired = append(expired, c)
-			return r.Scan(&c.seq, &c.attempts, &c.failures, &c.orderingKey)
+			err := r.Scan(&c.seq, &c.number, &c.attempts, &c.failures, &c.orderingKey)
+			if _, ok := i.outcomes.Load(c.id()); !ok {
+				expired = append(expired, c)
+			}
+			return err
 		})
 	if err != nil {
 		return err
 	}
 	for _, c := range expired {
-		kept := c.keep(webhook.Attempt{Number: c.attempts, Err: webhook.ErrAbandoned}, clock)
-		if err := t.exec("UPDATE dispensary_inbox SET failures = ?, request_ids = ? WHERE seq = ?", kept, kept.requestIDs(), c.seq); err != nil {
+		kept := c.keep(webhook.Attempt{Number: c.attempts, Err: webhook.ErrAbandoned}, now)
+		err := t.exec(`UPDATE dispensary_inbox SET state = iif(ordering_key IS NULL, 3, 2), due_at = ?, reason = ?, failures = ?, request_ids = ?
+			WHERE seq = ?`, now, webhook.ErrAbandoned.Error(), kept, kept.requestIDs(), c.seq)
+		if err != nil {
 			return err
 		}
 		if c.orderingKey == "" {
@@ -152,9 +164,7 @@ func promoteNext(t *tx, orderingKey string) error {
 // stored them. A new event is then due now, a retry after the longest backoff, and a claim
 // ends after the normal lease.
 func (i *Inbox) followClock(t *tx, now int64) error {
-	back := now < i.lastNow
-	i.lastNow = now
-	if !back {
+	if now >= i.lastNow {
 		return nil
 	}
 	longest := now + i.worker.Work().Retry.MaxBackOff.Microseconds() + 1

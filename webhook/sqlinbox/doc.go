@@ -34,11 +34,10 @@
 // body. The file keeps the size of its largest backlog. To shrink it, run VACUUM from any
 // connection, even while the inbox is open. Accepts wait until it ends.
 //
-// If the disk has less free space than [Config].MinFreeBytes, Accept fails with [ErrFull], and
-// the platform sends the events again later. Events in the inbox are still handled, and the
-// inbox can be closed and opened. It accepts events again once there is enough space. Linux,
-// macOS, FreeBSD and Windows have this check. If the program limits the database (PRAGMA
-// max_page_count), Accept also reserves 64 pages for the outcomes of events.
+// If the disk is full, Accept fails, the handler responds with 503, and the platform sends the
+// event again later. No event of the inbox is lost, but none is handled either: handlers that
+// have returned wait until there is room for their outcomes, and no others start. If the
+// process ends before, their events are handled again. Make room to continue.
 //
 // # One process
 //

@@ -3,7 +3,6 @@ package sqlinbox
 import (
 	"database/sql"
 	"runtime"
-	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -34,19 +33,13 @@ func (c Config) WithPatience(d time.Duration) Config {
 	return c
 }
 
-// WithFreeBytes sets the free space of the disk. A negative value means unknown.
-func (c Config) WithFreeBytes(free *atomic.Int64) Config {
-	c.free = func(string) (int64, bool) { return free.Load(), free.Load() >= 0 }
-	return c
-}
-
 // Purge deletes old keys.
 func (i *Inbox) Purge() error { return i.purge() }
 
-// BusyTimeout sets the writer's wait for the database in milliseconds.
-func (i *Inbox) BusyTimeout(t testing.TB, ms int) {
+// Pragma changes the connection of the writer.
+func (i *Inbox) Pragma(t testing.TB, change string) {
 	err := i.writer.do(t.Context(), func(x *tx) error {
-		_, err := x.conn.ExecContext(t.Context(), "PRAGMA busy_timeout = "+strconv.Itoa(ms))
+		_, err := x.conn.ExecContext(t.Context(), "PRAGMA "+change)
 		return err
 	})
 	if err != nil {

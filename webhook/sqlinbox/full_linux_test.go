@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
 )
@@ -26,10 +27,10 @@ func TestInboxSurvivesFullDisk(t *testing.T) {
 			}
 			t.Cleanup(func() { assert.NoError(t, syscall.Unmount(folder, syscall.MNT_DETACH)) })
 			path := filepath.Join(folder, "inbox.db")
-			fillUp(t, path, restart, func(c sqlinbox.Config) (*sqlinbox.Inbox, error) {
-				c.MinFreeBytes = 2 << 20
-				return sqlinbox.Open(path, c)
-			})
+			fillUp(t, path, restart, func(c sqlinbox.Config) (*sqlinbox.Inbox, error) { return sqlinbox.Open(path, c) },
+				func(*sqlinbox.Inbox) {
+					require.NoError(t, syscall.Mount("tmpfs", folder, "tmpfs", syscall.MS_REMOUNT, "size=32m,mode=0700"))
+				})
 		})
 	}
 }

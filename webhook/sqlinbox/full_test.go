@@ -2,9 +2,9 @@ package sqlinbox_test
 
 import (
 	"bytes"
+	"context"
 	"database/sql"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,63 +14,75 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/internal/testkit/logtest"
 	"github.com/dispensary-go/dispensary/internal/testkit/receivertest"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
 )
 
-// fillUp accepts events without handling them until the inbox is full. The same inbox or the
-// next one must then handle all acknowledged events, and must have space for new ones.
-func fillUp(t *testing.T, path string, restart bool, open func(sqlinbox.Config) (*sqlinbox.Inbox, error)) {
+// large returns an event with a body of some KiB.
+func large(kib int) webhook.Delivery {
+	d := receivertest.NewDelivery()
+	d.Body = append(d.Body, bytes.Repeat([]byte(" "), kib<<10)...)
+	return d
+}
+
+// fillUp accepts events without handling them until there is no room, and lets their handlers
+// return before there is room again. The same inbox or the next one must then have handled
+// every acknowledged event once, and must accept new ones.
+func fillUp(t *testing.T, path string, restart bool, open func(sqlinbox.Config) (*sqlinbox.Inbox, error), makeRoom func(*sqlinbox.Inbox)) {
 	t.Helper()
+	var log logtest.Buffer
+	var returned atomic.Int64
 	gate := make(chan struct{})
-	var c sqlinbox.Config
-	inbox, made := gated(t, gate, func(given sqlinbox.Config) (*sqlinbox.Inbox, error) {
-		c = given
-		return open(c)
+	c := config(t, func(ctx context.Context, _ events.Event) error {
+		err := receivertest.Until(ctx, gate)
+		returned.Add(1)
+		return err
 	})
+	c.Work.Logger = logtest.NewLogger(&log)
+	made := receivertest.Observe(&c.Work)
+	inbox, err := open(c)
+	require.NoError(t, err)
+	db := database(t, path)
+	require.NoError(t, db.PingContext(t.Context())) // keeps the log after a crash
 	acknowledged := map[webhook.Key]bool{}
-	log := database(t, path)
-	for truncated := false; ; {
-		d := receivertest.NewDelivery()
-		d.Body = append(d.Body, bytes.Repeat([]byte(" "), 8<<10)...)
-		_, err := inbox.Accept(t.Context(), d)
-		if err == nil {
-			truncated, acknowledged[d.Key] = false, true
-			require.Less(t, len(acknowledged), 100_000)
-			continue
-		}
-		require.ErrorContains(t, err, "full")
-		assert.NotContains(t, err.Error(), receivertest.Canary)
-		if truncated {
+	for d := large(8); ; d = large(8) {
+		if _, err = inbox.Accept(t.Context(), d); err != nil {
 			break
 		}
-		_, err = log.ExecContext(t.Context(), "PRAGMA wal_checkpoint(TRUNCATE)") // the log has no space left
-		require.NoError(t, err)
-		truncated = true
+		acknowledged[d.Key] = true
+		require.Less(t, len(acknowledged), 100_000)
 	}
+	require.ErrorContains(t, err, "full")
+	assert.NotContains(t, err.Error(), receivertest.Canary)
+	require.NotEmpty(t, acknowledged)
 	if restart {
 		inbox.Crash()
-		var err error
 		inbox, err = open(c)
 		require.NoError(t, err)
-		closed(t, inbox)
 	}
-	require.NotEmpty(t, acknowledged)
+	closed(t, inbox)
 	close(gate)
-	for len(acknowledged) > 0 {
-		a := <-made
-		if a.Result != webhook.ResultLost { // a handler of the first inbox had the event
-			require.Equal(t, webhook.ResultHandled, a.Result, "%v", a.Err)
-			delete(acknowledged, a.Key)
-		}
-	}
+	all := int64(len(acknowledged))
 	require.Eventually(t, func() bool {
-		_, err := inbox.Accept(t.Context(), receivertest.NewDelivery())
-		return err == nil
-	}, time.Minute, 50*time.Millisecond)
+		return strings.Contains(log.String(), "webhook inbox cannot ") || returned.Load() >= all
+	}, time.Minute, time.Millisecond)
+	makeRoom(inbox)
+	for range all {
+		a := <-made
+		for a.Result == webhook.ResultLost { // a handler of the first inbox had the event
+			a = <-made
+		}
+		require.Equal(t, webhook.ResultHandled, a.Result, "%v", a.Err)
+		assert.True(t, restart || a.Number == 1, "attempt %d", a.Number)
+		assert.True(t, acknowledged[a.Key])
+		delete(acknowledged, a.Key)
+	}
+	receivertest.Accept(t, inbox)
 	assert.Equal(t, webhook.ResultHandled, (<-made).Result)
+	assert.Equal(t, map[string]int{"ok": 1}, countTexts(t, db, "PRAGMA integrity_check"))
 }
 
 // TestInboxSurvivesPageLimit fills a database up to the limit of the program.
@@ -80,155 +92,45 @@ func TestInboxSurvivesPageLimit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			path := newPath(t)
-			db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)&_pragma=max_page_count(1000)")
-			require.NoError(t, err)
-			t.Cleanup(func() { _ = db.Close() })
-			require.NoError(t, sqlinbox.Migrate(t.Context(), db))
-			fillUp(t, path, restart, func(c sqlinbox.Config) (*sqlinbox.Inbox, error) { return sqlinbox.New(db, c) })
+			db := limited(t, path)
+			fillUp(t, path, restart, func(c sqlinbox.Config) (*sqlinbox.Inbox, error) { return sqlinbox.New(db, c) },
+				func(inbox *sqlinbox.Inbox) { inbox.Pragma(t, "max_page_count = 2000") })
 		})
 	}
 }
 
-func TestAlmostFullDiskRejectsAcceptsOnly(t *testing.T) {
-	t.Parallel()
-	var free atomic.Int64
-	free.Store(64 << 20)
-	var log logtest.Buffer
-	path, gate := newPath(t), make(chan struct{})
-	inbox, made := gated(t, gate, func(c sqlinbox.Config) (*sqlinbox.Inbox, error) {
-		c.Work.Workers, c.Work.Logger = 1, logtest.NewLogger(&log)
-		return sqlinbox.Open(path, c.WithFreeBytes(&free))
-	})
-	receivertest.Accept(t, inbox)
-	receivertest.Accept(t, inbox)
-	require.Positive(t, size(t, path+"-wal"))
-
-	free.Store(10 << 20)
-	rejected := receivertest.NewDelivery()
-	for range 2 {
-		_, err := inbox.Accept(t.Context(), rejected)
-		require.ErrorIs(t, err, sqlinbox.ErrFull)
-		require.ErrorContains(t, err, filepath.Dir(path)+" has 10485760 bytes free, less than MinFreeBytes = 67108864")
-		require.ErrorIs(t, inbox.CheckWrite(t.Context()), sqlinbox.ErrFull)
-	}
-	assert.Zero(t, size(t, path+"-wal"))
-	_, err := inbox.ClaimCheckpoint(t.Context(), "name", "holder", time.Hour)
-	require.NoError(t, err)
-	close(gate)
-	for range 2 {
-		assert.Equal(t, webhook.ResultHandled, (<-made).Result)
-	}
-
-	free.Store(64 << 20)
-	require.NoError(t, inbox.CheckWrite(t.Context()))
-	receipt, err := inbox.Accept(t.Context(), rejected)
-	require.NoError(t, err)
-	assert.False(t, receipt.Duplicate)
-	assert.Equal(t, webhook.ResultHandled, (<-made).Result)
-	assert.Equal(t, 1, strings.Count(log.String(), "rejects new events"), log.String())
-	assert.Equal(t, 1, strings.Count(log.String(), "accepts new events again"), log.String())
-}
-
-// The other writes of a batch succeed if its accepts are rejected. Later accepts wait for the
-// program's transactions as before.
-func TestRejectedAcceptsHarmNoOtherWrite(t *testing.T) {
-	t.Parallel()
-	var free atomic.Int64
-	path := newPath(t)
-	inbox := open(t, path, config(t, receivertest.Succeed).WithFreeBytes(&free))
-	queued, end := inbox.Batch(t)
-	var callers sync.WaitGroup
-	callers.Go(func() {
-		_, err := inbox.Accept(t.Context(), receivertest.NewDelivery())
-		assert.ErrorIs(t, err, sqlinbox.ErrFull)
-	})
-	callers.Go(func() {
-		_, err := inbox.ClaimCheckpoint(t.Context(), "name", "holder", time.Hour)
-		assert.NoError(t, err)
-	})
-	queued(2)
-	end()
-	callers.Wait()
-
-	free.Store(64 << 20)
-	conn, err := database(t, path).Conn(t.Context())
-	require.NoError(t, err)
-	_, err = conn.ExecContext(t.Context(), "BEGIN IMMEDIATE")
-	require.NoError(t, err)
-	ended := make(chan error, 1)
-	time.AfterFunc(50*time.Millisecond, func() {
-		_, err := conn.ExecContext(t.Context(), "ROLLBACK")
-		ended <- err
-	})
-	receivertest.Accept(t, inbox)
-	require.NoError(t, <-ended)
-}
-
-// Accepts reserve 64 pages of a limited database for the outcomes of events.
-func TestAcceptsLeavePagesToOutcomes(t *testing.T) {
-	t.Parallel()
-	const limit = 400
-	db, err := sql.Open("sqlite", "file:"+newPath(t)+"?_pragma=busy_timeout(10000)&_pragma=max_page_count(400)")
+// limited opens a database of at most 1,000 pages.
+func limited(t *testing.T, path string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)&_pragma=max_page_count(1000)")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = db.Close() })
 	require.NoError(t, sqlinbox.Migrate(t.Context(), db))
-	inbox, err := sqlinbox.New(db, config(t, receivertest.Hold))
-	require.NoError(t, err)
-	t.Cleanup(func() { interrupt(t, inbox) })
-	left := func() int {
-		var pages, unused int
-		require.NoError(t, db.QueryRowContext(t.Context(), "PRAGMA page_count").Scan(&pages))
-		require.NoError(t, db.QueryRowContext(t.Context(), "PRAGMA freelist_count").Scan(&unused))
-		return limit - pages + unused
-	}
-	large := receivertest.NewDelivery()
-	large.Body = append(large.Body, bytes.Repeat([]byte(" "), (left()-32)*4096)...)
-	_, err = inbox.Accept(t.Context(), large)
-	require.ErrorIs(t, err, sqlinbox.ErrFull)
-	for err = nil; err == nil; {
-		assert.Greater(t, left(), 60)
-		_, err = inbox.Accept(t.Context(), receivertest.NewDelivery())
-	}
-	require.ErrorIs(t, err, sqlinbox.ErrFull)
+	return db
 }
 
-// An emptied inbox accepts events although its file still fills the disk.
-func TestUnusedPagesCountAsFree(t *testing.T) {
+// An accept without room must not affect the other writes of its transaction.
+func TestRejectedAcceptHarmsNoOtherWrite(t *testing.T) {
 	t.Parallel()
-	var free atomic.Int64
-	c := config(t, receivertest.Succeed).WithFreeBytes(&free)
-	made := receivertest.Observe(&c.Work)
-	c.MinFreeBytes = 1 << 20
-	path := newPath(t)
-	db := database(t, path)
-	require.NoError(t, sqlinbox.Migrate(t.Context(), db))
-	inbox, err := sqlinbox.New(db, c)
+	inbox, err := sqlinbox.New(limited(t, newPath(t)), config(t, receivertest.Succeed))
 	require.NoError(t, err)
 	closed(t, inbox)
-	d := receivertest.NewDelivery()
-	d.Body = append(d.Body, bytes.Repeat([]byte(" "), 1<<20)...)
-	free.Store(600 << 10)
-	_, err = inbox.Accept(t.Context(), d)
-	require.ErrorIs(t, err, sqlinbox.ErrFull)
-	free.Store(1 << 20)
-	_, err = inbox.Accept(t.Context(), d)
-	require.NoError(t, err)
-	assert.Equal(t, webhook.ResultHandled, (<-made).Result)
-	free.Store(600 << 10)
-	require.NoError(t, inbox.CheckWrite(t.Context()))
-	free.Store(400 << 10) // unused pages count up to half of the minimum
-	require.ErrorIs(t, inbox.CheckWrite(t.Context()), sqlinbox.ErrFull)
-}
-
-func TestUnknownFreeSpaceIsIgnored(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct{ free, minimum int64 }{"unknown": {free: -1}, "disabled": {minimum: -1}} {
-		var free atomic.Int64
-		free.Store(c.free)
-		config := config(t, receivertest.Succeed).WithFreeBytes(&free)
-		config.MinFreeBytes = c.minimum
-		require.NoError(t, open(t, newPath(t), config).CheckWrite(t.Context()), name)
+	for range 3 { // the first batch may contain a claim of the dispatcher instead
+		queued, end := inbox.Batch(t)
+		var callers sync.WaitGroup
+		callers.Go(func() {
+			_, err := inbox.Accept(t.Context(), large(8<<10))
+			assert.ErrorContains(t, err, "full")
+		})
+		callers.Go(func() {
+			_, err := inbox.ClaimCheckpoint(t.Context(), "name", "holder", time.Hour)
+			assert.NoError(t, err)
+		})
+		queued(2)
+		end()
+		callers.Wait()
 	}
+	require.NoError(t, inbox.CheckWrite(t.Context()))
 }
 
 func size(t *testing.T, path string) int64 {

@@ -1,6 +1,7 @@
 package sqlinbox
 
 import (
+	"cmp"
 	"database/sql"
 	"fmt"
 	"io"
@@ -18,7 +19,8 @@ type Inbox struct {
 	files  *files
 	writer *writer
 
-	lastNow int64 // time of the writer's last claim
+	lastNow  int64    // time of the writer's last claim; maxTime before the first one
+	outcomes sync.Map // the claims whose outcomes are being stored, see claim.id
 
 	life  *inboxkit.Lifecycle
 	wake  chan struct{} // an event may be due
@@ -34,6 +36,7 @@ func (i *Inbox) now() int64 { return i.config.now().UnixMicro() }
 
 // committed wakes the dispatcher if a transaction has made an event ready.
 func (i *Inbox) committed(t *tx) {
+	i.lastNow = cmp.Or(t.now, i.lastNow)
 	if !t.ready {
 		return
 	}

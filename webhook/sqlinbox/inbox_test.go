@@ -98,25 +98,31 @@ func TestPurgeKeepsKeysForRetention(t *testing.T) {
 	assert.Len(t, countTexts(t, db, "SELECT object FROM dispensary_inbox_newest"), 4)
 }
 
-// TestOutcomeWaitsForLockedDatabase locks the file for writing while a handler returns.
+// TestOutcomeWaitsForLockedDatabase locks the file for writing while a handler returns, for
+// longer than its claim. The outcome must be recorded then, even if another event is claimed
+// before.
 func TestOutcomeWaitsForLockedDatabase(t *testing.T) {
 	t.Parallel()
-	path := newPath(t)
+	path, clock := newPath(t), &clock{}
 	other := database(t, path)
 	require.NoError(t, sqlinbox.Migrate(t.Context(), other))
 	lock, err := other.Conn(t.Context())
 	require.NoError(t, err)
-	locked := make(chan struct{}, 1)
-	c := config(t, func(context.Context, events.Event) error {
+	locked := make(chan struct{}, 2)
+	lockOnce := sync.OnceValue(func() error {
 		_, err := lock.ExecContext(context.Background(), "BEGIN IMMEDIATE")
+		return err
+	})
+	c := config(t, func(context.Context, events.Event) error {
+		err := lockOnce()
 		locked <- struct{}{}
 		return err
 	})
 	made := receivertest.Observe(&c.Work)
-	inbox, err := sqlinbox.New(database(t, path), c)
+	inbox, err := sqlinbox.New(database(t, path), c.WithClock(clock.now, time.Minute))
 	require.NoError(t, err)
 	closed(t, inbox)
-	inbox.BusyTimeout(t, 1)
+	inbox.Pragma(t, "busy_timeout = 1")
 	receivertest.Accept(t, inbox)
 	<-locked
 	d := receivertest.NewDelivery()
@@ -128,11 +134,15 @@ func TestOutcomeWaitsForLockedDatabase(t *testing.T) {
 		require.Fail(t, "recorded while the database was locked", "%s %v", a.Result, a.Err)
 	default:
 	}
+	clock.advance(time.Hour)
 	_, err = lock.ExecContext(t.Context(), "ROLLBACK")
 	require.NoError(t, err)
-	a := <-made
-	assert.Equal(t, webhook.ResultHandled, a.Result)
-	assert.Equal(t, 1, a.Number)
+	receivertest.Accept(t, inbox)
+	for range 2 {
+		a := <-made
+		assert.Equal(t, webhook.ResultHandled, a.Result)
+		assert.Equal(t, 1, a.Number)
+	}
 	stats, err := inbox.Stats(t.Context())
 	require.NoError(t, err)
 	assert.Zero(t, stats, "a failed accept stores nothing")

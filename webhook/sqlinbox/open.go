@@ -86,48 +86,28 @@ func (i *Inbox) prepare(ctx context.Context, migrate func(context.Context, *sql.
 	if err := i.files.watch(i.replaced); err != nil {
 		return errors.Join(err, conn.Close())
 	}
-	room, err := newRoom(ctx, conn, i.files.resolved, i.config, i.worker.Work().Logger)
-	if err != nil {
-		return errors.Join(err, conn.Close())
-	}
-	i.writer = newWriter(conn, i.files, hooks{i.fill, i.committed, room.check})
-	if err := i.start(); err != nil {
-		i.writer.Close()
-		return errors.Join(err, i.writer.tx.close(), conn.Close())
-	}
+	i.writer = newWriter(conn, i.files, hooks{i.fill, i.committed})
 	i.release = []func() error{i.writer.tx.close, func() error { return i.files.close(conn) }}
+	i.loops.Go(i.dispatch)
+	i.loops.Go(i.retain)
 	return nil
 }
 
 func newInbox(c Config, worker *inboxkit.Worker, db *sql.DB) *Inbox {
 	inbox := &Inbox{
-		config: c,
-		worker: worker,
-		db:     db,
-		life:   inboxkit.NewLifecycle(),
-		wake:   make(chan struct{}, 1),
-		slots:  make(chan struct{}, worker.Work().Workers),
+		config:  c,
+		worker:  worker,
+		db:      db,
+		lastNow: maxTime,
+		life:    inboxkit.NewLifecycle(),
+		wake:    make(chan struct{}, 1),
+		slots:   make(chan struct{}, worker.Work().Workers),
 	}
 	inbox.life.Patience = cmp.Or(c.patience, inbox.life.Patience)
 	for range cap(inbox.slots) {
 		inbox.slots <- struct{}{}
 	}
 	return inbox
-}
-
-// start expires the claims of the previous process and starts the loops. That process is dead,
-// because this one has the lock.
-func (i *Inbox) start() error {
-	err := i.writer.do(i.life.Context(), func(t *tx) error {
-		i.lastNow = maxTime // the clock of the last process is unknown
-		return errors.Join(i.reap(t, maxTime), i.followClock(t, i.now()))
-	})
-	if err != nil {
-		return err
-	}
-	i.loops.Go(i.dispatch)
-	i.loops.Go(i.retain)
-	return nil
 }
 
 // writingConn returns the connection of the writer. Its commits are synced.

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/inboxkit"
@@ -12,14 +13,16 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// recordWithRetry stores the outcome of an attempt. It returns the next event of the handler,
-// or nil.
+// recordWithRetry stores the outcome of an attempt, and returns the next event of the handler, or
+// nil. While the disk is full, it waits: no other process can claim the event.
 func (i *Inbox) recordWithRetry(c *claim, a webhook.Attempt) (next *claim, err error) {
 	var sealed []byte // the error of a dead letter
 	if a.Result == webhook.ResultDead {
 		sealed = inboxkit.SealError(i.config.Seal, a.Key, a.Err)
 	}
-	err = i.life.Record(i.worker.Work().Logger, i.config.margin, func() error {
+	i.outcomes.Store(c.id(), nil)
+	defer i.outcomes.Delete(c.id())
+	err = i.life.Record(i.worker.Work().Logger, math.MaxInt64, func() error {
 		err := i.writer.do(context.Background(), func(t *tx) error {
 			next = nil
 			t.vacant = append(t.vacant, &next)

@@ -65,6 +65,9 @@ type claim struct {
 	newest              sql.NullInt64
 }
 
+// id identifies a claim.
+func (c *claim) id() [2]int64 { return [2]int64{c.seq, c.number} }
+
 // failures is the column of this name. It is NULL if there are none.
 type failures []engine.Failure
 

@@ -14,10 +14,11 @@ type tx struct {
 
 	ready  bool      // an event may be due
 	vacant []**claim // the next events of vacant handlers
+	now    int64     // time of handOut
 }
 
 // begin resets the state of the last transaction.
-func (t *tx) begin() { t.ready, t.vacant = false, nil }
+func (t *tx) begin() { t.ready, t.vacant, t.now = false, nil, 0 }
 
 // close closes the prepared statements. Otherwise SQLite would keep a closed connection and
 // its files open.

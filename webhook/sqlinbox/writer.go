@@ -16,10 +16,8 @@ const busyTimeout = "PRAGMA busy_timeout = 10000"
 type write struct {
 	do func(*tx) error
 
-	lazy bool // needs no sync
-
-	accept bool // stores an event
-	bytes  int  // size of its body
+	lazy  bool // needs no sync
+	bytes int  // size of the body of an accepted event
 }
 
 // writer writes in the goroutine of its batcher.
@@ -35,7 +33,6 @@ type writer struct {
 type hooks struct {
 	fill      func(*tx) error // claims events for vacant handlers
 	committed func(*tx)
-	room      func(t *tx, bytes int) error // checks the space for accepts
 }
 
 func newWriter(conn *sql.Conn, files *files, hooks hooks) *writer {
@@ -74,10 +71,6 @@ func valueOf[T any](ctx context.Context, do func(context.Context, func(*tx) erro
 
 // commit writes a batch in one transaction. If it fails, commit tries each write alone.
 func (w *writer) commit(batch []*inboxkit.Write[*write]) {
-	batch = w.withRoom(batch)
-	if len(batch) == 0 {
-		return
-	}
 	jobs := make([]*write, len(batch))
 	for n, job := range batch {
 		jobs[n] = job.Value
@@ -90,28 +83,6 @@ func (w *writer) commit(batch []*inboxkit.Write[*write]) {
 		}
 		job.Done(err)
 	}
-}
-
-// withRoom rejects the accepts of a batch if there is no space for them, and returns the other
-// writes.
-func (w *writer) withRoom(batch []*inboxkit.Write[*write]) []*inboxkit.Write[*write] {
-	bytes, accepts := 0, false
-	for _, job := range batch {
-		bytes, accepts = bytes+job.Value.bytes, accepts || job.Value.accept
-	}
-	if !accepts {
-		return batch
-	}
-	err := w.hooks.room(w.tx, bytes)
-	if err == nil {
-		return batch
-	}
-	return slices.DeleteFunc(batch, func(job *inboxkit.Write[*write]) bool {
-		if job.Value.accept {
-			job.Done(err)
-		}
-		return job.Value.accept
-	})
 }
 
 // transact writes a batch in one transaction, and claims events for vacant handlers if fill is
