@@ -135,30 +135,6 @@ func TestRestartedLoopContinuesPass(t *testing.T) {
 	})
 }
 
-// Unused turns must not be lost when a program ends.
-func TestStoppedLoopReturnsTurns(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		f := newClinicsFixture(t, 7)
-		_, stop := f.reconcileAll(t, time.Hour, func(c *reconcile.Config) {
-			c.Parallel = 2
-			open := c.Open
-			c.Open = func(ctx context.Context, id string, budget api.Limiter) (reconcile.Clinic, error) {
-				if id == f.clinics[0] || id == f.clinics[2] {
-					<-ctx.Done()
-				}
-				return open(ctx, id, budget)
-			}
-		})
-		time.Sleep(time.Minute)
-		assert.Equal(t, []int{0, 1, 0, 0, 0, 0, 0}, f.reconciled())
-		stop()
-		f.reconcileAll(t, time.Hour, nil)
-		time.Sleep(time.Minute)
-		assert.Equal(t, []int{1, 1, 1, 1, 1, 1, 1}, f.reconciled())
-	})
-}
-
 func TestReplicasShareClinics(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -497,32 +473,36 @@ func TestStopLogsNoError(t *testing.T) {
 	}
 }
 
-// A loop that ends returns its turns to the other replicas, even if one of them takes turns at that
-// moment. Otherwise these clinics would wait for the next pass.
+// A loop that ends returns its interrupted and unused turns to the other replicas, even if one
+// of them takes turns at that moment. Otherwise these clinics would wait for the next pass.
 func TestEndedLoopReturnsTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := newClinicsFixture(t, 4)
+		f := newClinicsFixture(t, 7)
 		var ending atomic.Bool
 		var held atomic.Int32
 		_, stop := f.reconcileAll(t, time.Hour, func(c *reconcile.Config) {
+			c.Parallel = 2
 			c.Inbox = hooked{f.inbox, func(_ context.Context, method string, _ webhook.Delivery) error {
 				if ending.Load() && method == "ClaimCheckpoint" && held.Add(1) <= 2 {
 					return reconcile.ErrCheckpointHeld
 				}
 				return nil
 			}}
-			c.Open = func(ctx context.Context, _ string, _ api.Limiter) (reconcile.Clinic, error) {
-				<-ctx.Done()
-				return reconcile.Clinic{}, ctx.Err()
+			c.Open = func(ctx context.Context, id string, budget api.Limiter) (reconcile.Clinic, error) {
+				if id == f.clinics[0] || id == f.clinics[2] {
+					<-ctx.Done()
+				}
+				return f.open(ctx, id, budget)
 			}
 		})
-		time.Sleep(10 * time.Second)
+		time.Sleep(time.Minute)
+		assert.Equal(t, []int{0, 1, 0, 0, 0, 0, 0}, f.reconciled())
 		ending.Store(true)
 		stop()
 		f.reconcileAll(t, time.Hour, nil)
 		time.Sleep(time.Minute)
-		assert.Equal(t, []int{1, 1, 1, 1}, f.reconciled())
+		assert.Equal(t, []int{1, 1, 1, 1, 1, 1, 1}, f.reconciled())
 		assert.EqualValues(t, 3, held.Load())
 	})
 }

@@ -19,13 +19,8 @@ import (
 // rewriting returns the services of a client with changed responses. change receives the body
 // of every response.
 func (s *fixture) rewriting(change func(*http.Request, map[string]any)) events.Service {
-	return s.client(dispensary.WithTransport(changed(s.platform.HTTPClient().Transport, change))).Events
-}
-
-// changed returns a transport that changes the bodies of responses.
-func changed(base http.RoundTripper, change func(*http.Request, map[string]any)) http.RoundTripper {
-	return roundTrip(func(r *http.Request) (*http.Response, error) {
-		resp, err := base.RoundTrip(r)
+	return s.client(dispensary.WithTransport(roundTrip(func(r *http.Request) (*http.Response, error) {
+		resp, err := s.platform.HTTPClient().Transport.RoundTrip(r)
 		if err != nil {
 			return nil, err
 		}
@@ -39,7 +34,7 @@ func changed(base http.RoundTripper, change func(*http.Request, map[string]any))
 		resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(changed)), int64(len(changed))
 		resp.Header.Del("Content-Length")
 		return resp, err
-	})
+	}))).Events
 }
 
 // rewritten gives a reconciler the changed responses.
