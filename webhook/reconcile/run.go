@@ -3,11 +3,14 @@ package reconcile
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/safecall"
+	"github.com/dispensary-go/dispensary/internal/transport"
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
@@ -105,4 +108,132 @@ func (r *run) missing(ctx context.Context, listed []events.Event) (map[webhook.K
 		}
 	}
 	return all, nil
+}
+
+// execute claims the checkpoint and runs.
+func (r *run) execute(ctx context.Context, fresh time.Duration) (err error) {
+	working, lease, err := claim(ctx, r.config, r.report.Name)
+	if err != nil {
+		return fmt.Errorf("reconcile: run failed: %w", err)
+	}
+	r.lease = lease
+	defer func() {
+		lease.release()
+		// A lost claim is the cause of other failures.
+		if err != nil {
+			if cause := context.Cause(working); ctx.Err() == nil && cause != errReleased {
+				err = cause
+			}
+			err = fmt.Errorf("reconcile: run failed: %w", err)
+		}
+	}()
+	if err := r.checkpoint.decode(lease.state); err != nil {
+		return err
+	}
+	if since := r.now.Sub(r.checkpoint.Completed); since >= 0 && since < fresh {
+		r.report.Skipped = true
+		return nil
+	}
+	if err := r.work(working); err != nil {
+		return err
+	}
+	return errors.Join(r.failed...)
+}
+
+// work reconciles the clinic.
+func (r *run) work(ctx context.Context) error {
+	clinic, err := safecall.Value(func() (Clinic, error) { return r.config.Open(ctx, r.clinicID, r.config.Budget) })
+	if err != nil {
+		return err
+	}
+	r.clinic = clinic
+	if err := r.prepare(ctx); err != nil {
+		return err
+	}
+	ctx = transport.OneAccount(ctx) // the checkpoint belongs to one clinic
+	if err := r.list(ctx); err != nil {
+		return err
+	}
+	if err := r.recoverMissed(ctx); err != nil {
+		last, cancel := outlive(ctx)
+		defer cancel()
+		return errors.Join(err, r.save(last))
+	}
+	return r.complete(ctx)
+}
+
+// prepare reads the start of the run from the checkpoint.
+func (r *run) prepare(ctx context.Context) error {
+	if err := r.findIntegrations(ctx); err != nil {
+		return fmt.Errorf("integrations: %w", err)
+	}
+	r.report.Groups = make([]GroupReport, len(r.config.Groups))
+	restart := r.checkpoint.begin(r.integrations, r.now, r.config.FirstRun)
+	r.first = restart
+	r.deliveries = &listRun{rank: len(r.config.Groups), from: r.checkpoint.Deliveries.Add(-r.config.Overlap), report: &GroupReport{}}
+	for i, group := range r.config.Groups {
+		r.report.Groups[i].Group = group
+		r.lists = append(r.lists, &listRun{group: group, rank: i, before: r.checkpoint.Groups[group], from: r.checkpoint.from(group, r.config.Overlap), report: &r.report.Groups[i]})
+		if checked, lost := r.checkpoint.Groups[group].Checked, r.now.Add(-retention); !checked.IsZero() && checked.Before(lost) {
+			r.report.Gaps = append(r.report.Gaps, Gap{Group: group, From: checked, To: lost})
+		}
+	}
+	if restart {
+		return r.save(ctx)
+	}
+	return nil
+}
+
+// findIntegrations requests the integrations if the cached ones are too old.
+func (r *run) findIntegrations(ctx context.Context) error {
+	age := r.now.Sub(r.checkpoint.Asked)
+	if known := r.checkpoint.Integrations; len(known) > 0 && age >= 0 && age < integrationsFor {
+		r.integrations = known
+		return nil
+	}
+	ids, err := safecall.Value(func() ([]string, error) { return r.clinic.Integrations(ctx) })
+	if err != nil {
+		return err
+	}
+	if len(ids) == 0 {
+		return errors.New("no ID returned")
+	}
+	r.integrations, r.checkpoint.Asked = slices.Compact(slices.Sorted(slices.Values(ids))), r.now
+	return nil
+}
+
+// list finds missed events. If one group cannot be listed, the others are.
+func (r *run) list(ctx context.Context) error {
+	if err := r.listDeliveries(ctx); err != nil {
+		return err
+	}
+	for _, l := range r.lists {
+		if err := r.listGroup(ctx, l); err != nil {
+			return err
+		}
+	}
+	return r.addRetries(ctx)
+}
+
+// complete records the work in the checkpoint, and returns the errors of unreadable lists.
+func (r *run) complete(ctx context.Context) error {
+	var failed []error
+	for _, l := range r.lists {
+		if l.complete {
+			r.checkpoint.complete(l.group, l.newest, r.now)
+		}
+		if l.err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", l.group, l.err))
+		}
+	}
+	if r.deliveries.complete {
+		r.checkpoint.Deliveries = later(r.checkpoint.Deliveries, r.deliveries.newest)
+	}
+	if !r.first {
+		r.checkpoint.NoWebhooks = r.checkpoint.NoWebhooks.after(r.arrivals, r.now)
+	}
+	if len(failed) == 0 && len(r.failed) == 0 {
+		r.checkpoint.Completed = r.now
+	}
+	return errors.Join(append(failed, r.save(ctx))...)
 }
