@@ -53,7 +53,7 @@ type Setup struct {
 	Webhooks webhook.HandlerConfig
 
 	// Reconcile configures the search for missed webhooks in all environments, for example
-	// Budget and Observer. Environment, Name, Inbox, List and Open must be empty.
+	// Budget and Observer. Environment, Inbox, List and Open must be empty.
 	Reconcile reconcile.Config
 
 	// ReconcileEvery is the interval between passes over all clinics. 0 means 1 hour.
@@ -146,7 +146,7 @@ func (s Setup) check(c Config) error {
 		{"Webhooks.Challenge", !s.Webhooks.Challenge.IsZero()}, {"Webhooks.Tenant", s.Webhooks.Tenant != nil}, {"Webhooks.Inbox", s.Webhooks.Inbox != nil},
 		{"Operations.Engine", s.Operations.Engine != nil}, {"Operations.Alarms", s.Operations.Alarms != nil}, {"Operations.Accounts", s.Operations.Accounts != nil},
 		{"Operations.Reconcilers", s.Operations.Reconcilers != nil},
-		{"Reconcile.Environment", s.Reconcile.Environment != ""}, {"Reconcile.Name", s.Reconcile.Name != ""},
+		{"Reconcile.Environment", s.Reconcile.Environment != ""},
 		{"Reconcile.Inbox", s.Reconcile.Inbox != nil}, {"Reconcile.List", s.Reconcile.List != nil}, {"Reconcile.Open", s.Reconcile.Open != nil},
 	} {
 		if part.given {

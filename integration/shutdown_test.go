@@ -264,7 +264,7 @@ func TestOpenRejectsInvalidSetup(t *testing.T) {
 	config.StateKeys = nil
 	setup := f.setup(nil)
 	setup.Accounts.Locate = nil
-	setup.Webhooks.Challenge, setup.OAuth.ClientID, setup.Reconcile.Name, setup.ReconcileEvery, setup.OldestWaiting = dispensary.NewSecret("canary"), "canary", "canary", -1, -1
+	setup.Webhooks.Challenge, setup.OAuth.ClientID, setup.Reconcile.Environment, setup.ReconcileEvery, setup.OldestWaiting = dispensary.NewSecret("canary"), "canary", "canary", -1, -1
 	own := func(context.Context) health.Result { return health.Result{Status: health.StatusFailing} }
 	setup.Checks = map[string]health.Check{"own": own, "store us/sandbox": own, "alarm mars": own}
 	builtIn := []string{"store", "inbox", "alarm us/sandbox", "refresh us/sandbox", "reconcile ca/production"}
@@ -277,7 +277,7 @@ func TestOpenRejectsInvalidSetup(t *testing.T) {
 	}
 	for _, want := range []string{
 		"DISPENSARY_STATE_KEYS is empty, but the browser flow", "integration.Setup.Work.Handle is nil", "integration.Setup.Accounts.Locate is nil",
-		"integration.Setup.Webhooks.Challenge must be left empty", "integration.Setup.OAuth.ClientID must be", "integration.Setup.Reconcile.Name must be",
+		"integration.Setup.Webhooks.Challenge must be left empty", "integration.Setup.OAuth.ClientID must be", "integration.Setup.Reconcile.Environment must be",
 		"integration.Setup.ReconcileEvery is negative", "integration.Setup.OldestWaiting is negative",
 	} {
 		require.ErrorContains(t, err, want)

@@ -28,7 +28,7 @@ import (
 // for a program with its own scheduler.
 //
 // A pass of the loop reconciles the clinics in the order of their IDs, so the next clinic is
-// always the one with the oldest run. A checkpoint in the inbox, named after [Config].Name,
+// always the one with the oldest run. A checkpoint in the inbox, named after the environment,
 // stores the position. A restarted program resumes there, and replicas share one pass. If a
 // crash interrupts a run, its clinic stays claimed for up to a minute and has its next turn in
 // the next pass.
@@ -149,7 +149,7 @@ func (c *Clinics) Run(ctx context.Context, clinicID string) (Report, error) {
 func (c *Clinics) run(ctx context.Context, clinicID string, fresh time.Duration) (Report, error) {
 	ctx = priority.WithDefault(ctx, api.PriorityReconcile)
 	one := &run{config: &c.config, clinicID: clinicID, now: c.config.Now(), missed: map[string]*missedEvent{}}
-	one.report.Name, one.report.Started = c.config.Name+"/"+clinicID, one.now
+	one.report.Name, one.report.Started = c.config.Environment.String()+"/"+clinicID, one.now
 	err := one.execute(ctx, fresh)
 	one.report.Completed, one.report.Retries = one.checkpoint.Completed, len(one.checkpoint.Retries)
 	one.report.First, one.report.NoWebhooks = one.first, one.checkpoint.NoWebhooks
@@ -177,7 +177,7 @@ func (c *Clinics) next(ctx context.Context, interval time.Duration) (turn, time.
 		case ctx.Err() != nil: // the loop ends
 		case err != nil:
 			c.config.Logger.LogAttrs(ctx, slog.LevelError, "could not find the next clinic to reconcile",
-				slog.String("name", c.config.Name), slog.String("reason", err.Error()))
+				slog.String("name", c.config.Environment.String()), slog.String("reason", err.Error()))
 			return turn{}, minPause
 		case wait > 0:
 			return turn{}, wait
@@ -274,7 +274,7 @@ func (c *Clinics) giveBack() {
 
 // update changes the rotation while it is claimed.
 func (c *Clinics) update(ctx context.Context, change func(context.Context, *rotation.Rotation) error) (r rotation.Rotation, err error) {
-	ctx, lease, err := claim(ctx, &c.config, rotation.Name(c.config.Name))
+	ctx, lease, err := claim(ctx, &c.config, rotation.Name(c.config.Environment.String()))
 	if err != nil {
 		return r, err
 	}

@@ -35,7 +35,8 @@ const (
 // Config configures [Clinics]. Environment, Inbox, List and Open are required. All other
 // fields have a default.
 type Config struct {
-	// Environment is the environment of the clinics, as in [webhook.HandlerConfig].
+	// Environment is the environment of the clinics, as in [webhook.HandlerConfig]. Names of
+	// checkpoints begin with it.
 	Environment api.Environment
 
 	// Inbox is the inbox of the webhooks. It also receives the missed events and stores the
@@ -50,10 +51,6 @@ type Config struct {
 	// Open returns the access to the events of a clinic. It is called once per run. The client
 	// must wait for budget, which is Budget, before each attempt.
 	Open func(ctx context.Context, clinicID string, budget api.Limiter) (Clinic, error)
-
-	// Name is the name of the checkpoint of the rotation. Empty means the name of the
-	// environment. The checkpoint of a clinic is named after Name and the clinic's ID.
-	Name string
 
 	// Budget limits the calls to the platform, to leave the rest of the platform's limit to
 	// your other calls. An example is a limiter of 1,000 requests in 5 minutes. Each replica
@@ -149,7 +146,6 @@ func (c Config) withDefaults() (Config, error) {
 	if err := c.validate(); err != nil {
 		return c, err
 	}
-	c.Name = cmp.Or(c.Name, c.Environment.String())
 	c.Overlap = cmp.Or(c.Overlap, defaultOverlap)
 	c.Parallel = cmp.Or(c.Parallel, defaultParallel)
 	c.Inbox = safeInbox{c.Inbox}

@@ -316,7 +316,7 @@ func TestRecoveredEventsEqualWebhooks(t *testing.T) {
 	_, _, reads := s.calls()
 	assert.Zero(t, reads)
 	keys = append(keys, s.happen(t, 5)...)
-	report := s.reconcile(t, func(c *config) { c.Name = "another" })
+	report := s.reconcile(t, nil)
 	assert.Len(t, report.Recovered, 5)
 	s.finish(t, keys...)
 	for _, e := range s.platform.Events() {

@@ -18,7 +18,7 @@ import (
 
 // Report is the result of one run of [Clinics]. Its printed and logged forms contain numbers only.
 type Report struct {
-	// Name is the name of the checkpoint: Config.Name and the clinic ID.
+	// Name is the name of the checkpoint: the environment and the clinic ID.
 	Name string
 
 	// Started is the start of the run, by [Config].Now.
