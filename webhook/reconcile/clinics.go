@@ -152,7 +152,7 @@ func (c *Clinics) run(ctx context.Context, clinicID string, fresh time.Duration)
 	one.report.Name, one.report.Started = c.config.Environment.String()+"/"+clinicID, one.now
 	err := one.execute(ctx, fresh)
 	one.report.Completed, one.report.Retries = one.checkpoint.Completed, len(one.checkpoint.Retries)
-	one.report.First, one.report.NoWebhooks = one.first, one.checkpoint.NoWebhooks
+	one.report.NoWebhooks = one.checkpoint.NoWebhooks
 	one.report.Duration = c.config.Now().Sub(one.now)
 	one.report.log(ctx, c.config.Logger, err, c.disconnected(clinicID))
 	c.config.Observer.RunEnd(ctx, one.report, err)

@@ -25,7 +25,6 @@ type run struct {
 	lease        *lease
 	checkpoint   checkpoint
 	integrations []string
-	first        bool // the run reads events from before the last run
 	arrivals     arrivals
 	lists        []*listRun              // by group
 	deliveries   *listRun                // of the delivery log
@@ -168,8 +167,7 @@ func (r *run) prepare(ctx context.Context) error {
 		return fmt.Errorf("integrations: %w", err)
 	}
 	r.report.Groups = make([]GroupReport, len(r.config.Groups))
-	restart := r.checkpoint.begin(r.integrations, r.now, r.config.FirstRun)
-	r.first = restart
+	r.report.First = r.checkpoint.begin(r.integrations, r.now, r.config.FirstRun)
 	r.deliveries = &listRun{rank: len(r.config.Groups), from: r.checkpoint.Deliveries.Add(-r.config.Overlap), report: &GroupReport{}}
 	for i, group := range r.config.Groups {
 		r.report.Groups[i].Group = group
@@ -178,7 +176,7 @@ func (r *run) prepare(ctx context.Context) error {
 			r.report.Gaps = append(r.report.Gaps, Gap{Group: group, From: checked, To: lost})
 		}
 	}
-	if restart {
+	if r.report.First {
 		return r.save(ctx)
 	}
 	return nil
@@ -229,7 +227,7 @@ func (r *run) complete(ctx context.Context) error {
 	if r.deliveries.complete {
 		r.checkpoint.Deliveries = later(r.checkpoint.Deliveries, r.deliveries.newest)
 	}
-	if !r.first {
+	if !r.report.First {
 		r.checkpoint.NoWebhooks = r.checkpoint.NoWebhooks.after(r.arrivals, r.now)
 	}
 	if len(failed) == 0 && len(r.failed) == 0 {
