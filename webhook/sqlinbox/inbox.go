@@ -78,6 +78,6 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// ErrInUse: another Inbox, in this process or another one, has opened the database. It is safe
-// to retry.
+// ErrInUse is the error of [Open] and [New] if another Inbox, in this process or another one, has
+// opened the database. It is safe to retry.
 var ErrInUse = errors.New("sqlinbox: inbox is open in another process")
