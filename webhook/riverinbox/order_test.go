@@ -253,21 +253,6 @@ func TestOpenTransactionsDelayNoEvent(t *testing.T) {
 	d.allEnd(t)
 }
 
-// TestOlderEventRunsAfterTakeOver accepts an older event while the head of its ordering key runs in a
-// process that dies.
-func TestOlderEventRunsAfterTakeOver(t *testing.T) {
-	t.Parallel()
-	d, inbox, begun, _ := newInbox(t, ordered)
-	newer, older := in("a", 9), in("a", 1)
-	acceptNew(t, inbox, newer)
-	lost := next(t, begun)
-	acceptNew(t, inbox, older)
-	d.exec(t, "UPDATE river_job SET attempted_by = ARRAY['dispensary_dead'] WHERE state = 'running'")
-	handleAll(t, begun, older, newer)
-	lost.end <- nil
-	d.allEnd(t)
-}
-
 // TestUnsettledOlderEventRunsFirst commits an older event like a process that dies before it moves
 // the head.
 func TestUnsettledOlderEventRunsFirst(t *testing.T) {

@@ -148,33 +148,6 @@ func TestOutcomeWaitsForLockedDatabase(t *testing.T) {
 	assert.Zero(t, stats, "a failed accept stores nothing")
 }
 
-// If a process dies during an event, an older event of its ordering key may wait. The older one must
-// run first, and never at the same time.
-func TestOrderSurvivesCrash(t *testing.T) {
-	t.Parallel()
-	begun, gate := make(chan string, 2), make(chan struct{})
-	defer close(gate)
-	c := config(t, func(ctx context.Context, _ events.Event) error {
-		begun <- webhook.HandlingFrom(ctx).Key.EventID
-		return receivertest.Until(ctx, gate)
-	})
-	c.Work.Order = webhook.ByObject
-	path := newPath(t)
-	inbox, err := sqlinbox.Open(path, c)
-	require.NoError(t, err)
-	newer, older := receivertest.NewDeliveryAmong(1), receivertest.NewDeliveryAmong(1)
-	older.CreatedAt = newer.CreatedAt.Add(-time.Hour)
-	_, err = inbox.Accept(t.Context(), newer)
-	require.NoError(t, err)
-	assert.Equal(t, newer.Key.EventID, <-begun)
-	_, err = inbox.Accept(t.Context(), older)
-	require.NoError(t, err)
-	inbox.Crash()
-	open(t, path, c)
-	assert.Equal(t, older.Key.EventID, <-begun)
-	assert.Equal(t, map[string]int{"2": 1, "4": 1}, countTexts(t, database(t, path), "SELECT state FROM dispensary_inbox"), "one is blocked and one runs")
-}
-
 // TestRetryIsNeverEarly compares the stored time, in microseconds, with a clock in nanoseconds.
 func TestRetryIsNeverEarly(t *testing.T) {
 	t.Parallel()
