@@ -3,9 +3,11 @@ package sqlstore_test
 import (
 	"database/sql"
 	"fmt"
+	"os"
 	"path/filepath"
 	"testing"
 
+	"github.com/go-sql-driver/mysql"
 	_ "github.com/jackc/pgx/v5/stdlib"
 	"github.com/stretchr/testify/require"
 	_ "modernc.org/sqlite"
@@ -16,6 +18,11 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 	"github.com/dispensary-go/dispensary/seal"
 )
+
+func TestMain(m *testing.M) {
+	_ = mysql.SetLogger(&mysql.NopLogger{}) // it would log every connection that a test closes
+	os.Exit(m.Run())
+}
 
 // database is a database, or a schema of PostgreSQL, for one test.
 type database struct {
@@ -69,20 +76,13 @@ func (d database) store(t testing.TB, db *sql.DB) tokenstore.Store {
 	return sqlstore.New(db, d.dialect)
 }
 
-// sealedOn returns an encrypted store with a ring of the given keys, as programs use it. The
+// sealed returns an encrypted store with a ring of the given keys, as programs use it. The
 // tables must exist.
-func sealedOn(db *sql.DB, dialect sqlstore.Dialect, keys api.Secret) (tokenstore.Store, error) {
-	ring, err := seal.ParseKeyRing(keys)
-	if err != nil {
-		return nil, err
-	}
-	return tokenstore.Sealed(sqlstore.New(db, dialect), ring)
-}
-
-// sealed is sealedOn for a test.
 func (d database) sealed(t testing.TB, db *sql.DB, keys api.Secret) tokenstore.Store {
 	t.Helper()
-	store, err := sealedOn(db, d.dialect, keys)
+	ring, err := seal.ParseKeyRing(keys)
+	require.NoError(t, err)
+	store, err := tokenstore.Sealed(d.store(t, db), ring)
 	require.NoError(t, err)
 	return store
 }
