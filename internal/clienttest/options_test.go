@@ -30,9 +30,11 @@ func TestNewRejectsInvalidOptions(t *testing.T) {
 		"WithAccessToken(token) begins with Bearer":    dispensary.WithAccessToken("Bearer b2d8"),
 		"WithAccessToken(token) begins with Bearer,":   dispensary.WithAccessToken("bearer"),
 		"WithAccessToken(token) contains white space":  dispensary.WithAccessToken("b2d8 "),
-		"WithClinicKey": dispensary.WithClinicKey(dispensary.Secret{}),
-		"WithUserAgent": dispensary.WithUserAgent(""),
-		"negative":      dispensary.WithRetryPolicy(dispensary.RetryPolicy{MaxAttempts: -1}),
+		"WithClinicKey(key) is empty":                  dispensary.WithClinicKey(dispensary.Secret{}),
+		"WithClinicKey(key) is blank":                  dispensary.WithClinicKey(dispensary.NewSecret(" \t")),
+		"ClinicKey contains a line break":              dispensary.WithClinicKey(dispensary.NewSecret("key\n")),
+		"WithUserAgent":                                dispensary.WithUserAgent(""),
+		"negative":                                     dispensary.WithRetryPolicy(dispensary.RetryPolicy{MaxAttempts: -1}),
 	} {
 		_, err := dispensary.New(sandboxSite(), option)
 		assert.ErrorContains(t, err, want)

@@ -77,6 +77,8 @@ func TestViewAppliesEveryOption(t *testing.T) {
 	assert.Equal(t, time.Minute, bounded)
 	assert.Contains(t, log.String(), "clinic.get")
 	assert.Equal(t, client.Site(), other.Site())
+	call(view(t, other))
+	assert.Equal(t, "key", sent.Header.Get("X-Svc-Clinic-Key"), "a view of a view keeps the key")
 
 	log.Reset()
 	third := view(t, client, observer("observed by the third")) // must not replace the other observer
@@ -105,6 +107,7 @@ func TestViewRejectsInvalidOption(t *testing.T) {
 		"WithAccessToken(token) is empty":  dispensary.WithAccessToken(""),
 		"WithUserAgent(product) is empty":  dispensary.WithUserAgent(""),
 		"UserAgent contains a line break":  dispensary.WithUserAgent("a\nb"),
+		"ClinicKey contains a line break":  dispensary.WithClinicKey(dispensary.NewSecret("a\nb")),
 		"must not contain negative values": dispensary.WithRetryPolicy(dispensary.RetryPolicy{MaxAttempts: -1}),
 	} {
 		_, err := client.With(option)
