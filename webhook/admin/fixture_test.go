@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/internal/testkit/receivertest"
 	"github.com/dispensary-go/dispensary/webhook"
@@ -46,11 +47,10 @@ func newFixture(t *testing.T, change func(*fixture, *admin.Config)) *fixture {
 		if f.repaired {
 			return nil
 		}
-		err := fmt.Errorf("no such patient: %s", receivertest.Canary)
-		if e.Type == events.TypeOrderPlaced {
-			return err // retried in an hour
+		if e.Type == events.TypeOrderPlaced { // retried in an hour
+			return fmt.Errorf("%s: %w", receivertest.Canary, &api.Error{Operation: "orders.get", StatusCode: 503, RequestID: "r-1"})
 		}
-		return webhook.Permanent(err)
+		return webhook.Permanent(fmt.Errorf("no such patient: %s", receivertest.Canary))
 	}
 	f.made = receivertest.Observe(&work)
 	var err error
