@@ -134,6 +134,7 @@ func TestRevokeDisconnectsOneUser(t *testing.T) {
 	b.token = kept.AccessToken
 	b.get("/clinic").ok(200)
 	b.renew(kept.RefreshToken).ok(200)
+	b.get("/clinic").ok(200) // the earlier access token stays valid
 	b.exchange(redeemed).ok(200)
 
 	b.exchange(b.code(users[1])).ok(200, "oauth", "access_token") // connects again
