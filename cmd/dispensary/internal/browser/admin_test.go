@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"math/rand/v2"
 	"net/http"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -155,7 +155,7 @@ func (o *operations) night(accept func(webhook.Delivery)) {
 }
 
 // An operator reviews the dead letters of a bad night and replays those with one cause, with
-// scripts and without scripts.
+// scripts and the mouse, and without scripts and with the keyboard.
 func TestOperatorReplaysDeadLetters(t *testing.T) {
 	t.Parallel()
 	for name, without := range map[string]bool{"with scripts": false, "without scripts": true} {
@@ -165,29 +165,56 @@ func TestOperatorReplaysDeadLetters(t *testing.T) {
 			o.night(accept)
 			b := open(t)
 			b.disableScripts(without)
+			press := b.press
+			if without {
+				press = b.pressByKeys
+			}
 			b.visit(o.url)
 			b.sees("Maple Hollow", "104", "It failed: orders: 503", "No token is refreshed in the background")
-			b.press("patients.get")
+			press("patients.get")
 			b.sees("52 events", "order.placed")
-			b.press("Next page")
-			b.press("First page")
-			b.press("Replay: all dead letters")
+			press("Next page")
+			press("First page")
+			press("Replay: all dead letters")
 			b.sees("52 dead letters will be replayed. Nothing has been changed yet.", "order.placed")
 			assert.Zero(b.t, o.handled.Load())
 			b.fill("most", "20")
-			b.press("Count again")
+			press("Count again")
 			b.sees("20 dead letters will be replayed.", "32 newer ones match too.")
 			o.repaired.Store(true)
-			b.press("Replay 20")
+			press("Replay 20")
 			b.sees("20 events were replayed.", "20 dead letters match now. 12 newer ones match too.")
 			b.wait("handled events", func() bool { return o.handled.Load() == 20 })
 			b.audit("a part that was replayed")
-			b.press("Replay the other 20")
+			press("Replay the other 20")
 			b.sees("40 events were replayed.", "12 dead letters match now.")
-			b.press("Back to the list")
+			press("Back to the list")
 			b.sees("12 events")
 		})
 	}
+}
+
+const focusScript = `(() => {
+	const at = document.activeElement, style = getComputedStyle(at), box = at.getClientRects()[0];
+	const top = document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2);
+	const ring = style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2, seen = top !== null && (at.contains(top) || top.contains(at));
+	return (ring && seen ? "" : "hidden ") + (at.ariaLabel ?? (at.labels?.[0] ?? at).innerText).replace(/\s+/g, " ").trim();
+})()`
+
+// pressByKeys presses Tab until the name of the focused control begins with name, and then
+// Enter. At every stop, the control and its focus ring must be visible.
+func (b *tab) pressByKeys(name string) {
+	b.t.Helper()
+	for range 200 {
+		b.keys(kb.Tab)
+		at := eval[string](b, focusScript)
+		require.False(b.t, strings.HasPrefix(at, "hidden "), at)
+		if strings.HasPrefix(at, name) {
+			b.leads(chromedp.KeyEvent(kb.Enter))
+			return
+		}
+	}
+	require.FailNow(b.t, "Tab does not reach "+name)
 }
 
 // The page shows a body only after the operator has opened it.
@@ -215,33 +242,12 @@ func TestOperationsPagesPassAudit(t *testing.T) {
 	t.Parallel()
 	o, accept := newOperations(t)
 	b := open(t)
-	for _, page := range []string{"", "events", "events?state=dead", "events?state=waiting", "runs"} {
-		b.visit(o.url + page)
-		b.audit("empty " + page)
-	}
+	b.auditEmpty(o.url, []string{"", "events", "events?state=dead", "events?state=waiting", "runs"})
 	o.night(accept)
-	links := map[string]bool{}
-	for _, page := range []string{
+	b.auditSite(o.url, []string{
 		"", "events", "events?state=dead", "events?clinic=none", "events?state=waiting", "find?id=000000000017", "find?id=unknown", "runs", "accounts",
 		"bulk?action=replay&clinic=clinic-2", "bulk?action=discard&most=3",
-	} {
-		b.visit(o.url + page)
-		b.audit("operations/" + page)
-		for _, link := range eval[[]string](b, `[...document.links].map((link) => link.href.split("#")[0])`) {
-			links[link] = true
-		}
-	}
-	for link := range links {
-		require.True(t, strings.HasPrefix(link, o.url), link)
-		answer, err := http.Get(link)
-		require.NoError(t, err)
-		_, _ = io.Copy(io.Discard, answer.Body)
-		require.NoError(t, answer.Body.Close())
-		assert.Equal(t, http.StatusOK, answer.StatusCode, link)
-	}
-	b.opens(o.url+"no/such/page", http.StatusNotFound)
-	b.refused(404)
-	b.audit("no page")
+	})
 	b.visit(o.url + "events?state=dead")
 	b.window(1280, 900)
 	assert.Empty(t, b.measured("html", "box.height > 2600"), "50 rows are dense")
@@ -252,7 +258,5 @@ func TestOperationsPagesPassAudit(t *testing.T) {
 			assert.Empty(t, b.measured("main *", fmt.Sprintf("box.right > %d && box.width > 1", width)), "%q at %d px", page, width)
 		}
 	}
-	b.window(390, 800)
-	assert.Empty(t, b.measured("body > header nav", "box.height > 100"), "the menu has at most three lines")
-	assert.Empty(t, b.measured("body > header nav a", "box.left < 0 || box.right > 390 || box.height < 24"), "each link fits the window")
+	b.menuFitsPhone()
 }

@@ -89,36 +89,53 @@ func (s *fixture) fill() {
 	s.fake.Fault(model.Fault{Effect: model.EffectDropAfterCommit, Operation: "patients.create", Times: 1})
 }
 
-// Every page of the console passes the audit, and all its links work.
-func TestConsolePagesPassAudit(t *testing.T) {
-	t.Parallel()
-	s, b, still := newFixture(t), open(t), open(t)
-	still.disableScripts(true)
-	for _, page := range []string{"tokens", "timeline", "events", "deliveries", "requests", "clock", "faults"} {
-		b.visit(s.console + page)
+// auditEmpty audits pages below base without data.
+func (b *tab) auditEmpty(base string, pages []string) {
+	b.t.Helper()
+	for _, page := range pages {
+		b.visit(base + page)
 		b.audit("empty " + page)
 	}
-	s.fill()
+}
+
+// auditSite audits pages below base, with and without scripts, and the page of an unknown URL.
+// All links of the pages must work.
+func (b *tab) auditSite(base string, pages []string) {
+	b.t.Helper()
 	links := map[string]bool{}
-	for _, page := range []string{
-		"", "tokens", "world", "world?kind=plans", "world?kind=orders", "world?kind=practitioners", "world?kind=products", "timeline",
-		"events", "events?select=" + s.fake.Events()[0].ID, "deliveries", "deliveries?select=" + s.fake.Webhooks.Deliveries()[0].ID,
-		"requests", "requests?select=request-1", "requests?select=request-2", "clock", "faults", "behaviors",
-	} {
-		b.visit(s.console + page)
-		b.audit("console/" + page)
-		still.visit(s.console + page)
-		still.auditIn([]look{{"light", phone}}, "without scripts, console/"+page)
+	for _, page := range pages {
+		b.visit(base + page)
+		b.audit(page)
 		for _, link := range eval[[]string](b, `[...document.links].map((link) => link.href.split("#")[0])`) {
 			links[link] = true
 		}
+		b.disableScripts(true)
+		b.visit(base + page)
+		b.auditIn([]look{{"light", phone}}, "without scripts, "+page)
+		b.disableScripts(false)
 	}
 	for link := range links {
 		answer, err := http.Get(link)
-		require.NoError(t, err)
-		require.NoError(t, answer.Body.Close())
-		assert.Equal(t, http.StatusOK, answer.StatusCode, link)
+		require.NoError(b.t, err)
+		require.NoError(b.t, answer.Body.Close())
+		assert.Equal(b.t, http.StatusOK, answer.StatusCode, link)
 	}
+	b.opens(base+"no/such/page", http.StatusNotFound)
+	b.refused(404)
+	b.audit("no page")
+}
+
+// Every page of the console passes the audit, and all its links work.
+func TestConsolePagesPassAudit(t *testing.T) {
+	t.Parallel()
+	s, b := newFixture(t), open(t)
+	b.auditEmpty(s.console, []string{"tokens", "timeline", "events", "deliveries", "requests", "clock", "faults"})
+	s.fill()
+	b.auditSite(s.console, []string{
+		"", "tokens", "world", "world?kind=plans", "world?kind=orders", "world?kind=practitioners", "world?kind=products", "timeline",
+		"events", "events?select=" + s.fake.Events()[0].ID, "deliveries", "deliveries?select=" + s.fake.Webhooks.Deliveries()[0].ID,
+		"requests", "requests?select=request-1", "requests?select=request-2", "clock", "faults", "behaviors",
+	})
 	b.visit(s.console + "deliveries")
 	b.fill("body.url", "mailto:a@example.com")
 	b.press("Register another endpoint")
@@ -127,9 +144,6 @@ func TestConsolePagesPassAudit(t *testing.T) {
 	b.visit(s.console + "requests")
 	b.press("Find unexpected requests")
 	b.audit("what was done")
-	b.opens(s.console+"no/such/page", http.StatusNotFound)
-	b.refused(404)
-	b.audit("no page")
 }
 
 // Every page of the fake platform passes the audit.

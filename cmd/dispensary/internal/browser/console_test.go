@@ -181,7 +181,12 @@ func TestConsoleLayoutFitsContent(t *testing.T) {
 	b.visit(s.console + "deliveries")
 	b.window(1280, 900)
 	assert.Empty(t, b.measured(".rows tbody tr", "box.height > 40"), "a delivery has one line")
+	b.menuFitsPhone()
+}
+
+func (b *tab) menuFitsPhone() {
+	b.t.Helper()
 	b.window(390, 800)
-	assert.Empty(t, b.measured("body > header nav", "box.height > 100"), "the menu has at most three lines")
-	assert.Empty(t, b.measured("body > header nav a", "box.left < 0 || box.right > 390 || box.height < 24"), "each link fits the window")
+	assert.Empty(b.t, b.measured("body > header nav", "box.height > 100"), "the menu has at most three lines")
+	assert.Empty(b.t, b.measured("body > header nav a", "box.left < 0 || box.right > 390 || box.height < 24"), "each link fits the window")
 }
