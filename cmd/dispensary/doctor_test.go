@@ -118,13 +118,3 @@ func TestDoctorRejectsArguments(t *testing.T) {
 	f.variables["DISPENSARY_STORE"] = "sqlite:" + filepath.Join(f.folder, "tokens.db")
 	f.refused("DISPENSARY_SEAL_KEYS", "doctor")
 }
-
-// Without a configured store, doctor checks the store of login.
-func TestDoctorFindsStoreOfLogin(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	f.connected("dr-house")
-	code, out, _ := f.run("doctor", "--user", "dr-house")
-	assert.Equal(t, exitDone, code, out)
-	assert.Contains(t, out, "pass\ttoken refresh\t")
-}

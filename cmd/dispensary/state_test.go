@@ -47,30 +47,6 @@ func issue(t *testing.T, settings control.Settings) string {
 	}](t, settings, "/tokens").Value
 }
 
-func TestStateSurvivesRestart(t *testing.T) {
-	t.Parallel()
-	file := filepath.Join(t.TempDir(), "state.json")
-	r := launch(t, "--state", file, "--freeze", "2026-03-02T09:00:00Z")
-	patient := register(t, r.settings)
-	token := issue(t, r.settings)
-	r.end(exitDone)
-
-	again := launch(t, "--state", file)
-	assert.Equal(t, r.settings.ClientSecret, again.settings.ClientSecret)
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, again.settings.BaseURL+"/clinic/patients/"+patient, nil)
-	require.NoError(t, err)
-	request.Header.Set("Authorization", "Bearer "+token)
-	answer, err := http.DefaultClient.Do(request)
-	require.NoError(t, err)
-	require.NoError(t, answer.Body.Close())
-	assert.Equal(t, http.StatusOK, answer.StatusCode, "patient and token are restored")
-	_, clock := again.get(again.settings.ControlURL + "/clock")
-	assert.Contains(t, clock, `"now":"2026-03-02T09:00:00Z"`)
-	again.end(exitDone)
-
-	assert.NoFileExists(t, file+".tmp")
-}
-
 // start starts the binary. It returns its settings once it is ready, and a scanner of the following
 // lines.
 func start(t *testing.T, args ...string) (*exec.Cmd, control.Settings, *bufio.Scanner) {
