@@ -2,6 +2,7 @@ package dispensarytest
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -108,12 +109,15 @@ func TestIncompleteDraftsAreNotSent(t *testing.T) {
 // An update keeps some fields and replaces others.
 func TestPlanUpdateKeepsUnsentFields(t *testing.T) {
 	t.Parallel()
-	b := start(t, WithInMemory())
-	id := b.send("POST", b.plansOf(b.fake.Patients.All()[0].ID), b.draft(nil)).ok(201, "treatment_plan", "id").(string)
+	b := start(t, WithInMemory(), WithClock(frozen()))
+	id := b.send("POST", b.plansOf(b.fake.Patients.All()[0].ID), b.draft(map[string]any{"state": "active"})).ok(201, "treatment_plan", "id").(string)
 	path := "/clinic/treatment_plans/" + id
 	before := b.get(path).object(200, "treatment_plan")
+	assert.Equal(t, "2026-03-02", before["available_at"])
+	b.fake.Clock.Advance(time.Minute)
 	one := map[string]any{"recommendations": b.draft(nil)["recommendations"].([]any)[:1]}
 	after := b.send("PATCH", path, one).object(200, "treatment_plan")
+	assert.Equal(t, "2026-03-02T09:01:00.000Z", after["updated_at"])
 	assert.Len(t, after["recommendations"], 1, "recommendations are replaced as a whole")
 	for _, field := range []string{"id", "state", "patient", "practitioner", "created_at", "personal_message", "metadata", "available_at"} {
 		assert.Equal(t, before[field], after[field], field)
@@ -129,10 +133,10 @@ func TestPlanUpdateKeepsUnsentFields(t *testing.T) {
 		stored, _ := b.fake.Plans.Get(id)
 		assert.Len(t, stored.Recommendations, 1, name)
 	}
-	b.send("PATCH", path, merged(one, "state", "active")).ok(200)
+	b.send("PATCH", path, merged(one, "state", "draft")).ok(200)
 	last, _ := lastRequest(b.fake)
 	assert.Equal(t, "state", last.Unread[0].Name, "an update does not read the state")
-	assert.Equal(t, "draft", b.get(path).ok(200, "treatment_plan", "state"))
+	assert.Equal(t, "active", b.get(path).ok(200, "treatment_plan", "state"))
 }
 
 // The accepted types of a recommendation and the returned values.

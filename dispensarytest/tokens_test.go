@@ -3,6 +3,7 @@ package dispensarytest
 import (
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -76,7 +77,9 @@ func TestInvalidAuthorizationHeadersAreRejected(t *testing.T) {
 		"Bearer " + b.token: 200, "bearer " + b.token: 200, "BEARER " + b.token: 200,
 		b.token: 401, "Bearer": 401, "Bearer ": 401, "Basic " + b.token: 401, "Token " + b.token: 401, "Bearer " + b.token + "x": 401, "Bearer  " + b.token: 401,
 	} {
-		assert.Equal(t, status, b.fetch("GET", b.fake.Site().BaseURL+"/clinic", "", "Authorization", header).status, "%q", header)
+		got := b.fetch("GET", b.fake.Site().BaseURL+"/clinic", "", "Authorization", header)
+		assert.Equal(t, status, got.status, "%q", header)
+		assert.Equal(t, status == 401, strings.HasPrefix(got.header.Get("WWW-Authenticate"), "Bearer"), "%q", header)
 	}
 	b.get("/clinic?access_token=" + b.token).ok(200)
 	last, _ := lastRequest(b.fake)

@@ -78,6 +78,7 @@ func bodyBreaches(operation string, schema *openapi3.Schema) []refusal {
 	all := []refusal{
 		{"no JSON", 400, sent("{")},
 		{"no object", 400, sent("[]")},
+		{"null", 400, sent("null")},
 		{"two objects", 400, sent("{} {}")},
 		tooLarge,
 	}
