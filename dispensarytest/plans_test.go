@@ -137,6 +137,9 @@ func TestPlanUpdateKeepsUnsentFields(t *testing.T) {
 	last, _ := lastRequest(b.fake)
 	assert.Equal(t, "state", last.Unread[0].Name, "an update does not read the state")
 	assert.Equal(t, "active", b.get(path).ok(200, "treatment_plan", "state"))
+	b.fake.Clock.Advance(time.Minute)
+	after = b.send("PATCH", path+"/cancel", nil).object(200, "treatment_plan")
+	assert.Equal(t, "2026-03-02T09:02:00.000Z", after["updated_at"], "a cancellation is an update")
 }
 
 // The accepted types of a recommendation and the returned values.

@@ -228,6 +228,7 @@ func TestResetRestoresInitialState(t *testing.T) {
 	})
 	b := start(t, WithClock(frozen()), WithWebhook(receiver.URL, model.EventOrderPlaced), WithScopes("patients:order_history"))
 	require.NoError(t, b.fake.Tokens.ExtendScopes("clinic:read"))
+	assert.Contains(t, b.fake.Application().Scopes, "clinic:read")
 	b.token = b.fake.Tokens.Issue(model.User{}).AccessToken
 	keys, patients := b.fake.ClinicKeys(), b.fake.Patients.All()
 	activate(b.t, b.fake)
