@@ -70,14 +70,6 @@ func (s *fixture) app() http.Handler {
 // client returns the application's client for its first user.
 func (s *fixture) client() *dispensary.Client { return s.fake.Client(s.fake.Users()[0]) }
 
-// kinds returns the types of all events.
-func (s *fixture) kinds() (kinds []string) {
-	for _, e := range s.fake.Events() {
-		kinds = append(kinds, e.Type)
-	}
-	return kinds
-}
-
 // authorize returns the URL of the authorization page.
 func (s *fixture) authorize() string {
 	app := s.fake.Application()
