@@ -94,6 +94,7 @@ func TestUpdatesChangeOnlySentFields(t *testing.T) {
 		for field, value := range map[string]any{"first_name": "New", "last_name": "Name", "email": "new@example.org"} {
 			made[field] = value
 			assert.Equal(t, made, b.send("PATCH", path, map[string]any{field: value}).ok(200, r.key))
+			b.send("PATCH", path, map[string]any{field: ""}).refused(422, "can't be blank")
 		}
 		made["metadata"] = map[string]any{"id": "m-2"}
 		assert.Equal(t, made, b.send("PATCH", path, map[string]any{"metadata": map[string]any{"id": "m-2"}}).ok(200, r.key))

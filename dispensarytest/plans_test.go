@@ -45,7 +45,9 @@ func TestInvalidPlansAreRejected(t *testing.T) {
 		{map[string]any{"practitioner_id": nil}, "Practitioner can't be blank"},
 		{map[string]any{"practitioner_id": "x"}, "Practitioner must exist"},
 		{map[string]any{"state": "cancelled"}, "State must be one of draft, active"},
+		{map[string]any{"recommendations": []any{}}, "Recommendations can't be blank"},
 		{map[string]any{"recommendations": []any{map[string]any{"variant_id": "x", "units_to_purchase": 1}}}, "Recommendations[0].variant must exist"},
+		{map[string]any{"recommendations": []any{map[string]any{"variant_id": b.fake.Products.All()[0].VariantIDs[0]}}}, "Recommendations[0].units to purchase can't be blank"},
 	} {
 		b.send("POST", b.plansOf(patient), b.draft(c.change)).refused(422, c.says)
 	}

@@ -18,34 +18,15 @@ func onPlan(plan func(*fixture) string) func(*fixture, *request) {
 	return func(s *fixture, r *request) { r.path = []string{plan(s)} }
 }
 
-// recommending changes the recommendations.
-func recommending(lines ...any) func(*fixture, *request) {
-	return field("recommendations", fixed(lines))
-}
-
 var careExercises = map[string]exercise{
 	"protocols.list": {request: at((*fixture).practitioner)},
 	"protocols.get":  {request: firstOf("protocols.list", (*fixture).practitioner)},
 	"templates.list": {request: at((*fixture).practitioner)},
 	"templates.get":  {request: firstOf("templates.list", (*fixture).practitioner)},
 
-	"treatment_plans.list": {request: at((*fixture).patient)},
-	"treatment_plans.get":  {request: at(active)},
-	"treatment_plans.create": {
-		request: having(activePlan, (*fixture).patient), status: 201,
-		refusals: []refusal{
-			{"unknown practitioner", 422, field("practitioner_id", fixed("nobody"))},
-			{"no recommendations", 422, recommending()},
-			{"unknown variant", 422, recommending(map[string]any{"variant_id": "nothing", "units_to_purchase": 1})},
-			{"zero units", 422, func(s *fixture, r *request) {
-				recommending(map[string]any{"variant_id": s.variant(), "units_to_purchase": 0})(s, r)
-			}},
-			{"no units", 422, func(s *fixture, r *request) {
-				recommending(map[string]any{"variant_id": s.variant()})(s, r)
-			}},
-			{"no such state", 422, field("state", fixed("cancelled"))},
-		},
-	},
+	"treatment_plans.list":   {request: at((*fixture).patient)},
+	"treatment_plans.get":    {request: at(active)},
+	"treatment_plans.create": {request: having(activePlan, (*fixture).patient), status: 201},
 	"treatment_plans.update": {
 		request:  having(planChange, active),
 		refusals: []refusal{{"canceled plan", 422, onPlan(cancelled)}},
