@@ -45,7 +45,7 @@ func TestImmediateRotationHasOneWinner(t *testing.T) {
 	assertOneWinner(t, func() int { return b.renew(refresh).status })
 }
 
-// A call with an expired token does not count as its use.
+// A call with an expired token does not count as its use, but the first other call does.
 func TestExpiredTokenKeepsGracePeriod(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory(), WithBehavior(behavior.RefreshRotationGrace), WithClock(frozen()))
@@ -53,7 +53,9 @@ func TestExpiredTokenKeepsGracePeriod(t *testing.T) {
 	b.token = b.renew(old).ok(200, "oauth", "access_token").(string)
 	b.fake.Clock.Advance(tokens.TokenLifetime)
 	b.get("/clinic").refused(401, "expired")
-	b.renew(old).ok(200)
+	b.token = b.renew(old).ok(200, "oauth", "access_token").(string)
+	b.get("/clinic").ok(200)
+	b.renew(old).refused(400, "invalid_grant")
 }
 
 func TestRevocationRequiresApplication(t *testing.T) {
