@@ -3,7 +3,9 @@ package catalogsync
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 	"time"
@@ -216,4 +218,162 @@ func addCodes(b *builder, product int, v variant) {
 			b.add(term, product, nameStart)
 		}
 	}
+}
+
+// place is the position of a term in a product. A posting is the number of a product with a
+// place in its two lowest bits.
+type place uint32
+
+const (
+	inName    place = iota // but not at its start
+	nameStart              // also for terms without a rank
+	inBrand
+)
+
+// placeCost is the cost of each place. The beginning of a word costs 1 more.
+var placeCost = [...]uint16{inName: 2, nameStart: 0, inBrand: 4}
+
+// table contains sorted terms and the postings of each, sorted by product. The postings of
+// neighboring terms are neighbors, so all terms with one prefix have one range of postings.
+type table struct {
+	terms    []string
+	starts   []uint32 // of a term's postings, and the total at the end
+	postings []uint32
+}
+
+// span is a range of postings with the cost to add to each.
+type span struct {
+	postings []uint32
+	cost     uint16
+}
+
+func (t *table) span(from, to int, cost uint16) span {
+	return span{t.postings[t.starts[from]:t.starts[to]], cost}
+}
+
+// exact returns the postings of a term.
+func (t *table) exact(term string) []span {
+	at, found := slices.BinarySearch(t.terms, term)
+	if !found {
+		return nil
+	}
+	return []span{t.span(at, at+1, 0)}
+}
+
+// beginning returns the postings of the terms that begin with text. exact is the cost of text
+// itself, and longer is the cost of longer terms.
+func (t *table) beginning(text string, exact, longer uint16) []span {
+	from, found := slices.BinarySearch(t.terms, text)
+	to := from + sort.Search(len(t.terms)-from, func(i int) bool { return !strings.HasPrefix(t.terms[from+i], text) })
+	if !found {
+		return []span{t.span(from, to, longer)}
+	}
+	return []span{t.span(from, from+1, exact), t.span(from+1, to, longer)}
+}
+
+// similar returns the postings of the terms whose beginning is one edit away from text. It
+// compares all terms. A catalog has some ten thousand words, so this takes little time, and an
+// index for similar words would need more memory.
+func (t *table) similar(text string, cost uint16) (spans []span) {
+	for i, term := range t.terms {
+		if oneEdit(text, term) {
+			spans = append(spans, t.span(i, i+1, cost))
+		}
+	}
+	return spans
+}
+
+// oneEdit reports whether one edit turns a beginning of term into text. An edit replaces, adds
+// or removes one letter, or swaps two neighbors.
+func oneEdit(text, term string) bool {
+	same := 0
+	for same < len(text) && same < len(term) && text[same] == term[same] {
+		same++
+	}
+	text, term = text[same:], term[same:]
+	if len(text) == 0 {
+		return true
+	}
+	if strings.HasPrefix(term, text[1:]) { // text has an extra letter
+		return true
+	}
+	if len(term) == 0 {
+		return false
+	}
+	return strings.HasPrefix(term[1:], text[1:]) || strings.HasPrefix(term[1:], text) ||
+		len(text) > 1 && len(term) > 1 && text[0] == term[1] && text[1] == term[0] && strings.HasPrefix(term[2:], text[2:])
+}
+
+// builder builds a table. Products must be added in order.
+type builder struct {
+	ids      map[string]uint32 // nil if terms rarely repeat, because lookups would cost more than they save
+	terms    []string
+	of       []uint32 // id of the term, by posting
+	postings []uint32
+}
+
+// newBuilder returns a builder for repeating terms, with room for some postings.
+func newBuilder(room int) *builder {
+	return &builder{ids: map[string]uint32{}, of: make([]uint32, 0, room), postings: make([]uint32, 0, room)}
+}
+
+// newUniqueBuilder returns a builder for terms that rarely repeat.
+func newUniqueBuilder(room int) *builder {
+	return &builder{terms: make([]string, 0, room), of: make([]uint32, 0, room), postings: make([]uint32, 0, room)}
+}
+
+func (b *builder) add(term string, product int, where place) {
+	id, known := b.ids[term]
+	if !known {
+		id = uint32(len(b.terms))
+		b.terms = append(b.terms, term)
+		if b.ids != nil {
+			b.ids[term] = id
+		}
+	}
+	b.of, b.postings = append(b.of, id), append(b.postings, uint32(product)<<2|uint32(where))
+}
+
+// sortedTerm is a term with its first eight bytes as a number, which is enough to sort most
+// terms.
+type sortedTerm struct {
+	first uint64
+	id    uint32
+}
+
+func (b *builder) table() table {
+	sorted := make([]sortedTerm, len(b.terms))
+	for id, term := range b.terms {
+		var first [8]byte
+		copy(first[:], term)
+		sorted[id] = sortedTerm{binary.BigEndian.Uint64(first[:]), uint32(id)}
+	}
+	slices.SortFunc(sorted, func(x, y sortedTerm) int {
+		if x.first != y.first {
+			return cmp.Compare(x.first, y.first)
+		}
+		return cmp.Compare(b.terms[x.id], b.terms[y.id])
+	})
+	position := make([]uint32, len(b.terms)) // index in terms, by id
+	terms := make([]string, 0, len(b.terms))
+	for _, s := range sorted {
+		if term := b.terms[s.id]; len(terms) == 0 || terms[len(terms)-1] != term {
+			terms = append(terms, term)
+		}
+		position[s.id] = uint32(len(terms) - 1)
+	}
+	t := table{terms: slices.Clone(terms), starts: make([]uint32, len(terms)+1), postings: make([]uint32, len(b.postings))}
+	for _, id := range b.of {
+		t.starts[position[id]+1]++
+	}
+	for i := range t.terms {
+		t.starts[i+1] += t.starts[i]
+	}
+	next := slices.Clone(t.starts)
+	for i, id := range b.of {
+		at := &next[position[id]]
+		t.postings[*at] = b.postings[i]
+		*at++
+	}
+	return t
 }

@@ -2,9 +2,16 @@ package catalogsync
 
 import (
 	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -343,4 +350,199 @@ func (v variant) matches(codes []string) bool {
 		}
 	}
 	return false
+}
+
+// HandlerConfig configures [Searcher.Handler]. The zero value is valid.
+type HandlerConfig struct {
+	// Permitted returns the brands that the clinic of the request's user may order, for
+	// example from a [BrandCache]. Nil shows the products of all brands. It is called for each
+	// request, so it should be quick.
+	Permitted func(*http.Request) *PermittedBrands
+}
+
+// answer is the response body: hits or an error.
+type answer struct {
+	Hits       []Hit            `json:"hits"`
+	AgeSeconds int64            `json:"age_seconds"`
+	Permitted  *answerPermitted `json:"permitted,omitempty"`
+	Error      *answerError     `json:"error,omitempty"`
+}
+
+type answerPermitted struct {
+	AgeSeconds int64 `json:"age_seconds"`
+}
+
+type answerError struct {
+	Field  string `json:"field,omitempty"`
+	Reason string `json:"reason"`
+}
+
+// Handler serves GET requests of a search box. It returns the products for the text that the
+// user has typed so far. The query has q, and optionally limit, brand_id, ingredient_ids[] and
+// allergen_ids[], with the meaning and limits of [SearchOptions]. The response is JSON:
+//
+//	200 {"hits":[{"product_id":"…","name":"…", … as Hit}],"age_seconds":5}
+//	400 {"hits":[],"age_seconds":0,"error":{"field":"q","reason":"is longer than 200 bytes"}}
+//	503 the same without a field, before there is an index
+//
+// If the hits are limited to permitted brands, the response also has
+// "permitted":{"age_seconds":60}, the time since these brands were read.
+//
+// An empty q without another condition finds nothing. The handler does not authenticate
+// requests. Put it behind your own sign-in, because its users see everything that the client
+// of the syncer sees.
+func (s *Searcher) Handler(c HandlerConfig) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			w.Header().Set("Allow", "GET, HEAD")
+			http.Error(w, http.StatusText(http.StatusMethodNotAllowed), http.StatusMethodNotAllowed)
+			return
+		}
+		var permitted *PermittedBrands
+		if c.Permitted != nil {
+			permitted = c.Permitted(r)
+		}
+		status, a := s.answer(r.URL.RawQuery, permitted)
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("Cross-Origin-Resource-Policy", "same-origin")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.WriteHeader(status)
+		_ = json.NewEncoder(w).Encode(a) // fails only if the browser has disconnected
+	})
+}
+
+func (s *Searcher) answer(rawQuery string, permitted *PermittedBrands) (status int, a answer) {
+	o, err := parseQuery(rawQuery)
+	o.Permitted = permitted
+	var result Result
+	if err == nil {
+		result, err = s.Search(o)
+	}
+	var wrong *api.ArgumentError
+	switch {
+	case errors.As(err, &wrong):
+		field := wrong.Field
+		if field == "query" {
+			field = "q"
+		}
+		return http.StatusBadRequest, answer{Hits: []Hit{}, Error: &answerError{field, wrong.Reason}}
+	case err != nil: // ErrNotLoaded
+		return http.StatusServiceUnavailable, answer{Hits: []Hit{}, Error: &answerError{Reason: "the catalog is not loaded yet"}}
+	}
+	a = answer{Hits: result.Hits, AgeSeconds: int64(result.Age.Seconds())}
+	if result.PermittedOnly {
+		a.Permitted = &answerPermitted{int64(result.PermittedAge.Seconds())}
+	}
+	return http.StatusOK, a
+}
+
+func parseQuery(rawQuery string) (SearchOptions, error) {
+	query, err := url.ParseQuery(rawQuery)
+	if err != nil {
+		return SearchOptions{}, &api.ArgumentError{Field: "query", Reason: "is not a valid query string"}
+	}
+	o := SearchOptions{Query: query.Get("q"), BrandID: query.Get("brand_id"), IngredientIDs: query["ingredient_ids[]"], AllergenIDs: query["allergen_ids[]"]}
+	if limit := query.Get("limit"); limit != "" {
+		if o.Limit, err = strconv.Atoi(limit); err != nil {
+			return SearchOptions{}, &api.ArgumentError{Field: "limit", Reason: "must be a number"}
+		}
+	}
+	return o, nil
+}
+
+// PermittedBrands are the brands that a clinic may order, as read from the platform at one
+// time. They never change and are safe for concurrent use. Get them from a [BrandCache].
+//
+// The product list contains the products of all brands. Searches find all of them, unless
+// [SearchOptions].Permitted limits the results to the brands of a clinic.
+type PermittedBrands struct {
+	asOf time.Time
+	ids  map[string]struct{}
+}
+
+// readPermittedBrands reads the brands that a clinic may order.
+func readPermittedBrands(ctx context.Context, brands catalog.Brands) (*PermittedBrands, error) {
+	if brands == (catalog.Brands{}) {
+		return nil, &api.ArgumentError{Field: "brands", Reason: "is empty"}
+	}
+	p := &PermittedBrands{asOf: time.Now(), ids: map[string]struct{}{}}
+	for brand, err := range brands.List(catalog.BrandListOptions{ClinicPermitted: true}).All(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		if brand.ID != "" { // "" would permit every product without a brand
+			p.ids[brand.ID] = struct{}{}
+		}
+	}
+	return p, nil
+}
+
+// permits reports whether the clinic may order a brand.
+func (p *PermittedBrands) permits(brandID string) bool {
+	_, permitted := p.ids[brandID]
+	return permitted
+}
+
+// brandAge is the age at which a [BrandCache] reads the brands of a clinic again. The platform
+// sends no event if they change.
+const brandAge = 24 * time.Hour
+
+// BrandCache caches the permitted brands of any number of clinics for 24 hours. The zero value
+// is empty. It is safe for concurrent use.
+type BrandCache struct {
+	mu      sync.Mutex
+	clinics map[string]chan *PermittedBrands // by clinic: contains its brands, or nil before they are read. Empty while a call uses it
+}
+
+// Get returns the brands that a clinic may order, at most 24 hours old. If the cache has none,
+// Get reads them with brands, the Brands of a client of this clinic. Concurrent callers wait
+// for one request.
+//
+// If Get fails, search without permitted brands. The [Result] then reports that it contains
+// products of all brands. The API knows the brands of clinics, not of single practitioners.
+//
+// API section: GET /catalog/brands (clinic_permitted).
+func (c *BrandCache) Get(ctx context.Context, clinicID string, brands catalog.Brands) (*PermittedBrands, error) {
+	if clinicID == "" {
+		return nil, &api.ArgumentError{Field: "clinicID", Reason: "is empty"}
+	}
+	clinic := c.clinic(clinicID)
+	select {
+	case p := <-clinic:
+		var err error
+		if p == nil || time.Since(p.asOf) > brandAge {
+			p, err = readPermittedBrands(ctx, brands)
+		}
+		clinic <- p
+		return p, err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// clinic returns the entry of a clinic. Before it adds an entry, it removes expired ones and those of failed
+// calls, so that former and unknown clinics use no memory.
+func (c *BrandCache) clinic(id string) chan *PermittedBrands {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known := c.clinics[id]; known != nil {
+		return known
+	}
+	for other, clinic := range c.clinics {
+		select {
+		case p := <-clinic:
+			if p == nil || time.Since(p.asOf) > brandAge {
+				delete(c.clinics, other)
+			}
+			clinic <- p
+		default: // in use by a call
+		}
+	}
+	if c.clinics == nil {
+		c.clinics = map[string]chan *PermittedBrands{}
+	}
+	c.clinics[id] = make(chan *PermittedBrands, 1)
+	c.clinics[id] <- nil
+	return c.clinics[id]
 }

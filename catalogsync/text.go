@@ -164,3 +164,55 @@ func (w word) parts() (starts []int) {
 	}
 	return starts
 }
+
+// minCode is the minimum length of a typed code in bytes.
+const minCode = 3
+
+// The lengths of barcodes in digits. EAN-8, UPC-A, EAN-13 and GTIN-14 are one number with
+// different leading zeros. Scanners add these zeros and spreadsheets remove them.
+const (
+	minBarcode = 8
+	maxBarcode = 14
+)
+
+// codeTerms returns the search terms of a SKU or UPC: its text without separators from each
+// word on, and the barcode without leading zeros. Both alr0 and 0012 therefore find ALR-0012.
+func codeTerms(text string) (terms []string) {
+	all := words(text)
+	code := join(all)
+	at := 0
+	for _, w := range all {
+		terms = append(terms, code[at:min(len(code), at+maxQuery)])
+		at += len(w.text)
+	}
+	return append(terms, bare(code)...)
+}
+
+// typedCodes returns the beginnings of codes that a query can mean.
+func typedCodes(typed []word) []string {
+	code := join(typed)
+	if len(code) < minCode {
+		return nil
+	}
+	return append([]string{code}, bare(code)...)
+}
+
+// bare returns a barcode without its leading zeros. It returns nil if the code has none or is
+// not a barcode.
+func bare(code string) []string {
+	digits := strings.TrimLeft(code, "0")
+	if len(code) < minBarcode || len(code) > maxBarcode || len(digits) == len(code) || len(digits) < minCode ||
+		strings.ContainsFunc(digits, func(r rune) bool { return r < '0' || r > '9' }) {
+		return nil
+	}
+	return []string{digits}
+}
+
+// join returns words without the separators between them.
+func join(words []word) string {
+	var b strings.Builder
+	for _, w := range words {
+		b.WriteString(w.text)
+	}
+	return b.String()
+}
