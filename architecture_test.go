@@ -27,7 +27,7 @@ var arrows = map[string][]string{
 	"oauth/accounts":           {".", "oauth", "oauth/connect", "oauth/tokens", "oauth/tokenstore", "internal/defaults", "internal/transport", "api"},
 	"api/observe":              {"api"},
 	"catalog":                  {"api", "internal/calloption", "internal/operation", "internal/transport"},
-	"catalogsync":              {"api", "catalog", "events", "internal/fold", "internal/priority", "internal/sentinel", "catalogsync/catalogstore"},
+	"catalogsync":              {"api", "catalog", "events", "internal/fold", "internal/priority", "internal/sentinel"},
 	"catalogsync/catalogstore": {"api", "catalog"},
 	"clinic":                   {"api", "catalog", "internal/fold", "internal/jsondecode", "internal/metadata", "internal/operation", "internal/period", "internal/redact", "internal/transport"},
 	"events":                   {"api", "catalog", "clinic", "internal/jsondecode", "internal/jsonscan", "internal/operation", "internal/period", "internal/redact", "internal/transport", "treatmentplans"},
@@ -112,7 +112,7 @@ var arrows = map[string][]string{
 	// Test kits. Only tests and other test kits import them.
 	"internal/testkit/calltest":         {".", "api", "catalog", "clinic", "dispensarytest", "dispensarytest/model", "events", "oauth", "treatmentplans"},
 	"internal/testkit/catalogstoretest": {"api", "catalog", "catalogsync/catalogstore", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
-	"internal/testkit/catalogtest":      {"catalog", "catalogsync", "catalogsync/catalogstore"},
+	"internal/testkit/catalogtest":      {"catalog", "catalogsync"},
 	"internal/testkit/docgen":           {},
 	"internal/testkit/enginetest":       {"api", "events", "internal/inboxkit", "internal/testkit/logtest", "seal", "webhook", "webhook/engine", "webhook/reconcile", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
 	"internal/testkit/layers":           {},

@@ -6,7 +6,6 @@ import (
 	"log"
 
 	"github.com/dispensary-go/dispensary/catalogsync"
-	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/webhook"
@@ -22,21 +21,16 @@ func Example() {
 	defer platform.Close()
 	client, ctx := platform.Client(model.User{}), context.Background() // a program gets its client from dispensary.New
 
-	store := catalogsync.NewMemoryStore() // or one of package sqlstore, so that a restart reads nothing
-	syncer, err := catalogsync.NewSyncer(catalogsync.SyncerConfig{Catalog: client.Catalog, Store: store, Prefetch: 4})
+	products, err := catalogsync.New(catalogsync.Config{Catalog: client.Catalog, Prefetch: 4}) // with Snapshots, a restart reads nothing
 	if err != nil {
 		log.Fatal(err)
 	}
-	if _, err := syncer.Sync(ctx); err != nil { // a service calls Run
-		log.Fatal(err)
-	}
-	var searcher catalogsync.Searcher
-	if err := searcher.Load(ctx, store); err != nil { // again every minute
+	if _, err := products.Sync(ctx); err != nil { // a service calls Run
 		log.Fatal(err)
 	}
 	var chosen catalogsync.Hit
 	for _, typed := range []string{"magn", "glyc magn", "magnezium gly", "qurecetin"} {
-		result, err := searcher.Search(catalogsync.SearchOptions{Query: typed, Limit: 2})
+		result, err := products.Search(catalogsync.SearchOptions{Query: typed, Limit: 2})
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -66,16 +60,12 @@ func ExampleBrandCache() {
 		log.Fatal(err)
 	}
 	defer platform.Close()
-	ctx, all, store := context.Background(), platform.Client(model.User{}).Catalog, catalogsync.NewMemoryStore()
-	syncer, err := catalogsync.NewSyncer(catalogsync.SyncerConfig{Catalog: all, Store: store})
+	ctx := context.Background()
+	products, err := catalogsync.New(catalogsync.Config{Catalog: platform.Client(model.User{}).Catalog})
 	if err != nil {
 		log.Fatal(err)
 	}
-	if _, err := syncer.Sync(ctx); err != nil {
-		log.Fatal(err)
-	}
-	var searcher catalogsync.Searcher
-	if err := searcher.Load(ctx, store); err != nil {
+	if _, err := products.Sync(ctx); err != nil {
 		log.Fatal(err)
 	}
 	var cache catalogsync.BrandCache
@@ -85,7 +75,7 @@ func ExampleBrandCache() {
 		if err != nil {
 			log.Print(err) // the products of all brands are shown then
 		}
-		result, err := searcher.Search(catalogsync.SearchOptions{Query: "research", Permitted: permitted})
+		result, err := products.Search(catalogsync.SearchOptions{Query: "research", Permitted: permitted})
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -96,40 +86,31 @@ func ExampleBrandCache() {
 	// 1 found, of the clinic's brands only: true
 }
 
-// Copy the catalog into a store with walks and events, and copy its changes into your own
-// tables.
-func ExampleSyncer() {
+// Copy the catalog with walks and events, and copy its changes into your own tables.
+func ExampleCatalog_Changes() {
 	platform, err := dispensarytest.Start()
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer platform.Close()
 	client, ctx := platform.Client(model.User{}), context.Background() // a program gets its client from dispensary.New
-	store := catalogsync.NewMemoryStore()                              // or one of package sqlstore
-
-	syncer, err := catalogsync.NewSyncer(catalogsync.SyncerConfig{Catalog: client.Catalog, Store: store, Prefetch: 4})
+	products, err := catalogsync.New(catalogsync.Config{Catalog: client.Catalog, Prefetch: 4})
 	if err != nil {
 		log.Fatal(err)
 	}
 	router := &webhook.Router{}
-	router.OnProductCreated(syncer.HandleEvent)
-	router.OnProductUpdated(syncer.HandleEvent)
-	router.OnProductDescriptionUpdated(syncer.HandleEvent)
+	router.OnProductCreated(products.HandleEvent)
+	router.OnProductUpdated(products.HandleEvent)
+	router.OnProductDescriptionUpdated(products.HandleEvent)
 
 	var revision int64 // kept beside the program's own tables
-	copyChanges := func() (changed []catalogstore.Record) {
-		for {
-			records, err := store.Changes(ctx, revision, 100)
-			if err != nil {
-				log.Fatal(err)
-			}
-			if len(records) == 0 {
-				return changed
-			}
-			changed, revision = append(changed, records...), records[len(records)-1].Revision
+	copyChanges := func() (changed []catalogsync.Record) {
+		for record := range products.Changes(revision) {
+			changed, revision = append(changed, record), record.Revision
 		}
+		return changed
 	}
-	if _, err := syncer.Sync(ctx); err != nil { // a program calls Run, which does all of this
+	if _, err := products.Sync(ctx); err != nil { // a program calls Run, which does all of this
 		log.Fatal(err)
 	}
 	fmt.Println(len(copyChanges()), "products")
@@ -145,7 +126,7 @@ func ExampleSyncer() {
 	if err := router.Dispatch(ctx, *received); err != nil {
 		log.Fatal(err)
 	}
-	if err := syncer.FetchRequested(ctx); err != nil {
+	if err := products.FetchRequested(ctx); err != nil {
 		log.Fatal(err)
 	}
 	for _, record := range copyChanges() {

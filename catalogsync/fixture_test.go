@@ -20,7 +20,6 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/catalogsync"
-	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 )
 
 // movingList is a platform with a product list that a test changes during the read. Unlike
@@ -50,12 +49,13 @@ func newMovingList(n int) *movingList {
 	return m
 }
 
-func (m *movingList) syncer(t testing.TB, store catalogstore.Store, c catalogsync.SyncerConfig) *catalogsync.Syncer {
+// copy returns a copy of the platform's catalog.
+func (m *movingList) copy(t testing.TB, config catalogsync.Config) *catalogsync.Catalog {
 	t.Helper()
-	c.Catalog, c.Store = m.catalog(t), store
-	syncer, err := catalogsync.NewSyncer(c)
+	config.Catalog = m.catalog(t)
+	c, err := catalogsync.New(config)
 	require.NoError(t, err)
-	return syncer
+	return c
 }
 
 // catalog returns the catalog of a client of the platform.

@@ -2,7 +2,6 @@ package catalogsync
 
 import (
 	"cmp"
-	"context"
 	"encoding/binary"
 	"slices"
 	"sort"
@@ -11,12 +10,12 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/catalog"
-	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 )
 
 // index is a searchable catalog. It never changes, and is safe for concurrent use.
 type index struct {
 	asOf     time.Time // start of reading the products
+	revision int64     // of the catalog
 	products []product // in the order of equally good hits
 
 	words      table // of names and brands
@@ -27,8 +26,20 @@ type index struct {
 	scratch sync.Pool
 }
 
-// product is the content of a [Hit]. A [catalog.Product] takes several times the memory of the
-// whole index.
+// scratch is the working memory of one search.
+type scratch struct {
+	cells   []cell   // by product, all zero between searches
+	touched []uint32 // products whose cells may not be zero
+}
+
+// cell is the state of a product during a search.
+type cell struct {
+	met  uint8  // number of requirements that it meets
+	cost uint16 // of all of them
+	last uint16 // of the last one
+}
+
+// product is the content of a [Hit].
 type product struct {
 	id, name, brandID, brand string
 	status                   catalog.Status
@@ -54,18 +65,19 @@ const (
 	ofAllergen   = "allergen/"
 )
 
-// newIndex builds an index of the records in store. If a record changes during the read, it
-// may be read twice, or may be gone although it was read. The revision of the store differs at
-// the next call then.
-func newIndex(ctx context.Context, store catalogstore.Store, asOf time.Time) (*index, error) {
-	found, err := gather(ctx, store)
-	if err != nil {
-		return nil, err
+// newIndex builds an index of the records that are not gone. Its texts share the memory of the
+// records.
+func newIndex(records []*record, asOf time.Time, revision int64) *index {
+	found := make([]candidate, 0, len(records))
+	for _, r := range records {
+		if r.Presence != PresenceGone {
+			found = append(found, newCandidate(r.Record))
+		}
 	}
 	slices.SortFunc(found, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(len(a.name), len(b.name)), cmp.Compare(a.name, b.name), cmp.Compare(a.id, b.id))
 	})
-	x := &index{asOf: asOf, products: make([]product, len(found))}
+	x := &index{asOf: asOf, revision: revision, products: make([]product, len(found))}
 	words, texts := newBuilder(12*len(found)), newUniqueBuilder(10*len(found))
 	codes, attributes := newUniqueBuilder(16*len(found)), newBuilder(4*len(found))
 	for i, p := range found {
@@ -81,7 +93,7 @@ func newIndex(ctx context.Context, store catalogstore.Store, asOf time.Time) (*i
 		}
 	}
 	x.words, x.texts, x.codes, x.attributes = words.table(), texts.table(), codes.table(), attributes.table()
-	return x.ready(), nil
+	return x.ready()
 }
 
 func (x *index) ready() *index {
@@ -92,57 +104,15 @@ func (x *index) ready() *index {
 
 // at returns the same index with another asOf.
 func (x *index) at(asOf time.Time) *index {
-	return (&index{asOf: asOf, products: x.products, words: x.words, texts: x.texts, codes: x.codes, attributes: x.attributes}).ready()
+	return (&index{asOf: asOf, revision: x.revision, products: x.products, words: x.words, texts: x.texts, codes: x.codes, attributes: x.attributes}).ready()
 }
 
-// changesPage is the number of records per read of a store.
-const changesPage = 1000
-
-// gather reads the records of a store that are not gone, each in its last state.
-func gather(ctx context.Context, store catalogstore.Store) ([]candidate, error) {
-	var found []candidate
-	at := map[string]int{}
-	shared := map[string]string{} // texts that many products share
-	for after := int64(0); ; {
-		records, err := store.Changes(ctx, after, changesPage)
-		if err != nil || len(records) == 0 {
-			return found, err
-		}
-		for _, r := range records {
-			after = r.Revision
-			if r.Presence == catalogstore.PresenceGone {
-				continue
-			}
-			c := newCandidate(r, shared)
-			if i, known := at[c.id]; known {
-				found[i] = c
-				continue
-			}
-			at[c.id], found = len(found), append(found, c)
-		}
-	}
-}
-
-// newCandidate copies all strings. Otherwise they would keep whole API responses in memory.
-func newCandidate(r catalogstore.Record, shared map[string]string) candidate {
-	share := func(text string) string {
-		kept, known := shared[text]
-		if !known {
-			kept = strings.Clone(text)
-			shared[kept] = kept
-		}
-		return kept
-	}
+func newCandidate(r Record) candidate {
 	p := r.Product
-	c := candidate{prefix: share(p.Brand.Prefix), product: product{
-		id: strings.Clone(p.ID), name: strings.Clone(p.Name), brandID: share(p.Brand.ID), brand: share(p.Brand.Name),
-		status: catalog.Status(share(string(p.Status))),
-	}}
+	c := candidate{prefix: p.Brand.Prefix, product: product{id: p.ID, name: p.Name, brandID: p.Brand.ID, brand: p.Brand.Name, status: p.Status}}
 	add := func(v catalog.Variant) {
 		if !slices.ContainsFunc(c.variants, func(has variant) bool { return has.id == v.ID }) {
-			c.variants = append(c.variants, variant{
-				strings.Clone(v.ID), strings.Clone(v.SKU), strings.Clone(v.UPC), strings.Clone(v.SupplierSKU), catalog.Status(share(string(v.Status))),
-			})
+			c.variants = append(c.variants, variant{v.ID, v.SKU, v.UPC, v.SupplierSKU, v.Status})
 		}
 	}
 	if p.PrimaryVariant != nil {
@@ -157,7 +127,7 @@ func newCandidate(r catalogstore.Record, shared map[string]string) candidate {
 	}
 	for kind, ids := range map[string][]string{ofBrand: {p.Brand.ID}, ofIngredient: r.IngredientIDs, ofAllergen: r.AllergenIDs} {
 		for _, id := range ids {
-			c.attributes = append(c.attributes, share(kind+id))
+			c.attributes = append(c.attributes, kind+id)
 		}
 	}
 	return c

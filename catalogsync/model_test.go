@@ -17,7 +17,6 @@ import (
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/catalogsync"
-	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/events"
@@ -27,7 +26,7 @@ import (
 // TestModel plays random worlds. Products are added, changed and removed at any moment of a
 // sync. Events are lost, repeated and late, requests fail, and syncs are canceled. During all
 // of this, no product of the platform may be gone. After one undisturbed walk and a read of
-// the requested products, the store and the index must match the platform.
+// the requested products, the copy and the index must match the platform.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	testsize.SkipUnderRace(t)
@@ -44,8 +43,7 @@ type world struct {
 	t        *testing.T
 	platform *dispensarytest.Server
 	client   *dispensary.Client
-	store    catalogstore.Store
-	syncer   *catalogsync.Syncer
+	c        *catalogsync.Catalog
 
 	mu        sync.Mutex
 	random    *rand.Rand
@@ -56,11 +54,11 @@ type world struct {
 }
 
 func newWorld(t *testing.T, seed uint64) *world {
-	w := &world{t: t, platform: dispensarytest.New(t, dispensarytest.WithInMemory()), store: catalogsync.NewMemoryStore(), random: rand.New(rand.NewPCG(seed, 16)), unknown: map[string]bool{}}
+	w := &world{t: t, platform: dispensarytest.New(t, dispensarytest.WithInMemory()), random: rand.New(rand.NewPCG(seed, 16)), unknown: map[string]bool{}}
 	w.client = w.platform.Client(model.User{}, dispensary.WithTransport(w), dispensary.WithRetryPolicy(dispensary.RetryPolicy{MaxAttempts: 1}))
 	var err error
-	w.syncer, err = catalogsync.NewSyncer(catalogsync.SyncerConfig{
-		Catalog: w.client.Catalog, Store: w.store, PageSize: 2 + w.random.IntN(15), Prefetch: 1 + w.random.IntN(5), Details: w.random.IntN(2) == 0,
+	w.c, err = catalogsync.New(catalogsync.Config{
+		Catalog: w.client.Catalog, PageSize: 2 + w.random.IntN(15), Prefetch: 1 + w.random.IntN(5), Details: w.random.IntN(2) == 0,
 	})
 	require.NoError(t, err)
 	return w
@@ -73,35 +71,34 @@ func (w *world) play() {
 		running, cancel := context.WithCancel(ctx)
 		w.cancel = cancel
 		if w.random.IntN(5) < 3 {
-			_, _ = w.syncer.Sync(running)
+			_, _ = w.c.Sync(running)
 		} else {
-			_ = w.syncer.FetchRequested(running)
+			_ = w.c.FetchRequested(running)
 		}
 		cancel()
 		w.disturbed = false
 		w.noneIsGone()
 	}
 	for _, e := range w.late {
-		require.NoError(w.t, w.syncer.HandleEvent(ctx, e))
+		require.NoError(w.t, w.c.HandleEvent(ctx, e))
 	}
 	time.Sleep(time.Second)
 	quiet := time.Now()
-	walk, err := w.syncer.Sync(ctx)
+	walk, err := w.c.Sync(ctx)
 	require.NoError(w.t, err)
 	if walk.StartedAt.Before(quiet) { // its first pages are older
-		_, err = w.syncer.Sync(ctx)
+		_, err = w.c.Sync(ctx)
 		require.NoError(w.t, err)
 	}
-	require.NoError(w.t, w.syncer.FetchRequested(ctx))
+	require.NoError(w.t, w.c.FetchRequested(ctx))
 	w.equal()
 	for range 10 { // confirms removed products, ten per walk
 		time.Sleep(time.Second)
-		_, err = w.syncer.Sync(ctx)
+		_, err = w.c.Sync(ctx)
 		require.NoError(w.t, err)
 	}
-	state, err := w.store.State(ctx)
-	require.NoError(w.t, err)
-	assert.Zero(w.t, state.Records[catalogstore.PresenceMissing])
+	state := w.c.State()
+	assert.Zero(w.t, state.Records[catalogsync.PresenceMissing])
 	assert.Zero(w.t, state.Requested)
 	w.equal()
 }
@@ -141,7 +138,7 @@ func (w *world) disturb() error {
 	case 7:
 		if len(w.late) > 0 {
 			at := w.random.IntN(len(w.late))
-			assert.NoError(w.t, w.syncer.HandleEvent(context.Background(), w.late[at]))
+			assert.NoError(w.t, w.c.HandleEvent(context.Background(), w.late[at]))
 			w.late = append(w.late[:at], w.late[at+1:]...)
 		}
 	}
@@ -186,16 +183,14 @@ func (w *world) change() {
 	case 1:
 		w.late = append(w.late, event, event)
 	default:
-		assert.NoError(w.t, w.syncer.HandleEvent(context.Background(), event))
+		assert.NoError(w.t, w.c.HandleEvent(context.Background(), event))
 	}
 	delete(w.unknown, p.ID)
 }
 
-func (w *world) records() map[string]catalogstore.Record {
-	records, err := w.store.Changes(w.t.Context(), 0, 1_000_000)
-	require.NoError(w.t, err)
-	byID := map[string]catalogstore.Record{}
-	for _, r := range records {
+func (w *world) records() map[string]catalogsync.Record {
+	byID := map[string]catalogsync.Record{}
+	for r := range w.c.Changes(0) {
 		byID[r.Product.ID] = r
 	}
 	return byID
@@ -204,24 +199,22 @@ func (w *world) records() map[string]catalogstore.Record {
 func (w *world) noneIsGone() {
 	records := w.records()
 	for _, p := range w.platform.Products.All() {
-		require.NotEqual(w.t, catalogstore.PresenceGone, records[p.ID].Presence, p.ID)
+		require.NotEqual(w.t, catalogsync.PresenceGone, records[p.ID].Presence, p.ID)
 	}
 }
 
-// equal compares the store and its index with the platform.
+// equal compares the copy and its index with the platform.
 func (w *world) equal() {
 	ctx, records, there := w.t.Context(), w.records(), map[string]bool{}
-	var searcher catalogsync.Searcher
-	require.NoError(w.t, searcher.Load(ctx, w.store))
 	for listed, err := range w.client.Catalog.Products.List().All(ctx) {
 		require.NoError(w.t, err)
 		there[listed.ID] = true
 		r := records[listed.ID]
-		require.Equal(w.t, catalogstore.PresencePresent, r.Presence, listed.ID)
+		require.Equal(w.t, catalogsync.PresencePresent, r.Presence, listed.ID)
 		shown := r.Product
 		shown.DescriptionHTML, shown.Variants, shown.Dosage, shown.CustomDosage = "", nil, nil, nil
 		require.Equal(w.t, listed, shown)
-		result, err := searcher.Search(catalogsync.SearchOptions{Query: listed.PrimaryVariant.SKU})
+		result, err := w.c.Search(catalogsync.SearchOptions{Query: listed.PrimaryVariant.SKU})
 		require.NoError(w.t, err)
 		require.NotEmpty(w.t, result.Hits)
 		require.Equal(w.t, listed.Name, result.Hits[0].Name)
@@ -234,6 +227,6 @@ func (w *world) equal() {
 		require.Equal(w.t, *single, r.Product)
 	}
 	for id, r := range records {
-		require.True(w.t, there[id] || r.Presence != catalogstore.PresencePresent, id)
+		require.True(w.t, there[id] || r.Presence != catalogsync.PresencePresent, id)
 	}
 }

@@ -23,7 +23,6 @@ import (
 const (
 	defaultLimit = 10
 	maxLimit     = 100
-	maxQuery     = 200
 	maxWords     = 16
 	maxFilters   = 32
 )
@@ -47,7 +46,7 @@ type SearchOptions struct {
 	BrandID string
 
 	// IngredientIDs and AllergenIDs limit the hits to products with all of these ingredients
-	// and allergens. An index without attributes finds nothing: see [SyncerConfig].Filters.
+	// and allergens. An index without attributes finds nothing: see [Config].Filters.
 	// Both together may have at most 32 ids.
 	IngredientIDs []string
 	AllergenIDs   []string
@@ -108,7 +107,7 @@ const (
 
 const minTypo = 4 // minimum length of a word with a typing error
 
-// search implements [Searcher.Search] for this index.
+// search implements [Catalog.Search] for this index.
 func (x *index) search(o SearchOptions) (Result, error) {
 	typed, err := o.parse()
 	if err != nil {
@@ -216,19 +215,6 @@ func (x *index) filters(o SearchOptions) (all [][]span) {
 		all = append(all, x.attributes.exact(ofAllergen+id))
 	}
 	return all
-}
-
-// scratch is the working memory of one search.
-type scratch struct {
-	cells   []cell   // by product, all zero between searches
-	touched []uint32 // products whose cells may not be zero
-}
-
-// cell is the state of a product during a search.
-type cell struct {
-	met  uint8  // number of requirements that it meets
-	cost uint16 // of all of them
-	last uint16 // of the last one
 }
 
 // match ranks the products that have a posting for each requirement. The requirement with the
@@ -352,7 +338,7 @@ func (v variant) matches(codes []string) bool {
 	return false
 }
 
-// HandlerConfig configures [Searcher.Handler]. The zero value is valid.
+// HandlerConfig configures [Catalog.Handler]. The zero value is valid.
 type HandlerConfig struct {
 	// Permitted returns the brands that the clinic of the request's user may order, for
 	// example from a [BrandCache]. Nil shows the products of all brands. It is called for each
@@ -390,8 +376,8 @@ type answerError struct {
 //
 // An empty q without another condition finds nothing. The handler does not authenticate
 // requests. Put it behind your own sign-in, because its users see everything that the client
-// of the syncer sees.
-func (s *Searcher) Handler(c HandlerConfig) http.Handler {
+// of the copy sees.
+func (c *Catalog) Handler(h HandlerConfig) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			w.Header().Set("Allow", "GET, HEAD")
@@ -399,10 +385,10 @@ func (s *Searcher) Handler(c HandlerConfig) http.Handler {
 			return
 		}
 		var permitted *PermittedBrands
-		if c.Permitted != nil {
-			permitted = c.Permitted(r)
+		if h.Permitted != nil {
+			permitted = h.Permitted(r)
 		}
-		status, a := s.answer(r.URL.RawQuery, permitted)
+		status, a := c.respond(r.URL.RawQuery, permitted)
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("Cross-Origin-Resource-Policy", "same-origin")
@@ -412,12 +398,12 @@ func (s *Searcher) Handler(c HandlerConfig) http.Handler {
 	})
 }
 
-func (s *Searcher) answer(rawQuery string, permitted *PermittedBrands) (status int, a answer) {
+func (c *Catalog) respond(rawQuery string, permitted *PermittedBrands) (status int, a answer) {
 	o, err := parseQuery(rawQuery)
 	o.Permitted = permitted
 	var result Result
 	if err == nil {
-		result, err = s.Search(o)
+		result, err = c.Search(o)
 	}
 	var wrong *api.ArgumentError
 	switch {

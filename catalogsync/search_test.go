@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -22,7 +21,6 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/catalogsync"
-	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/testkit/catalogtest"
@@ -30,45 +28,20 @@ import (
 )
 
 // entry returns a product of the given brand with one variant.
-func entry(name, brand, sku, upc string) catalogstore.Record {
-	return catalogstore.Record{Product: catalog.Product{
+func entry(name, brand, sku, upc string) catalogsync.Record {
+	return catalogsync.Record{Product: catalog.Product{
 		ID: name, Name: name, Brand: catalog.BrandSummary{ID: brand, Name: brand, Prefix: "P" + brand[:2]},
 		PrimaryVariant: &catalog.Variant{ID: "v-" + name, SKU: sku, UPC: upc},
 	}}
 }
 
-// storeOf returns a store with records. It ignores their presence and times.
-func storeOf(t testing.TB, records ...catalogstore.Record) catalogstore.Store {
+// newSearcher returns a copy with records. It ignores their presence and times.
+func newSearcher(t testing.TB, records ...catalogsync.Record) *catalogsync.Catalog {
 	t.Helper()
-	store, attributes := catalogsync.NewMemoryStore(), map[string]catalogstore.Attributes{}
-	walk := catalogstore.Walk{Generation: 1, StartedAt: time.Now()}
-	require.NoError(t, store.Begin(t.Context(), walk))
-	walk.Page = 1
-	_, err := store.SavePage(t.Context(), walk, nil)
-	require.NoError(t, err)
-	for _, r := range records {
-		_, err := store.SaveDetails(t.Context(), walk.StartedAt, r.Product)
-		require.NoError(t, err)
-		attributes[r.Product.ID] = r.Attributes
-	}
-	require.NoError(t, store.SaveAttributes(t.Context(), attributes))
-	return store
+	return catalogsync.Of(&row{}, records...)
 }
 
-// loaded returns a searcher with the index of a store.
-func loaded(t testing.TB, store catalogstore.Store) *catalogsync.Searcher {
-	t.Helper()
-	var x catalogsync.Searcher
-	require.NoError(t, x.Load(t.Context(), store))
-	return &x
-}
-
-func newSearcher(t testing.TB, records ...catalogstore.Record) *catalogsync.Searcher {
-	t.Helper()
-	return loaded(t, storeOf(t, records...))
-}
-
-func names(t testing.TB, x *catalogsync.Searcher, o catalogsync.SearchOptions) (found []string) {
+func names(t testing.TB, x *catalogsync.Catalog, o catalogsync.SearchOptions) (found []string) {
 	t.Helper()
 	result, err := x.Search(o)
 	require.NoError(t, err)
@@ -276,9 +249,9 @@ func FuzzSearch(f *testing.F) {
 	})
 }
 
-func named(t testing.TB, names ...string) *catalogsync.Searcher {
+func named(t testing.TB, names ...string) *catalogsync.Catalog {
 	t.Helper()
-	var entries []catalogstore.Record
+	var entries []catalogsync.Record
 	for _, name := range names {
 		entries = append(entries, entry(name, "Kelp", "", ""))
 	}
@@ -436,29 +409,21 @@ func scan(texts, words []string) (found int) {
 	return found
 }
 
-// BenchmarkLoad builds an index and reports its size in megabytes.
-func BenchmarkLoad(b *testing.B) {
+// BenchmarkSnapshots saves and loads snapshots.
+func BenchmarkSnapshots(b *testing.B) {
 	for _, n := range []int{20_000, 200_000} {
 		entries := catalogtest.Products(n)
-		b.Run(fmt.Sprintf("%d products", n), func(b *testing.B) {
-			var x *catalogsync.Searcher
-			store := storeOf(b, entries...)
-			before := catalogtest.InUse()
-			for b.Loop() {
-				x = loaded(b, store)
-			}
-			b.ReportMetric(float64(catalogtest.InUse()-before)/1e6, "MB")
-			runtime.KeepAlive(x)
-		})
+		b.Run(fmt.Sprintf("%d products", n), func(b *testing.B) { catalogsync.MeasureSnapshots(b, catalogtest.InUse, entries) })
 	}
 }
 
 func TestHandlerServesSearches(t *testing.T) {
 	t.Parallel()
-	var searcher catalogsync.Searcher
+	c, err := catalogsync.New(catalogsync.Config{Snapshots: &row{}})
+	require.NoError(t, err)
 	get := func(query url.Values) (int, string) {
 		w := httptest.NewRecorder()
-		searcher.Handler(catalogsync.HandlerConfig{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/?"+query.Encode(), nil))
+		c.Handler(catalogsync.HandlerConfig{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/?"+query.Encode(), nil))
 		assert.Equal(t, http.Header{
 			"Content-Type": {"application/json"}, "Cache-Control": {"no-store"},
 			"Cross-Origin-Resource-Policy": {"same-origin"}, "X-Content-Type-Options": {"nosniff"},
@@ -469,7 +434,7 @@ func TestHandlerServesSearches(t *testing.T) {
 	assert.Equal(t, http.StatusServiceUnavailable, status)
 	assert.JSONEq(t, `{"hits":[],"age_seconds":0,"error":{"reason":"the catalog is not loaded yet"}}`, body)
 
-	require.NoError(t, searcher.Load(t.Context(), storeOf(t, entry("Zinc A", "one", "ONE-1", "1"), entry("Zinc B", "two", "TWO-1", "2"))))
+	c = newSearcher(t, entry("Zinc A", "one", "ONE-1", "1"), entry("Zinc B", "two", "TWO-1", "2"))
 	status, body = get(url.Values{"q": {"zinc"}, "limit": {"1"}, "brand_id": {"two"}})
 	assert.Equal(t, http.StatusOK, status)
 	assert.JSONEq(t, `{"hits":[{"product_id":"Zinc B","name":"Zinc B","status":"","brand_id":"two","brand":"two",
@@ -491,10 +456,10 @@ func TestHandlerServesSearches(t *testing.T) {
 		assert.JSONEq(t, want, string(a.Error))
 	}
 	w := httptest.NewRecorder()
-	searcher.Handler(catalogsync.HandlerConfig{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/?q=%zz", nil))
+	c.Handler(catalogsync.HandlerConfig{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/?q=%zz", nil))
 	assert.Equal(t, http.StatusBadRequest, w.Code)
 	w = httptest.NewRecorder()
-	searcher.Handler(catalogsync.HandlerConfig{}).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/?q=zinc", nil))
+	c.Handler(catalogsync.HandlerConfig{}).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/?q=zinc", nil))
 	assert.Equal(t, http.StatusMethodNotAllowed, w.Code)
 }
 
@@ -519,12 +484,9 @@ func clientsOf(platform *dispensarytest.Server) (clients []*dispensary.Client) {
 func TestPermittedBrandsMatchPlatformSearch(t *testing.T) {
 	t.Parallel()
 	platform, clients := twoClinics(t)
-	var searcher catalogsync.Searcher
-	store := catalogsync.NewMemoryStore()
-	syncer, err := catalogsync.NewSyncer(catalogsync.SyncerConfig{Catalog: clients[0].Catalog, Store: store})
+	c, err := catalogsync.New(catalogsync.Config{Catalog: clients[0].Catalog})
 	require.NoError(t, err)
-	mustSync(t, syncer)
-	require.NoError(t, searcher.Load(t.Context(), store))
+	mustSync(t, c)
 	var cache catalogsync.BrandCache
 	hidden := 0
 	for n, client := range clients {
@@ -543,9 +505,9 @@ func TestPermittedBrandsMatchPlatformSearch(t *testing.T) {
 					assert.Equal(t, o.Permitted != nil, r.PermittedOnly)
 					return slices.ContainsFunc(r.Hits, func(h catalogsync.Hit) bool { return h.ProductID == product.ID })
 				}
-				assert.True(t, found(searcher.Search(o)), "all brands by default")
+				assert.True(t, found(c.Search(o)), "all brands by default")
 				o.Permitted = permitted
-				assert.Equal(t, slices.Contains(want, product.ID), found(searcher.Search(o)), product.Name)
+				assert.Equal(t, slices.Contains(want, product.ID), found(c.Search(o)), product.Name)
 			}
 			if !slices.Contains(want, product.ID) {
 				hidden++

@@ -165,6 +165,9 @@ func (w word) parts() (starts []int) {
 	return starts
 }
 
+// maxQuery is the maximum length of a query in bytes. The documentation of SearchOptions repeats it.
+const maxQuery = 200
+
 // minCode is the minimum length of a typed code in bytes.
 const minCode = 3
 

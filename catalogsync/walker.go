@@ -11,13 +11,12 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalog"
-	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 )
 
 const (
 	// maxWalkAge is the age from which an interrupted walk is not continued, because its first
 	// pages are too old.
-	maxWalkAge = catalogstore.MaxRead
+	maxWalkAge = 24 * time.Hour
 
 	// minExtra is the number of extra requests allowed for a short list.
 	minExtra = 10
@@ -26,7 +25,7 @@ const (
 	minSkipped = 10
 )
 
-// walker is one call of [Syncer.Sync].
+// walker is one call of [Catalog.Sync].
 //
 // The product list can change between two page requests. The only evidence is the total that
 // each page reports. If the total of page i+1 is at least that of page i, no product listed
@@ -38,13 +37,13 @@ const (
 // a product that changes its position. At worst, another product becomes missing. It is gone
 // only if the platform does not have its id.
 type walker struct {
-	*Syncer
+	*Catalog
 	startedAt time.Time
-	walk      catalogstore.Walk // as stored
+	walk      Walk // as stored
 
 	before   int          // requests of this walk before this call
 	requests atomic.Int64 // of this call
-	counts   catalogstore.Counts
+	counts   Counts
 	extra    int // requests beyond one for each page
 
 	pages  map[int]chan listedPage // prefetched pages, by number
@@ -56,11 +55,12 @@ type walker struct {
 // listedPage is a page of the list. began and ended are the times of its request.
 type listedPage struct {
 	*api.Page[catalog.Product]
-	listed       []catalogstore.Listed // with different ids
-	repeated     int                   // products that the page shows again later
-	skipped      int                   // other products not in listed
+	listed       []catalog.Product // with different ids
+	repeated     int               // products that the page shows again later
+	skipped      int               // other products not in listed
 	err          error
 	began, ended time.Time
+	at           moment // of its request
 }
 
 func (p listedPage) total() int { return p.Meta.TotalCount }
@@ -74,10 +74,8 @@ func (p listedPage) isLast(number int) bool {
 }
 
 func (w *walker) run(ctx context.Context) error {
-	resumed, err := w.begin(ctx)
-	if err != nil {
-		return err
-	}
+	resumed := w.resume()
+	_ = w.share(ctx) // tells other processes. Sync reports the error of its last snapshot
 	if err := w.readPages(ctx, resumed); err != nil {
 		return err
 	}
@@ -90,28 +88,22 @@ func (w *walker) run(ctx context.Context) error {
 	}
 	end := w.walk
 	end.Requests, end.CompletedAt = w.before+int(w.requests.Load()), time.Now()
-	done, err := w.config.Store.Complete(ctx, end, gone)
-	if err == nil {
-		w.walk = done
-	}
-	return err
+	w.walk = w.end(end, gone)
+	return nil
 }
 
-// begin continues the newest walk or begins the next one. It does not continue a walk that has
+// resume continues the newest walk or begins the next one. It does not continue a walk that has
 // read the last page, because [ErrTooManySkipped] may have rejected its list.
-func (w *walker) begin(ctx context.Context) (resumed bool, err error) {
-	state, err := w.config.Store.State(ctx)
-	if err != nil {
-		return false, err
-	}
-	newest := state.Newest
+func (w *walker) resume() bool {
+	newest, _ := w.walks()
 	if newest.CompletedAt.IsZero() && newest.Page > 0 && newest.Page*newest.PageSize < newest.Total && w.startedAt.Sub(newest.StartedAt) < maxWalkAge {
 		w.walk, w.before, w.last = newest, newest.Requests, ceil(newest.Total, newest.PageSize)
 		w.extra = max(0, newest.Requests-newest.Page) // an interrupted walk has one budget for all calls
-		return true, nil
+		return true
 	}
-	w.walk, w.last = catalogstore.Walk{Generation: newest.Generation + 1, StartedAt: w.startedAt, PageSize: w.config.PageSize}, 1
-	return false, w.config.Store.Begin(ctx, w.walk)
+	w.walk, w.last = Walk{Generation: newest.Generation + 1, StartedAt: w.startedAt, PageSize: w.config.PageSize}, 1
+	w.begin(w.walk)
+	return false
 }
 
 // readPages reads and stores all pages, from the first or the last stored page on.
@@ -139,17 +131,15 @@ func (w *walker) readPages(ctx context.Context, resumed bool) error {
 		// If back is set, the page must first show that it follows the seen pages. Until then,
 		// the stored progress stays at the page before.
 		back = back && next > 1
-		counts, err := w.save(ctx, page, next, back)
-		if err != nil {
-			return err
-		}
+		counts := w.store(page, next, back)
+		w.tend(ctx)
 		if back && counts.Repeated == 0 && w.mayReadMore() {
 			w.extra++
 			seen, next = next-2, next-1
 			continue
 		}
 		if page.isLast(next) {
-			return w.atEnd(ctx, page, next)
+			return w.atEnd(page, next)
 		}
 		delete(w.pages, next)
 		seen, next, back = next, next+1, false
@@ -177,9 +167,10 @@ func (w *walker) take(ctx context.Context, number int, reading *sync.WaitGroup) 
 }
 
 func (w *walker) readPage(ctx context.Context, number, size int) (p listedPage) {
-	if p.began, p.err = w.wait(ctx); p.err != nil {
+	if p.err = w.wait(ctx); p.err != nil {
 		return p
 	}
+	p.began, p.at = time.Now(), w.tick()
 	w.requests.Add(1)
 	p.Page, p.err = w.config.Catalog.Products.List().StartAt(number).PageSize(size).Page(ctx)
 	p.ended = time.Now()
@@ -187,7 +178,7 @@ func (w *walker) readPage(ctx context.Context, number, size int) (p listedPage) 
 		w.newest.Store(int64(p.Meta.TotalCount))
 	}
 	if p.err == nil {
-		p.listed, p.skipped = w.listed(ctx, p, number) // here, to encode pages while others are stored
+		p.listed, p.skipped = w.listed(ctx, p, number)
 		all := len(p.listed)
 		p.listed = lastOfEach(p.listed)
 		p.repeated = all - len(p.listed)
@@ -195,17 +186,18 @@ func (w *walker) readPage(ctx context.Context, number, size int) (p listedPage) 
 	return p
 }
 
-// listed returns the products of a page that a store can contain, and the number of other
+// listed returns the products of a page that the copy can contain, and the number of other
 // products. It logs once per page, because all its products may be unusable.
-func (w *walker) listed(ctx context.Context, p listedPage, number int) (listed []catalogstore.Listed, skipped int) {
+func (w *walker) listed(ctx context.Context, p listedPage, number int) (listed []catalog.Product, skipped int) {
 	var about []slog.Attr // the first unusable product
 	if skipped = p.Omitted; skipped > 0 {
 		about = append(about, slog.String("first_reason", "not an object"))
 	}
 	for _, product := range p.Items {
-		one, err := catalogstore.NewListed(p.began, product)
+		err := check(product)
 		if err == nil {
-			listed = append(listed, one)
+			setDetails(&product, catalog.Product{})
+			listed = append(listed, product)
 			continue
 		}
 		if skipped++; skipped == 1 {
@@ -219,25 +211,25 @@ func (w *walker) listed(ctx context.Context, p listedPage, number int) (listed [
 }
 
 // lastOfEach returns the last product of each id.
-func lastOfEach(products []catalogstore.Listed) []catalogstore.Listed {
+func lastOfEach(products []catalog.Product) []catalog.Product {
 	last := make(map[string]int, len(products))
 	for i := range products {
-		last[products[i].Product.ID] = i
+		last[products[i].ID] = i
 	}
 	if len(last) == len(products) {
 		return products
 	}
-	of := make([]catalogstore.Listed, 0, len(last))
+	of := make([]catalog.Product, 0, len(last))
 	for i, p := range products {
-		if last[p.Product.ID] == i {
+		if last[p.ID] == i {
 			of = append(of, p)
 		}
 	}
 	return of
 }
 
-// save stores a page. The stored progress is this page, or the page before if back is set.
-func (w *walker) save(ctx context.Context, page listedPage, number int, back bool) (catalogstore.Counts, error) {
+// store stores a page. The stored progress is this page, or the page before if back is set.
+func (w *walker) store(page listedPage, number int, back bool) Counts {
 	walk := w.walk
 	walk.Page, walk.Total, walk.Requests = number, page.total(), w.before+int(w.requests.Load())
 	walk.Skipped += page.skipped
@@ -247,10 +239,7 @@ func (w *walker) save(ctx context.Context, page listedPage, number int, back boo
 	if number == 1 && !page.isLast(number) && page.elements() > 0 {
 		walk.PageSize = min(walk.PageSize, page.elements()) // the platform limits the page size
 	}
-	counts, err := w.config.Store.SavePage(ctx, walk, page.listed)
-	if err != nil {
-		return counts, err
-	}
+	counts := w.savePage(walk, page.listed, page.began, page.at)
 	counts.Repeated += page.repeated
 	w.last = max(page.Meta.TotalPages, page.Meta.NextPage)
 	w.walk, w.ended = walk, page.ended
@@ -260,36 +249,29 @@ func (w *walker) save(ctx context.Context, page listedPage, number int, back boo
 			Walk: w.walk, Counts: w.counts, Pages: max(w.last, number), Requests: int(w.requests.Load()), Elapsed: time.Since(w.startedAt),
 		})
 	}
-	return counts, nil
+	return counts
 }
 
 // atEnd stores that the last page was read. It fails with an [*api.IncompleteListError] if the
 // list ended before its own count of products, as behind a search engine that returns only the
 // first 10,000.
-func (w *walker) atEnd(ctx context.Context, page listedPage, number int) error {
+func (w *walker) atEnd(page listedPage, number int) error {
 	if listed := (number-1)*w.walk.PageSize + page.elements(); listed < page.total() {
 		return fmt.Errorf("catalogsync: %w", &api.IncompleteListError{Read: listed, Total: page.total()})
 	}
-	if w.walk.Page == number {
-		return nil
-	}
 	w.walk.Page = number
-	_, err := w.config.Store.SavePage(ctx, w.walk, nil)
-	return err
+	w.savePage(w.walk, nil, time.Time{}, 0)
+	return nil
 }
 
 // confirm reads the products that this walk and the previous one did not see, by id and oldest
 // ReadAt first. It returns the ids that the platform does not have. An unreadable product
 // stays missing. After three consecutive failures, the remaining products do too.
 func (w *walker) confirm(ctx context.Context) (gone []string, err error) {
-	ids, err := w.config.Store.Unlisted(ctx, w.walk, max(0, w.mostExtra()-w.extra))
-	if err != nil {
-		return nil, err
-	}
 	failures := 0 // consecutive
-	for _, id := range ids {
+	for _, id := range w.suspects(max(0, w.mostExtra()-w.extra)) {
 		w.requests.Add(1)
-		switch err := w.fetch(ctx, id); {
+		switch err := w.readProduct(ctx, id); {
 		case errors.Is(err, api.ErrNotFound):
 			gone, failures = append(gone, id), 0
 		case errors.As(err, new(productError)):
@@ -305,8 +287,8 @@ func (w *walker) confirm(ctx context.Context) (gone []string, err error) {
 	return gone, nil
 }
 
-func sum(a, b catalogstore.Counts) catalogstore.Counts {
-	return catalogstore.Counts{
+func sum(a, b Counts) Counts {
+	return Counts{
 		Created: a.Created + b.Created, Updated: a.Updated + b.Updated,
 		Unchanged: a.Unchanged + b.Unchanged, Repeated: a.Repeated + b.Repeated,
 	}

@@ -23,7 +23,6 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/catalogsync"
-	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/priority"
@@ -31,11 +30,8 @@ import (
 )
 
 // stored returns the sorted ids of the records with a presence.
-func stored(t testing.TB, store catalogstore.Store, presence catalogstore.Presence) (ids []string) {
-	t.Helper()
-	records, err := store.Changes(t.Context(), 0, 1_000_000)
-	require.NoError(t, err)
-	for _, r := range records {
+func stored(c *catalogsync.Catalog, presence catalogsync.Presence) (ids []string) {
+	for r := range c.Changes(0) {
 		if r.Presence == presence {
 			ids = append(ids, r.Product.ID)
 		}
@@ -44,9 +40,17 @@ func stored(t testing.TB, store catalogstore.Store, presence catalogstore.Presen
 	return ids
 }
 
-func mustSync(t testing.TB, s *catalogsync.Syncer) catalogstore.Walk {
+// request requests single products.
+func request(t testing.TB, c *catalogsync.Catalog, ids ...string) {
 	t.Helper()
-	walk, err := s.Sync(t.Context())
+	for _, id := range ids {
+		require.NoError(t, c.HandleEvent(t.Context(), productEvent(id)))
+	}
+}
+
+func mustSync(t testing.TB, c *catalogsync.Catalog) catalogsync.Walk {
+	t.Helper()
+	walk, err := c.Sync(t.Context())
 	require.NoError(t, err)
 	return walk
 }
@@ -83,17 +87,17 @@ func TestWalkGoesBackWhenProductsSlip(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			list, store := newMovingList(100), catalogsync.NewMemoryStore()
-			syncer := list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 10})
-			mustSync(t, syncer)
+			list := newMovingList(100)
+			c := list.copy(t, catalogsync.Config{PageSize: 10})
+			mustSync(t, c)
 			before := list.requests()
 			list.before = onRequest(5, func() { list.change(test.change) })
-			walk := mustSync(t, syncer)
+			walk := mustSync(t, c)
 			made := list.requests() - before
 			assert.Equal(t, made, walk.Requests)
 			assert.LessOrEqual(t, made, max(10, (len(list.all())+9)/10)+test.extra)
-			missing := stored(t, store, catalogstore.PresenceMissing)
-			assert.Empty(t, stored(t, store, catalogstore.PresenceGone))
+			missing := stored(c, catalogsync.PresenceMissing)
+			assert.Empty(t, stored(c, catalogsync.PresenceGone))
 			for _, id := range list.all() {
 				assert.NotContains(t, missing, id, "the product stayed in the list")
 			}
@@ -106,9 +110,9 @@ func TestWalkGoesBackWhenProductsSlip(t *testing.T) {
 func TestWalkNoticesUnorderedPages(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		list, store := newMovingList(100), catalogsync.NewMemoryStore()
-		syncer := list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 10, Prefetch: 4})
-		mustSync(t, syncer)
+		list := newMovingList(100)
+		c := list.copy(t, catalogsync.Config{PageSize: 10, Prefetch: 4})
+		mustSync(t, c)
 		before := list.requests()
 		list.before = func(r *http.Request) error {
 			if r.URL.Query().Get("page[number]") == "5" { // after page 6
@@ -122,45 +126,45 @@ func TestWalkNoticesUnorderedPages(t *testing.T) {
 			}
 			return nil
 		}
-		mustSync(t, syncer)
-		assert.Empty(t, stored(t, store, catalogstore.PresenceMissing))
+		mustSync(t, c)
+		assert.Empty(t, stored(c, catalogsync.PresenceMissing))
 		assert.LessOrEqual(t, list.requests()-before, 11+3)
 	})
 }
 
 func TestWalkAdoptsSmallerPageSize(t *testing.T) {
 	t.Parallel()
-	list, store := newMovingList(100), catalogsync.NewMemoryStore()
+	list := newMovingList(100)
 	list.largest = 7
-	walk := mustSync(t, list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 50, Prefetch: 3}))
+	c := list.copy(t, catalogsync.Config{PageSize: 50, Prefetch: 3})
+	walk := mustSync(t, c)
 	assert.Equal(t, 7, walk.PageSize, "the limit of the platform")
 	assert.Equal(t, 15, walk.Requests)
-	assert.Len(t, stored(t, store, catalogstore.PresencePresent), 100)
+	assert.Len(t, stored(c, catalogsync.PresencePresent), 100)
 }
 
-// A walk interrupted at any request must resume and read only one page again.
+// A walk interrupted at any request must resume and read only one page again. The list ends at the
+// tenth request.
 func TestInterruptedSyncResumes(t *testing.T) {
 	t.Parallel()
-	for cut := 1; cut <= 11; cut++ {
-		list, store := newMovingList(100), catalogsync.NewMemoryStore()
-		syncer := list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 10})
+	for cut := 1; cut <= 10; cut++ {
+		list := newMovingList(100)
+		c := list.copy(t, catalogsync.Config{PageSize: 10})
 		ctx, cancel := context.WithCancel(t.Context())
 		list.before = onRequest(cut, cancel)
-		first, err := syncer.Sync(ctx)
-		if cut == 11 {
+		first, err := c.Sync(ctx)
+		if cut == 10 {
 			require.NoError(t, err)
 			continue
 		}
 		require.ErrorIs(t, err, context.Canceled)
-		assert.Equal(t, cut-1, first.Page)
-		walk := mustSync(t, syncer)
+		assert.Equal(t, cut, first.Page)
+		walk := mustSync(t, c)
 		assert.Equal(t, 10, walk.Page)
-		if cut > 1 {
-			assert.EqualValues(t, 1, walk.Generation, "the same walk")
-			assert.Equal(t, first.StartedAt.UnixMicro(), walk.StartedAt.UnixMicro())
-			assert.Equal(t, 12, list.requests())
-		}
-		assert.Len(t, stored(t, store, catalogstore.PresencePresent), 100)
+		assert.EqualValues(t, 1, walk.Generation, "the same walk")
+		assert.Equal(t, first.StartedAt, walk.StartedAt)
+		assert.Equal(t, 11, list.requests())
+		assert.Len(t, stored(c, catalogsync.PresencePresent), 100)
 	}
 }
 
@@ -169,17 +173,17 @@ func TestInterruptedSyncResumes(t *testing.T) {
 func TestSyncResumesAfterListChanged(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ leave, come int }{{3, 0}, {3, 3}, {25, 0}, {25, 25}, {0, 30}, {60, 60}, {75, 0}} {
-		list, store := newMovingList(100), catalogsync.NewMemoryStore()
-		syncer := list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 10})
+		list := newMovingList(100)
+		c := list.copy(t, catalogsync.Config{PageSize: 10})
 		ctx, cancel := context.WithCancel(t.Context())
 		list.before = onRequest(8, cancel)
-		_, err := syncer.Sync(ctx)
+		_, err := c.Sync(ctx)
 		require.ErrorIs(t, err, context.Canceled)
 		list.change(func(ids []string) []string {
 			return append(ids[test.leave:], newMovingList(1000).ids[900:900+test.come]...)
 		})
-		mustSync(t, syncer)
-		present := stored(t, store, catalogstore.PresencePresent)
+		mustSync(t, c)
+		present := stored(c, catalogsync.PresencePresent)
 		for _, id := range list.all() {
 			assert.Contains(t, present, id, "%+v", test)
 		}
@@ -189,14 +193,14 @@ func TestSyncResumesAfterListChanged(t *testing.T) {
 func TestSyncReplacesWalkAfterOneDay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		list, store := newMovingList(100), catalogsync.NewMemoryStore()
-		syncer := list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 10})
+		list := newMovingList(100)
+		c := list.copy(t, catalogsync.Config{PageSize: 10})
 		ctx, cancel := context.WithCancel(t.Context())
 		list.before = onRequest(5, cancel)
-		_, err := syncer.Sync(ctx)
+		_, err := c.Sync(ctx)
 		require.ErrorIs(t, err, context.Canceled)
 		time.Sleep(24 * time.Hour)
-		walk := mustSync(t, syncer)
+		walk := mustSync(t, c)
 		assert.EqualValues(t, 2, walk.Generation)
 		assert.Equal(t, 10, walk.Requests)
 	})
@@ -206,32 +210,32 @@ func TestSyncReplacesWalkAfterOneDay(t *testing.T) {
 // has its id.
 func TestHiddenProductsAreNeverGone(t *testing.T) {
 	t.Parallel()
-	list, store := newMovingList(100), catalogsync.NewMemoryStore()
-	syncer := list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 10})
-	mustSync(t, syncer)
+	list := newMovingList(100)
+	c := list.copy(t, catalogsync.Config{PageSize: 10})
+	mustSync(t, c)
 	whole := list.all()
 	list.hideFromList(whole)
-	assert.Equal(t, 100, mustSync(t, syncer).Missing)
+	assert.Equal(t, 100, mustSync(t, c).Missing)
 	for range 3 {
-		mustSync(t, syncer)
-		assert.Equal(t, whole, stored(t, store, catalogstore.PresenceMissing))
+		mustSync(t, c)
+		assert.Equal(t, whole, stored(c, catalogsync.PresenceMissing))
 	}
 	list.hideFromList(nil)
-	mustSync(t, syncer)
-	assert.Equal(t, whole, stored(t, store, catalogstore.PresencePresent))
+	mustSync(t, c)
+	assert.Equal(t, whole, stored(c, catalogsync.PresencePresent))
 }
 
 // A product that two walks did not see is gone if the platform does not have its id. For a
 // short list, a walk checks up to ten products.
 func TestSyncConfirmsGoneProductsByID(t *testing.T) {
 	t.Parallel()
-	list, store := newMovingList(100), catalogsync.NewMemoryStore()
-	syncer := list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 10})
-	mustSync(t, syncer)
+	list := newMovingList(100)
+	c := list.copy(t, catalogsync.Config{PageSize: 10})
+	mustSync(t, c)
 	whole := list.all()
 	hidden := whole[:12]
 	list.change(func(ids []string) []string { return ids[15:] })
-	assert.Equal(t, 15, mustSync(t, syncer).Missing)
+	assert.Equal(t, 15, mustSync(t, c).Missing)
 	list.before = func(r *http.Request) error { // the list hides existing products
 		single := strings.Contains(r.URL.Path, "/products/")
 		list.change(func([]string) []string {
@@ -244,29 +248,27 @@ func TestSyncConfirmsGoneProductsByID(t *testing.T) {
 	}
 	var gone int
 	for range 3 {
-		walk := mustSync(t, syncer)
+		walk := mustSync(t, c)
 		assert.LessOrEqual(t, walk.Requests, 9+10)
 		gone += walk.Gone
 	}
 	assert.Equal(t, 3, gone)
-	assert.Equal(t, whole[12:15], stored(t, store, catalogstore.PresenceGone))
-	assert.Equal(t, hidden, stored(t, store, catalogstore.PresenceMissing), "the platform has their ids")
+	assert.Equal(t, whole[12:15], stored(c, catalogsync.PresenceGone))
+	assert.Equal(t, hidden, stored(c, catalogsync.PresenceMissing), "the platform has their ids")
 }
 
 func TestConcurrentSyncIsRejected(t *testing.T) {
 	t.Parallel()
-	list, store := newMovingList(100), catalogsync.NewMemoryStore()
-	syncer := list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 10})
-	other := list.syncer(t, store, catalogsync.SyncerConfig{})
-	require.NoError(t, store.Request(t.Context(), time.Now(), "p-00001"))
+	list := newMovingList(100)
+	c := list.copy(t, catalogsync.Config{PageSize: 10})
+	request(t, c, "p-00001")
 	list.before = onRequest(5, func() {
-		_, err := other.Sync(t.Context())
-		assert.ErrorIs(t, err, catalogstore.ErrSyncing)
-		assert.ErrorIs(t, other.FetchRequested(t.Context()), catalogstore.ErrSyncing)
+		_, err := c.Sync(t.Context())
+		assert.ErrorIs(t, err, catalogsync.ErrSyncing)
+		assert.ErrorIs(t, c.FetchRequested(t.Context()), catalogsync.ErrSyncing)
 	})
-	mustSync(t, syncer)
-	mustSync(t, other)
-	require.NoError(t, other.FetchRequested(t.Context()))
+	mustSync(t, c)
+	require.NoError(t, c.FetchRequested(t.Context()))
 }
 
 // limiter counts calls and rejects them after most.
@@ -286,18 +288,18 @@ func (l *limiter) Wait(ctx context.Context) error {
 
 func TestLimiterCoversEveryRequest(t *testing.T) {
 	t.Parallel()
-	list, store := newMovingList(100), catalogsync.NewMemoryStore()
+	list := newMovingList(100)
 	budget := &limiter{most: 6}
-	syncer := list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 10, Limiter: budget})
-	_, err := syncer.Sync(t.Context())
+	c := list.copy(t, catalogsync.Config{PageSize: 10, Limiter: budget})
+	_, err := c.Sync(t.Context())
 	require.EqualError(t, err, "the limit is reached")
 	assert.Equal(t, 6, list.requests())
 	budget.most = 12
-	mustSync(t, syncer)
+	mustSync(t, c)
 	assert.Equal(t, 11, list.requests())
 	assert.Equal(t, api.PriorityCatalog, budget.priority)
-	require.NoError(t, store.Request(t.Context(), time.Now(), "p-00001", "p-00002"))
-	require.EqualError(t, syncer.FetchRequested(t.Context()), "the limit is reached")
+	request(t, c, "p-00001", "p-00002")
+	require.EqualError(t, c.FetchRequested(t.Context()), "the limit is reached")
 	assert.Equal(t, 12, list.requests())
 }
 
@@ -306,13 +308,14 @@ func TestPrefetchShortensWalk(t *testing.T) {
 	t.Parallel()
 	took := func(prefetch int) (took time.Duration) {
 		synctest.Test(t, func(t *testing.T) {
-			list, store := newMovingList(4_000), catalogsync.NewMemoryStore()
+			list := newMovingList(4_000)
 			list.before = func(*http.Request) error { time.Sleep(20 * time.Millisecond); return nil }
 			began := time.Now()
-			walk := mustSync(t, list.syncer(t, store, catalogsync.SyncerConfig{Prefetch: prefetch}))
+			c := list.copy(t, catalogsync.Config{Prefetch: prefetch})
+			walk := mustSync(t, c)
 			took = time.Since(began)
 			assert.Equal(t, 40, walk.Requests)
-			assert.Len(t, stored(t, store, catalogstore.PresencePresent), 4_000)
+			assert.Len(t, stored(c, catalogsync.PresencePresent), 4_000)
 		})
 		return took
 	}
@@ -336,10 +339,10 @@ func TestWalkSurvivesChangingList(t *testing.T) {
 
 func walkChangingList(t *testing.T, seed uint64) {
 	random := rand.New(rand.NewPCG(seed, 3))
-	list, store := newMovingList(30+random.IntN(300)), catalogsync.NewMemoryStore()
+	list := newMovingList(30 + random.IntN(300))
 	size := 2 + random.IntN(20)
-	syncer := list.syncer(t, store, catalogsync.SyncerConfig{PageSize: size, Prefetch: 1 + random.IntN(8)})
-	mustSync(t, syncer)
+	c := list.copy(t, catalogsync.Config{PageSize: size, Prefetch: 1 + random.IntN(8)})
+	mustSync(t, c)
 	mode, often, there, added := seed%3, 5+random.IntN(40), list.all(), 0
 	var mu sync.Mutex
 	changes := 0
@@ -380,10 +383,10 @@ func walkChangingList(t *testing.T, seed uint64) {
 	list.before, list.after = disturb, disturb
 	for range 6 {
 		changes = 0
-		walk := mustSync(t, syncer)
+		walk := mustSync(t, c)
 		pages := (walk.Total + size - 1) / size
 		spare := walk.Requests < pages+max(10, pages/10)
-		gone, missing := stored(t, store, catalogstore.PresenceGone), stored(t, store, catalogstore.PresenceMissing)
+		gone, missing := stored(c, catalogsync.PresenceGone), stored(c, catalogsync.PresenceMissing)
 		for _, id := range there {
 			require.NotContains(t, gone, id)
 			if mode < 2 && spare {
@@ -392,10 +395,10 @@ func walkChangingList(t *testing.T, seed uint64) {
 		}
 	}
 	list.before, list.after = nil, nil
-	mustSync(t, syncer)
+	mustSync(t, c)
 	want := list.all()
 	slices.Sort(want)
-	require.Equal(t, want, stored(t, store, catalogstore.PresencePresent))
+	require.Equal(t, want, stored(c, catalogsync.PresencePresent))
 }
 
 // If a list ends before its own count, the walk must not complete. The next Sync must continue
@@ -404,22 +407,21 @@ func TestSyncReportsIncompleteList(t *testing.T) {
 	t.Parallel()
 	for _, cut := range []int{1, 10, 20, 45, 49} {
 		for _, prefetch := range []int{1, 4} {
-			list, store := newMovingList(50), catalogsync.NewMemoryStore()
+			list := newMovingList(50)
 			list.cut = cut
-			syncer := list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 10, Prefetch: prefetch})
+			c := list.copy(t, catalogsync.Config{PageSize: 10, Prefetch: prefetch})
 			for range 3 {
-				walk, err := syncer.Sync(t.Context())
+				walk, err := c.Sync(t.Context())
 				require.ErrorAs(t, err, new(*api.IncompleteListError))
 				assert.EqualError(t, err, fmt.Sprintf("catalogsync: incomplete list: it ended after %d of 50 records", cut))
 				assert.True(t, walk.CompletedAt.IsZero())
 			}
-			state, err := store.State(t.Context())
-			require.NoError(t, err)
+			state := c.State()
 			assert.Zero(t, state.Complete.Generation)
-			assert.Equal(t, cut, state.Records[catalogstore.PresencePresent], "the read products are stored")
+			assert.Equal(t, cut, state.Records[catalogsync.PresencePresent], "the read products are stored")
 			list.cut = 0
-			assert.Equal(t, 50, mustSync(t, syncer).Total)
-			assert.Len(t, stored(t, store, catalogstore.PresencePresent), 50)
+			assert.Equal(t, 50, mustSync(t, c).Total)
+			assert.Len(t, stored(c, catalogsync.PresencePresent), 50)
 		}
 	}
 }
@@ -436,51 +438,35 @@ func renamed(ids map[string]string) func(*catalog.Product) {
 func TestSyncSkipsBadProducts(t *testing.T) {
 	t.Parallel()
 	for _, prefetch := range []int{1, 6} {
-		list, store := newMovingList(60), catalogsync.NewMemoryStore()
+		list := newMovingList(60)
 		list.spoil = renamed(map[string]string{"p-00005": "", "p-00007": "", "p-00031": "a\x00b"})
 		var log bytes.Buffer
-		syncer := list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 10, Prefetch: prefetch, Logger: slog.New(slog.NewTextHandler(&log, nil))})
-		walk := mustSync(t, syncer)
+		c := list.copy(t, catalogsync.Config{PageSize: 10, Prefetch: prefetch, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		walk := mustSync(t, c)
 		assert.Equal(t, 3, walk.Skipped)
 		assert.False(t, walk.CompletedAt.IsZero())
-		assert.Len(t, stored(t, store, catalogstore.PresencePresent), 57)
+		assert.Len(t, stored(c, catalogsync.PresencePresent), 57)
 		assert.Contains(t, log.String(), `msg="skipped products of the list" first_product_id="" first_reason="dispensary: product.id is empty" page=1 skipped=2`)
 		assert.Contains(t, log.String(), `first_product_id="a\x00b" first_reason="dispensary: product.id contains a NUL" page=4 skipped=1`)
 		assert.Equal(t, 2, bytes.Count(log.Bytes(), []byte("\n")), "one line per page")
-		state, err := store.State(t.Context())
-		require.NoError(t, err)
+		state := c.State()
 		assert.Equal(t, 3, state.Complete.Skipped)
 	}
 }
 
-// distinct is a store that requires different ids in a page.
-type distinct struct {
-	catalogstore.Store
-	t *testing.T
-}
-
-func (d distinct) SavePage(ctx context.Context, w catalogstore.Walk, products []catalogstore.Listed) (catalogstore.Counts, error) {
-	ids := map[string]bool{}
-	for _, p := range products {
-		assert.False(d.t, ids[p.Product.ID], p.Product.ID)
-		ids[p.Product.ID] = true
-	}
-	return d.Store.SavePage(ctx, w, products)
-}
-
 func TestSyncSavesLastOfRepeatedProducts(t *testing.T) {
 	t.Parallel()
-	list, store := newMovingList(20), distinct{catalogsync.NewMemoryStore(), t}
+	list := newMovingList(20)
 	list.spoil = func(p *catalog.Product) {
 		if p.ID == "p-00007" {
 			p.ID, p.Name = "p-00005", "The last"
 		}
 	}
-	var counts catalogstore.Counts
-	mustSync(t, list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 10, OnProgress: func(p catalogsync.Progress) { counts = p.Counts }}))
-	assert.Equal(t, catalogstore.Counts{Created: 19, Repeated: 1}, counts)
-	record, err := store.Get(t.Context(), "p-00005")
-	require.NoError(t, err)
+	var counts catalogsync.Counts
+	c := list.copy(t, catalogsync.Config{PageSize: 10, OnProgress: func(p catalogsync.Progress) { counts = p.Counts }})
+	mustSync(t, c)
+	assert.Equal(t, catalogsync.Counts{Created: 19, Repeated: 1}, counts)
+	record, _ := c.Get("p-00005")
 	assert.Equal(t, "The last", record.Product.Name)
 }
 
@@ -488,57 +474,56 @@ func TestSyncSavesLastOfRepeatedProducts(t *testing.T) {
 // gone, because the platform has it, and a search must find it.
 func TestSyncKeepsProductWithoutID(t *testing.T) {
 	t.Parallel()
-	list, store := newMovingList(30), catalogsync.NewMemoryStore()
-	syncer := list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 10})
-	mustSync(t, syncer)
+	list := newMovingList(30)
+	c := list.copy(t, catalogsync.Config{PageSize: 10})
+	mustSync(t, c)
 	list.spoil = renamed(map[string]string{"p-00005": ""})
 	for range 4 {
-		mustSync(t, syncer)
-		assert.Equal(t, []string{"p-00005"}, stored(t, store, catalogstore.PresenceMissing))
+		mustSync(t, c)
+		assert.Equal(t, []string{"p-00005"}, stored(c, catalogsync.PresenceMissing))
 	}
-	assert.Len(t, names(t, loaded(t, store), catalogsync.SearchOptions{Query: "product", Limit: 100}), 30)
+	assert.Len(t, names(t, c, catalogsync.SearchOptions{Query: "product", Limit: 100}), 30)
 	list.spoil = nil
-	mustSync(t, syncer)
-	assert.Len(t, stored(t, store, catalogstore.PresencePresent), 30)
+	mustSync(t, c)
+	assert.Len(t, stored(c, catalogsync.PresencePresent), 30)
 }
 
 func TestSyncRejectsListOfBadProducts(t *testing.T) {
 	t.Parallel()
-	list, store := newMovingList(60), catalogsync.NewMemoryStore()
+	list := newMovingList(60)
 	list.spoil = func(p *catalog.Product) {
 		if p.ID > "p-00046" { // 13 of 60
 			p.ID = ""
 		}
 	}
-	_, err := list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 10}).Sync(t.Context())
+	c := list.copy(t, catalogsync.Config{PageSize: 10})
+	_, err := c.Sync(t.Context())
 	require.ErrorIs(t, err, catalogsync.ErrTooManySkipped)
 	assert.ErrorContains(t, err, ": 13 of 60")
-	state, err := store.State(t.Context())
-	require.NoError(t, err)
+	state := c.State()
 	assert.Zero(t, state.Complete.Generation)
 }
 
 func TestHandleEventSkipsBadID(t *testing.T) {
 	t.Parallel()
-	list, store := newMovingList(1), catalogsync.NewMemoryStore()
-	syncer := list.syncer(t, store, catalogsync.SyncerConfig{})
+	list := newMovingList(1)
+	c := list.copy(t, catalogsync.Config{})
 	for _, id := range []string{"", "a\x00b"} {
-		require.NoError(t, syncer.HandleEvent(t.Context(), productEvent(id)))
+		require.NoError(t, c.HandleEvent(t.Context(), productEvent(id)))
 	}
-	requested, err := store.Requested(t.Context(), 10)
-	require.NoError(t, err)
-	assert.Empty(t, requested)
+	assert.Zero(t, c.State().Requested)
 }
 
 // Elements that are not objects must count as products of the list.
 func TestSyncSkipsElementsWithoutProduct(t *testing.T) {
 	t.Parallel()
 	for _, at := range []string{"p-00000", "p-00009", "p-00025", "p-00049"} {
-		list, store := newMovingList(50), catalogsync.NewMemoryStore()
+		list := newMovingList(50)
 		list.nulls = []string{at}
-		walk := mustSync(t, list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 10}))
+		c := list.copy(t, catalogsync.Config{PageSize: 10})
+		walk := mustSync(t, c)
 		assert.Equal(t, 1, walk.Skipped, at)
-		assert.Len(t, stored(t, store, catalogstore.PresencePresent), 49, at)
+		assert.Len(t, stored(c, catalogsync.PresencePresent), 49, at)
 	}
 }
 
@@ -558,18 +543,15 @@ func (b bodies) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestSyncSkipsAttributesWithoutID(t *testing.T) {
 	t.Parallel()
 	products := `{"products":[{"id":"p1","name":"Zinc"}]`
-	c := catalogOf(t, bodies{"products": products, "search/products": products, "ingredients": `{"ingredients":[{"name":"Zinc"}]`, "allergens": `{"allergens":[{"id":"nut-free"}]`})
-	store := catalogsync.NewMemoryStore()
+	service := catalogOf(t, bodies{"products": products, "search/products": products, "ingredients": `{"ingredients":[{"name":"Zinc"}]`, "allergens": `{"allergens":[{"id":"nut-free"}]`})
 	var log bytes.Buffer
-	syncer, err := catalogsync.NewSyncer(catalogsync.SyncerConfig{Catalog: c, Store: store, Filters: true, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	c, err := catalogsync.New(catalogsync.Config{Catalog: service, Filters: true, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	require.NoError(t, err)
-	mustSync(t, syncer)
-	record, err := store.Get(t.Context(), "p1")
-	require.NoError(t, err)
-	assert.Equal(t, catalogstore.Attributes{AllergenIDs: []string{"nut-free"}}, record.Attributes)
-	searcher := loaded(t, store)
+	mustSync(t, c)
+	record, _ := c.Get("p1")
+	assert.Equal(t, catalogsync.Attributes{AllergenIDs: []string{"nut-free"}}, record.Attributes)
 	for want, o := range map[int]catalogsync.SearchOptions{1: {AllergenIDs: []string{"nut-free"}}, 0: {IngredientIDs: []string{""}}} {
-		result, err := searcher.Search(o)
+		result, err := c.Search(o)
 		require.NoError(t, err)
 		assert.Len(t, result.Hits, want)
 	}
@@ -594,16 +576,14 @@ func (c cutSearch) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestSyncKeepsAttributesOfCutSearch(t *testing.T) {
 	t.Parallel()
 	products := `{"products":[{"id":"p1","name":"Zinc"}]`
-	c := catalogOf(t, cutSearch{bodies{"products": products, "search/products": products,
+	service := catalogOf(t, cutSearch{bodies{"products": products, "search/products": products,
 		"ingredients": `{"ingredients":[{"id":"zinc"},{"id":"water"},{"id":"oil"}]`, "allergens": `{"allergens":[{"id":"nut-free"}]`}, "water"})
-	store := catalogsync.NewMemoryStore()
 	var log bytes.Buffer
-	syncer, err := catalogsync.NewSyncer(catalogsync.SyncerConfig{Catalog: c, Store: store, Filters: true, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	c, err := catalogsync.New(catalogsync.Config{Catalog: service, Filters: true, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	require.NoError(t, err)
-	mustSync(t, syncer)
-	record, err := store.Get(t.Context(), "p1")
-	require.NoError(t, err)
-	assert.Equal(t, catalogstore.Attributes{IngredientIDs: []string{"zinc", "water", "oil"}, AllergenIDs: []string{"nut-free"}}, record.Attributes)
+	mustSync(t, c)
+	record, _ := c.Get("p1")
+	assert.Equal(t, catalogsync.Attributes{IngredientIDs: []string{"zinc", "water", "oil"}, AllergenIDs: []string{"nut-free"}}, record.Attributes)
 	assert.Contains(t, log.String(), `msg="a product attribute has more products than its search returns" id=water returned=1 total=20000`)
 }
 
@@ -619,36 +599,25 @@ func TestBrandWithoutIDPermitsNoProduct(t *testing.T) {
 	assert.Empty(t, result.Hits)
 }
 
-// fixture is a platform and a store with its catalog.
+// fixture is a platform and a copy of its catalog.
 type fixture struct {
 	platform *dispensarytest.Server
-	store    catalogstore.Store
-	syncer   *catalogsync.Syncer
+	c        *catalogsync.Catalog
 }
 
-func newFixture(t *testing.T, c catalogsync.SyncerConfig) *fixture {
+func newFixture(t *testing.T, config catalogsync.Config) *fixture {
 	t.Helper()
-	f := &fixture{platform: dispensarytest.New(t, dispensarytest.WithInMemory()), store: catalogsync.NewMemoryStore()}
-	c.Catalog, c.Store = f.platform.Client(model.User{}).Catalog, f.store
+	f := &fixture{platform: dispensarytest.New(t, dispensarytest.WithInMemory())}
+	config.Catalog = f.platform.Client(model.User{}).Catalog
 	var err error
-	f.syncer, err = catalogsync.NewSyncer(c)
+	f.c, err = catalogsync.New(config)
 	require.NoError(t, err)
 	return f
 }
 
-func (f *fixture) sync(t *testing.T) catalogstore.Walk {
-	t.Helper()
-	walk, err := f.syncer.Sync(t.Context())
-	require.NoError(t, err)
-	return walk
-}
-
-func (f *fixture) records(t *testing.T) map[string]catalogstore.Record {
-	t.Helper()
-	records, err := f.store.Changes(context.WithoutCancel(t.Context()), 0, 1_000_000)
-	require.NoError(t, err)
-	byID := map[string]catalogstore.Record{}
-	for _, r := range records {
+func (f *fixture) records() map[string]catalogsync.Record {
+	byID := map[string]catalogsync.Record{}
+	for r := range f.c.Changes(0) {
 		byID[r.Product.ID] = r
 	}
 	return byID
@@ -657,8 +626,8 @@ func (f *fixture) records(t *testing.T) map[string]catalogstore.Record {
 func TestSyncStoresWholeCatalog(t *testing.T) {
 	t.Parallel()
 	var seen []catalogsync.Progress
-	f := newFixture(t, catalogsync.SyncerConfig{PageSize: 7, Prefetch: 3, Filters: true, OnProgress: func(p catalogsync.Progress) { seen = append(seen, p) }})
-	walk := f.sync(t)
+	f := newFixture(t, catalogsync.Config{PageSize: 7, Prefetch: 3, Filters: true, OnProgress: func(p catalogsync.Progress) { seen = append(seen, p) }})
+	walk := mustSync(t, f.c)
 	products := f.platform.Products.All()
 	pages := (len(products) + 6) / 7
 	assert.EqualValues(t, 1, walk.Generation)
@@ -668,15 +637,15 @@ func TestSyncStoresWholeCatalog(t *testing.T) {
 	assert.False(t, walk.CompletedAt.IsZero())
 	require.Len(t, seen, pages)
 	last := seen[pages-1]
-	assert.Equal(t, catalogstore.Counts{Created: len(products)}, last.Counts)
+	assert.Equal(t, catalogsync.Counts{Created: len(products)}, last.Counts)
 	assert.Equal(t, pages, last.Pages)
-	records := f.records(t)
+	records := f.records()
 	assert.Len(t, records, len(products))
 	attributed := 0
 	for _, p := range products {
 		r := records[p.ID]
 		assert.Equal(t, p.Name, r.Product.Name)
-		assert.Equal(t, catalogstore.PresencePresent, r.Presence)
+		assert.Equal(t, catalogsync.PresencePresent, r.Presence)
 		if len(r.IngredientIDs) > 0 { // a search finds only permitted products
 			assert.ElementsMatch(t, p.IngredientIDs, r.IngredientIDs, p.Name)
 			assert.ElementsMatch(t, p.AllergenIDs, r.AllergenIDs, p.Name)
@@ -686,26 +655,25 @@ func TestSyncStoresWholeCatalog(t *testing.T) {
 	assert.Greater(t, attributed, len(products)/2)
 
 	revision := last.Walk
-	walk = f.sync(t)
+	walk = mustSync(t, f.c)
 	assert.EqualValues(t, 2, walk.Generation)
 	assert.NotEqual(t, revision, walk)
-	assert.Equal(t, records, f.recordsRead(t, records), "only the read times changed")
+	assert.Equal(t, records, f.recordsRead(records), "only the read times changed")
 }
 
 func TestSyncReportsFailedAttributes(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, catalogsync.SyncerConfig{Filters: true})
+	f := newFixture(t, catalogsync.Config{Filters: true})
 	for _, operation := range []string{"products.search", "ingredients.list", "allergens.list"} {
 		f.platform.Fault(model.Fault{Effect: model.EffectErrorStatus, Status: http.StatusForbidden, Operation: operation, Times: 1})
-		_, err := f.syncer.Sync(t.Context())
+		_, err := f.c.Sync(t.Context())
 		require.ErrorAs(t, err, new(*api.Error), operation)
 	}
 }
 
 // recordsRead returns the records with the read times of others.
-func (f *fixture) recordsRead(t *testing.T, others map[string]catalogstore.Record) map[string]catalogstore.Record {
-	t.Helper()
-	records := f.records(t)
+func (f *fixture) recordsRead(others map[string]catalogsync.Record) map[string]catalogsync.Record {
+	records := f.records()
 	for id, r := range records {
 		r.ReadAt, r.DetailsAt = others[id].ReadAt, others[id].DetailsAt
 		records[id] = r

@@ -85,7 +85,6 @@ require (
 
 replace (
 	github.com/dispensary-go/dispensary => ../
-	github.com/dispensary-go/dispensary/catalogsync/sqlstore => ../catalogsync/sqlstore
 	github.com/dispensary-go/dispensary/dispensaryotel => ../dispensaryotel
 	github.com/dispensary-go/dispensary/integration => ../integration
 	github.com/dispensary-go/dispensary/oauth/sqlstore => ../oauth/sqlstore

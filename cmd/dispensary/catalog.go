@@ -4,31 +4,91 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	flag "github.com/spf13/pflag"
 
+	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/catalogsync"
-	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 )
 
 func newCatalogCommand(p *program) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "catalog",
 		Short: "Copy the catalog, search it offline and export it",
-		Long: `Catalog keeps a copy of the platform's products in a SQLite file or in PostgreSQL. Only sync
-sends requests. It resumes an interrupted sync.
+		Long: `Catalog keeps a copy of the platform's products in a file of compressed JSON. Only sync sends
+requests. It resumes an interrupted sync.
 
-By default, the copy is a file in the folder dispensary of your cache folder (~/.cache on Linux),
-one for each environment and base URL. Choose another place with --store.`,
+By default, the file is in the folder dispensary of your cache folder (~/.cache on Linux), one for
+each environment and base URL. Choose another file with --file.`,
 		Example: `  dispensary catalog sync
   dispensary catalog search magnesium glyc
   dispensary catalog export --output products.csv`,
 	}
 	group(command, newSyncCommand(p), newStatusCommand(p), newSearchCommand(p), newExportCommand(p))
 	return command
+}
+
+// catalogFile contains the flags for the file of the copy.
+type catalogFile struct {
+	*program
+	target
+	path string
+}
+
+func (f *catalogFile) define(flags *flag.FlagSet) {
+	f.target.define(flags)
+	flags.StringVar(&f.path, "file", "", "`FILE` with the copy (default: a file in the cache folder)")
+}
+
+// open loads the copy. Without Config.Catalog, it fails if no sync has read a page yet.
+func (f *catalogFile) open(ctx context.Context, config catalogsync.Config) (*catalogsync.Catalog, error) {
+	if f.path == "" {
+		path, err := f.defaultFile()
+		if err != nil {
+			return nil, err
+		}
+		f.path = path
+	}
+	config.Snapshots = catalogsync.File(f.path)
+	c, err := catalogsync.New(config)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Load(ctx); err != nil {
+		return nil, fmt.Errorf("--file %s: %w", f.path, err)
+	}
+	if state := c.State(); config.Catalog == (catalog.Service{}) && state.Newest.Page == 0 && state.Complete.Generation == 0 {
+		return nil, fmt.Errorf("--file %s contains no copy yet: run dispensary catalog sync", f.path)
+	}
+	return c, nil
+}
+
+// defaultFile returns the path of the site's file in the user's cache folder, and creates the
+// folder.
+func (f *catalogFile) defaultFile() (string, error) {
+	c, err := f.loadConfig()
+	if err != nil {
+		return "", err
+	}
+	a, err := f.application(c, f.target)
+	if err != nil {
+		return "", err
+	}
+	folder, err := f.cacheDir()
+	if err != nil {
+		return "", fmt.Errorf("--file is required: %w", err)
+	}
+	folder = filepath.Join(folder, "dispensary")
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return "", err
+	}
+	return filepath.Join(folder, siteFile("catalog", ".json.gz", a.Site)), nil
 }
 
 // walkDocument is the JSON document of one pass over the list of products.
@@ -44,7 +104,7 @@ type walkDocument struct {
 	Gone        int       `json:"gone"`
 }
 
-func newWalkDocument(w catalogstore.Walk) *walkDocument {
+func newWalkDocument(w catalogsync.Walk) *walkDocument {
 	if w.Generation == 0 {
 		return nil
 	}
@@ -65,7 +125,7 @@ type statusDocument struct {
 }
 
 func newStatusCommand(p *program) *cobra.Command {
-	store := catalogStore{program: p}
+	file := catalogFile{program: p}
 	command := &cobra.Command{
 		Use:   "status",
 		Short: "Show the age and completeness of the copy",
@@ -77,27 +137,23 @@ sends no request and changes nothing.
 Exit codes: 0 on success. 2 if there is no copy, or it cannot be read.`,
 		Example: `  dispensary catalog status
   dispensary catalog status --json --profile staging
-  dispensary catalog status --store /var/lib/ehr/catalog.db`,
+  dispensary catalog status --file /var/lib/ehr/catalog.json.gz`,
 		Args: noArguments,
-		RunE: func(command *cobra.Command, _ []string) error { return store.printStatus(command.Context()) },
+		RunE: func(command *cobra.Command, _ []string) error { return file.printStatus(command.Context()) },
 	}
-	store.define(command.Flags())
+	file.define(command.Flags())
 	return command
 }
 
-func (s *catalogStore) printStatus(ctx context.Context) error {
-	store, err := s.open(ctx, false)
+func (f *catalogFile) printStatus(ctx context.Context) error {
+	c, err := f.open(ctx, catalogsync.Config{})
 	if err != nil {
 		return err
 	}
-	defer func() { _ = store.db.Close() }() // an error loses nothing after reading
-	state, err := store.State(ctx)
-	if err != nil {
-		return store.problem(err)
-	}
+	state := c.State()
 	d := statusDocument{
 		Complete: newWalkDocument(state.Complete),
-		Present:  state.Records[catalogstore.PresencePresent], Missing: state.Records[catalogstore.PresenceMissing], Gone: state.Records[catalogstore.PresenceGone],
+		Present:  state.Records[catalogsync.PresencePresent], Missing: state.Records[catalogsync.PresenceMissing], Gone: state.Records[catalogsync.PresenceGone],
 		Detailed: state.Detailed, Requested: state.Requested, Revision: state.Revision,
 	}
 	complete, old, unfinished := "never", "", ""
@@ -114,7 +170,7 @@ func (s *catalogStore) printStatus(ctx context.Context) error {
 	for _, n := range []int{d.Present, d.Missing, d.Gone, d.Detailed, d.Requested} {
 		row = append(row, strconv.Itoa(n))
 	}
-	return failed(s.print(d, []string{"COMPLETE", "AGE", "PRESENT", "MISSING", "GONE", "DETAILED", "REQUESTED", "UNFINISHED"}, [][]string{append(row, unfinished)}))
+	return failed(f.print(d, []string{"COMPLETE", "AGE", "PRESENT", "MISSING", "GONE", "DETAILED", "REQUESTED", "UNFINISHED"}, [][]string{append(row, unfinished)}))
 }
 
 // foundDocument is the JSON document of search.
@@ -125,7 +181,7 @@ type foundDocument struct {
 }
 
 func newSearchCommand(p *program) *cobra.Command {
-	store := catalogStore{program: p}
+	file := catalogFile{program: p}
 	var o catalogsync.SearchOptions
 	command := &cobra.Command{
 		Use:   "search [QUERY...]",
@@ -151,11 +207,11 @@ read.`,
 			if o.Limit < 1 {
 				return errors.New("--limit must be from 1 to 100")
 			}
-			return store.search(command.Context(), o)
+			return file.search(command.Context(), o)
 		},
 	}
 	flags := command.Flags()
-	store.define(flags)
+	file.define(flags)
 	flags.IntVar(&o.Limit, "limit", 10, "list up to `NUMBER` products, from 1 to 100")
 	flags.StringVar(&o.BrandID, "brand", "", "list only products of the brand `ID`")
 	flags.StringArrayVar(&o.IngredientIDs, "ingredient", nil, "list only products with the ingredient `ID`; repeatable")
@@ -163,33 +219,33 @@ read.`,
 	return command
 }
 
-// search loads the copy into an index and searches it.
-func (s *catalogStore) search(ctx context.Context, o catalogsync.SearchOptions) error {
-	store, err := s.open(ctx, false)
+// search loads the copy and searches it.
+func (f *catalogFile) search(ctx context.Context, o catalogsync.SearchOptions) error {
+	c, err := f.open(ctx, catalogsync.Config{})
 	if err != nil {
 		return err
 	}
-	defer func() { _ = store.db.Close() }() // an error loses nothing after reading
-	var searcher catalogsync.Searcher
-	if err := searcher.Load(ctx, store); err != nil {
-		return store.problem(err)
-	}
-	result, err := searcher.Search(o)
+	result, err := c.Search(o)
 	if err != nil {
 		return asFlags(err, map[string]string{"limit": "--limit", "query": "the query", "filters": "--ingredient and --allergen"})
 	}
-	if s.json {
-		return failed(s.printJSON(foundDocument{result.Hits, time.Now().Add(-result.Age), int64(result.Age.Seconds())}))
+	if f.json {
+		return failed(f.printJSON(foundDocument{result.Hits, time.Now().Add(-result.Age), int64(result.Age.Seconds())}))
 	}
 	var rows [][]string
 	for _, h := range result.Hits {
 		rows = append(rows, []string{h.Name, h.Brand, h.SKU, h.UPC, string(h.VariantStatus), h.VariantID})
 	}
 	if len(rows) > 0 {
-		if err := s.print(nil, []string{"NAME", "BRAND", "SKU", "UPC", "STATUS", "VARIANT"}, rows); err != nil {
+		if err := f.print(nil, []string{"NAME", "BRAND", "SKU", "UPC", "STATUS", "VARIANT"}, rows); err != nil {
 			return failed(err)
 		}
 	}
-	fmt.Fprintf(s.errOut, "%d found; the copy is %s old\n", len(rows), age(result.Age))
+	fmt.Fprintf(f.errOut, "%d found; the copy is %s old\n", len(rows), age(result.Age))
 	return nil
+}
+
+// pagesOf returns the number of pages by the last known total of the list.
+func pagesOf(w catalogsync.Walk) int {
+	return max(w.Page, (w.Total+w.PageSize-1)/max(w.PageSize, 1))
 }

@@ -21,26 +21,24 @@ import (
 
 	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/catalogsync"
-	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 )
 
 // exportCommand is the command with its flags.
 type exportCommand struct {
-	catalogStore
+	catalogFile
 	output  string
 	since   int64
 	changes bool // export only products changed after since
 }
 
 func newExportCommand(p *program) *cobra.Command {
-	c := exportCommand{catalogStore: catalogStore{program: p}}
+	c := exportCommand{catalogFile: catalogFile{program: p}}
 	command := &cobra.Command{
 		Use:   "export",
 		Short: "Export the copy of the catalog as CSV or JSON lines",
 		Long: `Export writes all products of the copy except gone ones. With --changes-since it writes only the
 products changed after a revision, including gone ones: write these to another file than the full
-export. At the end, export prints on stderr the revision for the next --changes-since. A product
-that changes during the export can appear twice: use the later one.
+export. At the end, export prints on stderr the revision for the next --changes-since.
 
 CSV has one row for each known variant: the primary variant, or all variants of a product whose
 details were read. If a spreadsheet would interpret a cell as a formula, the cell begins with an
@@ -59,7 +57,7 @@ Exit codes: 0 on success. 1 if the export fails. 2 if there is no copy, or a fil
 		},
 	}
 	flags := command.Flags()
-	c.catalogStore.define(flags)
+	c.catalogFile.define(flags)
 	flags.StringVar(&c.output, "output", "", "write to `FILE` and replace it (default: stdout)")
 	flags.Int64Var(&c.since, "changes-since", 0, "export only changes after `REVISION`, printed by the last export")
 	return command
@@ -70,27 +68,19 @@ func (c *exportCommand) run(ctx context.Context) error {
 	if c.since < 0 {
 		return errors.New("--changes-since must not be negative")
 	}
-	store, err := c.open(ctx, false)
+	products, err := c.open(ctx, catalogsync.Config{})
 	if err != nil {
 		return err
 	}
-	defer func() { _ = store.db.Close() }() // an error loses nothing after reading
-	state, err := store.State(ctx)
-	if err == nil && state.Revision == 0 {
-		err = catalogsync.ErrNotLoaded
-	}
-	if err != nil {
-		return store.problem(err)
-	}
-	if c.since > state.Revision {
-		return fmt.Errorf("--changes-since must be at most %d, the newest revision", state.Revision)
+	if newest := products.State().Revision; c.since > newest {
+		return fmt.Errorf("--changes-since must be at most %d, the newest revision", newest)
 	}
 	to, err := newExportFile(c.output, c.out)
 	if err != nil {
 		return fmt.Errorf("--output: %w", err)
 	}
 	defer to.discard()
-	products, revision, err := c.write(ctx, store, to)
+	n, revision, err := c.write(products, to)
 	if err == nil {
 		err = to.commit()
 	}
@@ -101,12 +91,12 @@ func (c *exportCommand) run(ctx context.Context) error {
 	if c.output != "" {
 		next += " and another file, because it exports only changes"
 	}
-	fmt.Fprintf(c.errOut, "%d products; %s\n", products, next)
+	fmt.Fprintf(c.errOut, "%d products; %s\n", n, next)
 	return nil
 }
 
 // write writes records in the order of their revisions and returns the last revision.
-func (c *exportCommand) write(ctx context.Context, store catalogstore.Store, to io.Writer) (products int, revision int64, err error) {
+func (c *exportCommand) write(products *catalogsync.Catalog, to io.Writer) (n int, revision int64, err error) {
 	add := writeJSON(to)
 	if !c.json {
 		table := csv.NewWriter(to)
@@ -114,49 +104,40 @@ func (c *exportCommand) write(ctx context.Context, store catalogstore.Store, to 
 		if err := table.Write(csvColumns); err != nil {
 			return 0, 0, err
 		}
-		add = func(r catalogstore.Record) error { return table.WriteAll(csvRows(r)) }
+		add = func(r catalogsync.Record) error { return table.WriteAll(csvRows(r)) }
 	}
-	const page = 500
-	for revision = c.since; ; {
-		records, err := store.Changes(ctx, revision, page)
-		if err != nil {
-			return products, revision, err
+	revision = c.since
+	for r := range products.Changes(c.since) {
+		revision = r.Revision
+		if r.Presence == catalogsync.PresenceGone && !c.changes {
+			continue
 		}
-		for _, r := range records {
-			revision = r.Revision
-			if r.Presence == catalogstore.PresenceGone && !c.changes {
-				continue
-			}
-			products++
-			if err := add(r); err != nil {
-				return products, revision, err
-			}
-		}
-		if len(records) < page {
-			return products, revision, nil
+		n++
+		if err := add(r); err != nil {
+			return n, revision, err
 		}
 	}
+	return n, revision, nil
 }
 
 // exportDocument is the JSON document of a product.
 type exportDocument struct {
-	Product       catalog.Product       `json:"product"`
-	IngredientIDs []string              `json:"ingredient_ids"`
-	AllergenIDs   []string              `json:"allergen_ids"`
-	Presence      catalogstore.Presence `json:"presence"`
-	Revision      int64                 `json:"revision"`
-	Hash          string                `json:"hash"`
-	ReadAt        time.Time             `json:"read_at"`
-	DetailsAt     time.Time             `json:"details_at,omitzero"`
+	Product       catalog.Product      `json:"product"`
+	IngredientIDs []string             `json:"ingredient_ids"`
+	AllergenIDs   []string             `json:"allergen_ids"`
+	Presence      catalogsync.Presence `json:"presence"`
+	Revision      int64                `json:"revision"`
+	ReadAt        time.Time            `json:"read_at"`
+	DetailsAt     time.Time            `json:"details_at,omitzero"`
 }
 
 // writeJSON returns a function that writes a record as a line of JSON.
-func writeJSON(to io.Writer) func(catalogstore.Record) error {
+func writeJSON(to io.Writer) func(catalogsync.Record) error {
 	encoder := json.NewEncoder(to)
 	encoder.SetEscapeHTML(false)
-	return func(r catalogstore.Record) error {
+	return func(r catalogsync.Record) error {
 		return encoder.Encode(exportDocument{
-			r.Product, append([]string{}, r.IngredientIDs...), append([]string{}, r.AllergenIDs...), r.Presence, r.Revision, r.Hash, r.ReadAt.UTC(), r.DetailsAt.UTC(),
+			r.Product, append([]string{}, r.IngredientIDs...), append([]string{}, r.AllergenIDs...), r.Presence, r.Revision, r.ReadAt.UTC(), r.DetailsAt.UTC(),
 		})
 	}
 }
@@ -168,7 +149,7 @@ var csvColumns = []string{
 }
 
 // csvRows returns a row for each known variant of a product, or one row without a variant.
-func csvRows(r catalogstore.Record) (rows [][]string) {
+func csvRows(r catalogsync.Record) (rows [][]string) {
 	variants := slices.Clone(r.Product.Variants)
 	if primary := r.Product.PrimaryVariant; primary != nil && !slices.ContainsFunc(variants, func(v catalog.Variant) bool { return v.ID == primary.ID }) {
 		variants = slices.Insert(variants, 0, *primary)

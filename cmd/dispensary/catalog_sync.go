@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dispensary-go/dispensary/catalogsync"
-	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 	"github.com/dispensary-go/dispensary/ratelimit"
 )
 
@@ -20,20 +19,20 @@ const defaultBudget = 500
 
 // syncCommand is the command with its flags.
 type syncCommand struct {
-	catalogStore
+	catalogFile
 	budget, prefetch int
 	details, filters bool
 }
 
 func newSyncCommand(p *program) *cobra.Command {
-	c := syncCommand{catalogStore: catalogStore{program: p}}
+	c := syncCommand{catalogFile: catalogFile{program: p}}
 	command := &cobra.Command{
 		Use:   "sync",
 		Short: "Update the copy of the catalog",
-		Long: `Sync reads the platform's list of products and stores each page immediately. You can end it at
-any time, with Ctrl-C or otherwise: a sync that starts within a day continues there. If a product
-is not in the list, it is missing after one sync. It is gone after two syncs if the platform also
-does not have its ID.
+		Long: `Sync reads the platform's list of products, and saves the file once a minute and at the end. You
+can end it with Ctrl-C: a sync that starts within a day continues there. If a product is not in
+the list, it is missing after one sync. It is gone after two syncs if the platform also does not
+have its ID.
 
 Sync prints a line for each tenth of the list, or with --json for each page. It changes only the
 copy.
@@ -41,13 +40,13 @@ copy.
 Exit codes: 0 if the copy is complete. 1 if sync was interrupted or failed. 2 if it sent no
 request.`,
 		Example: `  dispensary catalog sync
-  dispensary catalog sync --store /var/lib/ehr/catalog.db --budget 60
+  dispensary catalog sync --file /var/lib/ehr/catalog.json.gz --budget 60
   dispensary catalog sync --details --filters --prefetch 8 --user dr-house`,
 		Args: noArguments,
 		RunE: func(command *cobra.Command, _ []string) error { return c.run(command.Context()) },
 	}
 	flags := command.Flags()
-	c.catalogStore.define(flags)
+	c.catalogFile.define(flags)
 	c.defineUser(flags)
 	flags.IntVar(&c.budget, "budget", defaultBudget, "send up to `NUMBER` requests in any minute")
 	flags.IntVar(&c.prefetch, "prefetch", 4, "read up to `NUMBER` pages at the same time")
@@ -67,30 +66,25 @@ func (c *syncCommand) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, failed(closed())) }()
-	store, err := c.open(ctx, true)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, failed(store.db.Close())) }()
 	shown := &syncProgress{p: c.program}
-	syncer, err := catalogsync.NewSyncer(catalogsync.SyncerConfig{
-		Catalog: client.Catalog, Store: store, Limiter: budget, Prefetch: c.prefetch,
+	products, err := c.open(ctx, catalogsync.Config{
+		Catalog: client.Catalog, Limiter: budget, Prefetch: c.prefetch,
 		Filters: c.filters, Details: c.details, OnProgress: shown.page,
 	})
 	if err != nil {
-		return asFlags(err, map[string]string{"catalogsync.SyncerConfig.Prefetch": "--prefetch"})
+		return asFlags(err, map[string]string{"catalogsync.Config.Prefetch": "--prefetch"})
 	}
-	walk, err := syncer.Sync(ctx)
+	walk, err := products.Sync(ctx)
 	if err == nil && c.details {
-		err = syncer.FetchRequested(ctx)
+		err = products.FetchRequested(ctx)
 	}
 	if err != nil {
-		return shown.ended(ctx, store, walk, err)
+		return shown.ended(ctx, walk, err)
 	}
 	return failed(errors.Join(shown.err, shown.done(walk)))
 }
 
-// syncDocument is the JSON document of a stored page, and of the end of a sync.
+// syncDocument is the JSON document of a page, and of the end of a sync.
 type syncDocument struct {
 	Page     int  `json:"page"`
 	Pages    int  `json:"pages"`
@@ -112,7 +106,7 @@ type syncProgress struct {
 	err    error // joined write errors
 }
 
-// page prints the progress after a stored page.
+// page prints the progress after a page.
 func (s *syncProgress) page(at catalogsync.Progress) {
 	s.last = at
 	if s.p.json {
@@ -127,7 +121,7 @@ func (s *syncProgress) page(at catalogsync.Progress) {
 	}
 }
 
-// products returns the number of products on the stored pages.
+// products returns the number of products on the read pages.
 func products(at catalogsync.Progress) int { return min(at.Walk.Page*at.Walk.PageSize, at.Walk.Total) }
 
 func (s *syncProgress) document(done bool) syncDocument {
@@ -139,10 +133,8 @@ func (s *syncProgress) document(done bool) syncDocument {
 }
 
 // ended returns the error of an incomplete sync, with the place where the next sync continues.
-func (s *syncProgress) ended(ctx context.Context, store *catalogCopy, walk catalogstore.Walk, err error) error {
+func (s *syncProgress) ended(ctx context.Context, walk catalogsync.Walk, err error) error {
 	switch {
-	case errors.Is(err, catalogstore.ErrSyncing):
-		return store.problem(err)
 	case ctx.Err() != nil && !walk.CompletedAt.IsZero():
 		return failed(errors.New("interrupted after the whole list: repeat the command to read the rest"))
 	case ctx.Err() != nil && walk.Page > 0:
@@ -160,7 +152,7 @@ func (s *syncProgress) ended(ctx context.Context, store *catalogCopy, walk catal
 }
 
 // done prints the result of a complete sync.
-func (s *syncProgress) done(walk catalogstore.Walk) error {
+func (s *syncProgress) done(walk catalogsync.Walk) error {
 	s.last.Walk = walk
 	d := s.document(true)
 	if walk.Skipped > 0 {

@@ -6,10 +6,8 @@ require (
 	github.com/chromedp/cdproto v0.159.0
 	github.com/chromedp/chromedp v0.23.0
 	github.com/dispensary-go/dispensary v0.0.0
-	github.com/dispensary-go/dispensary/catalogsync/sqlstore v0.0.0
 	github.com/dispensary-go/dispensary/integration v0.0.0-00010101000000-000000000000
 	github.com/itchyny/gojq v0.12.20
-	github.com/jackc/pgx/v5 v5.12.0
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.9
@@ -17,7 +15,6 @@ require (
 	github.com/zalando/go-keyring v0.2.8
 	golang.org/x/mod v0.42.0
 	golang.org/x/term v0.47.0
-	modernc.org/sqlite v1.60.1
 )
 
 require (
@@ -39,6 +36,7 @@ require (
 	github.com/itchyny/timefmt-go v0.1.9 // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
+	github.com/jackc/pgx/v5 v5.12.0 // indirect
 	github.com/jackc/puddle/v2 v2.2.3 // indirect
 	github.com/mattn/go-isatty v0.0.24 // indirect
 	github.com/ncruces/go-strftime v1.0.0 // indirect
@@ -60,11 +58,11 @@ require (
 	modernc.org/libc v1.77.1 // indirect
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.12.1 // indirect
+	modernc.org/sqlite v1.60.1 // indirect
 )
 
 replace (
 	github.com/dispensary-go/dispensary => ../../
-	github.com/dispensary-go/dispensary/catalogsync/sqlstore => ../../catalogsync/sqlstore
 	github.com/dispensary-go/dispensary/integration => ../../integration
 	github.com/dispensary-go/dispensary/oauth/sqlstore => ../../oauth/sqlstore
 	github.com/dispensary-go/dispensary/ratelimit/pgstore => ../../ratelimit/pgstore

@@ -76,7 +76,7 @@ type ehr struct {
 
 // serve opens the integration and serves until ctx is canceled or the server fails.
 func serve(ctx context.Context, config integration.Config, clinics map[string]string, listener net.Listener) (err error) {
-	e := ehr{clinics: clinics, products: map[dispensary.Environment]*products{dispensary.USSandbox: newProducts(), dispensary.CanadaSandbox: newProducts()}}
+	e := ehr{clinics: clinics, products: map[dispensary.Environment]*products{dispensary.USSandbox: {}, dispensary.CanadaSandbox: {}}}
 	var router webhook.Router
 	router.OnOrderPlaced(e.orderPlaced)
 	router.OnTreatmentPlanCreated(planChanged)

@@ -9,49 +9,37 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/catalogsync"
-	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
 )
 
 // products is the catalog of one country in memory. It is searched on every keystroke, without a request to
 // the platform.
 type products struct {
-	mu       sync.Mutex // held during a copy of the catalog
-	read     time.Time
-	store    catalogstore.Store
-	searcher catalogsync.Searcher
+	mu      sync.Mutex // held during a copy of the catalog
+	read    time.Time
+	current *catalogsync.Catalog
 }
 
-func newProducts() *products { return &products{store: catalogsync.NewMemoryStore()} }
-
-// get returns the catalog. It copies the catalog with the client of the first user, and again if the copy is
-// older than an hour.
-func (p *products) get(ctx context.Context, client *dispensary.Client) (*catalogsync.Searcher, error) {
+// get returns the catalog. It copies the catalog with the client of the first user, and again with that of
+// another one if the copy is older than an hour.
+func (p *products) get(ctx context.Context, client *dispensary.Client) (*catalogsync.Catalog, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if time.Since(p.read) < time.Hour {
-		return &p.searcher, nil
+		return p.current, nil
 	}
-	switch err := p.sync(ctx, client); {
+	next, err := catalogsync.New(catalogsync.Config{Catalog: client.Catalog, Prefetch: 4, Logger: slog.Default()})
+	if err == nil {
+		_, err = next.Sync(ctx)
+	}
+	switch {
 	case err == nil:
-		p.read = time.Now()
-	case p.read.IsZero():
+		p.read, p.current = time.Now(), next
+	case p.current == nil:
 		return nil, err
 	default: // the old catalog is better than no search
 		slog.ErrorContext(ctx, "catalog", "error", err)
 	}
-	return &p.searcher, nil
-}
-
-// sync updates the store and the searcher.
-func (p *products) sync(ctx context.Context, client *dispensary.Client) error {
-	syncer, err := catalogsync.NewSyncer(catalogsync.SyncerConfig{Catalog: client.Catalog, Store: p.store, Prefetch: 4, Logger: slog.Default()})
-	if err != nil {
-		return err
-	}
-	if _, err := syncer.Sync(ctx); err != nil {
-		return err
-	}
-	return p.searcher.Load(ctx, p.store)
+	return p.current, nil
 }
 
 // permitted returns the brands that the user's clinic may order. If it cannot load them, the page shows all
@@ -66,9 +54,9 @@ func (e *ehr) permitted(ctx context.Context, u user, client *dispensary.Client) 
 
 // search responds to the script of the page with JSON.
 func (e *ehr) search(w http.ResponseWriter, r *http.Request, u user, client *dispensary.Client) error {
-	searcher, err := e.products[u.Environment].get(r.Context(), client)
+	products, err := e.products[u.Environment].get(r.Context(), client)
 	if err == nil {
-		searcher.Handler(catalogsync.HandlerConfig{Permitted: func(r *http.Request) *catalogsync.PermittedBrands {
+		products.Handler(catalogsync.HandlerConfig{Permitted: func(r *http.Request) *catalogsync.PermittedBrands {
 			return e.permitted(r.Context(), u, client)
 		}}).ServeHTTP(w, r)
 	}
@@ -77,12 +65,12 @@ func (e *ehr) search(w http.ResponseWriter, r *http.Request, u user, client *dis
 
 // catalog is the search page. Without scripts it has a button.
 func (e *ehr) catalog(w http.ResponseWriter, r *http.Request, u user, client *dispensary.Client) error {
-	searcher, err := e.products[u.Environment].get(r.Context(), client)
+	products, err := e.products[u.Environment].get(r.Context(), client)
 	if err != nil {
 		return err
 	}
 	query := r.FormValue("q")
-	result, err := searcher.Search(catalogsync.SearchOptions{Query: query, Permitted: e.permitted(r.Context(), u, client)})
+	result, err := products.Search(catalogsync.SearchOptions{Query: query, Permitted: e.permitted(r.Context(), u, client)})
 	if err != nil {
 		return show(w, http.StatusBadRequest, "Catalog", u, map[string]any{"Query": query, "Problem": "Type a few words only."})
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/dispensary-go/dispensary/catalog"
-	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
+	"github.com/dispensary-go/dispensary/catalogsync"
 )
 
 var (
@@ -27,7 +27,7 @@ var (
 // consist of a substance, a form, a product line, an amount and a shape. A third of them also
 // begin with a second substance. Each product has one of n/100 brands (at least 1) and two
 // sizes.
-func Products(n int) []catalogstore.Record {
+func Products(n int) []catalogsync.Record {
 	random := rand.New(rand.NewPCG(1, uint64(n)))
 	any := func(of []string) string { return of[random.IntN(len(of))] }
 	brands := make([]catalog.BrandSummary, max(1, n/100))
@@ -40,7 +40,7 @@ func Products(n int) []catalogstore.Record {
 	for i := range lines {
 		lines[i] = title(any(syllables) + any(syllables) + any(syllables) + any(syllables))
 	}
-	entries, taken := make([]catalogstore.Record, 0, n), map[string]bool{}
+	entries, taken := make([]catalogsync.Record, 0, n), map[string]bool{}
 	for i := 0; len(entries) < n; i++ {
 		name := strings.Join([]string{any(substances), any(forms), any(lines), fmt.Sprint(50 * (1 + random.IntN(40))), any(shapes)}, " ")
 		if random.IntN(3) == 0 {
@@ -58,8 +58,8 @@ func Products(n int) []catalogstore.Record {
 				UPC: fmt.Sprintf("0%011d", i*1_000+size), Status: catalog.StatusAvailable, Primary: size == 60,
 			})
 		}
-		entries = append(entries, catalogstore.Record{
-			Product: p, Attributes: catalogstore.Attributes{
+		entries = append(entries, catalogsync.Record{
+			Product: p, Attributes: catalogsync.Attributes{
 				IngredientIDs: []string{fmt.Sprintf("ingredient-%d", i%len(substances))}, AllergenIDs: []string{fmt.Sprintf("allergen-%d", i%7)},
 			},
 		})

@@ -7,7 +7,7 @@ import (
 	"unicode"
 
 	"github.com/dispensary-go/dispensary/catalog"
-	"github.com/dispensary-go/dispensary/catalogsync/catalogstore"
+	"github.com/dispensary-go/dispensary/catalogsync"
 )
 
 // Query is the text that a user types to find one product.
@@ -30,7 +30,7 @@ const enough = 5
 // words from the name and the brand, words with a typing error, words in another order, and a
 // SKU, a UPC or a part of one. Words are added until at most five products match them, or
 // until all words of the product are used.
-func Queries(entries []catalogstore.Record, n int) []Query {
+func Queries(entries []catalogsync.Record, n int) []Query {
 	random := rand.New(rand.NewPCG(2, uint64(n)))
 	products := make([][]string, len(entries)) // by product, its words
 	for i, e := range entries {
