@@ -119,7 +119,7 @@ type Config struct {
 // Errors of a [Catalog].
 var (
 	// ErrTooManySkipped is the error of [Catalog.Sync] if more than a fifth of the listed
-	// products, and more than 10, are not objects or have no usable ID or an invalid number.
+	// products, and more than 10, are not objects or have no usable ID.
 	ErrTooManySkipped = errors.New("catalogsync: too many products of the list cannot be used")
 
 	// ErrSyncing: another call reads the catalog.

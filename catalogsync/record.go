@@ -2,8 +2,6 @@ package catalogsync
 
 import (
 	"cmp"
-	"fmt"
-	"iter"
 	"reflect"
 	"slices"
 	"strings"
@@ -386,36 +384,16 @@ func setDetails(p *catalog.Product, from catalog.Product) {
 	p.DescriptionHTML, p.Variants, p.Dosage, p.CustomDosage = from.DescriptionHTML, from.Variants, from.Dosage, from.CustomDosage
 }
 
-// check returns an error if a snapshot, or a table of a reader, cannot contain a product: it has no
-// usable id, or a Decimal is not a number.
-func check(p catalog.Product) error {
+// checkID returns an error if a snapshot, or a table of a reader, cannot contain a product with the
+// id.
+func checkID(id string) error {
 	switch {
-	case p.ID == "":
+	case id == "":
 		return &api.ArgumentError{Field: "product.id", Reason: "is empty"}
-	case !utf8.ValidString(p.ID):
+	case !utf8.ValidString(id):
 		return &api.ArgumentError{Field: "product.id", Reason: "is not UTF-8"}
-	case strings.Contains(p.ID, "\x00"):
+	case strings.Contains(id, "\x00"):
 		return &api.ArgumentError{Field: "product.id", Reason: "contains a NUL"}
 	}
-	for v := range variants(p) {
-		for _, d := range []api.Decimal{v.Units, v.MSRP} {
-			if _, err := d.MarshalJSON(); err != nil {
-				return fmt.Errorf("catalogsync: product %s: %w", p.ID, err)
-			}
-		}
-	}
 	return nil
-}
-
-func variants(p catalog.Product) iter.Seq[catalog.Variant] {
-	return func(yield func(catalog.Variant) bool) {
-		if p.PrimaryVariant != nil && !yield(*p.PrimaryVariant) {
-			return
-		}
-		for _, v := range p.Variants {
-			if !yield(v) {
-				return
-			}
-		}
-	}
 }

@@ -49,7 +49,7 @@ const (
 //
 // API section: "Event types".
 func (c *Catalog) HandleEvent(ctx context.Context, e events.ProductEvent) error {
-	if err := check(e.Object); err != nil {
+	if err := checkID(e.Object.ID); err != nil {
 		c.config.Logger.LogAttrs(ctx, slog.LevelWarn, "skipped a product event", slog.String("reason", err.Error()))
 		return nil
 	}
@@ -92,7 +92,7 @@ func (c *Catalog) readProduct(ctx context.Context, id string) error {
 	at, readAt := c.tick(), time.Now()
 	product, err := c.config.Catalog.Products.Get(ctx, id)
 	if err == nil {
-		if wrong := check(*product); wrong != nil {
+		if wrong := checkID(product.ID); wrong != nil {
 			err = fmt.Errorf("%w: %w", api.ErrBadResponse, wrong)
 		}
 	}

@@ -1,6 +1,7 @@
 package catalogsync
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"compress/gzip"
@@ -198,8 +199,15 @@ func decode(document []byte) (h head, records []*record, err error) {
 	if err != nil {
 		return h, nil, err
 	}
-	d := json.NewDecoder(z)
-	if err := d.Decode(&h); err != nil {
+	lines := bufio.NewScanner(z) // a json.Decoder takes longer
+	lines.Buffer(nil, 1<<30)
+	next := func(to any) error {
+		if !lines.Scan() {
+			return cmp.Or(lines.Err(), io.ErrUnexpectedEOF)
+		}
+		return json.Unmarshal(lines.Bytes(), to)
+	}
+	if err := next(&h); err != nil {
 		return h, nil, err
 	}
 	if h.Format != format {
@@ -207,7 +215,7 @@ func decode(document []byte) (h head, records []*record, err error) {
 	}
 	for range h.Records {
 		var l line
-		if err := d.Decode(&l); err != nil {
+		if err := next(&l); err != nil {
 			return h, nil, err
 		}
 		records = append(records, &record{Record: Record{l.Product, l.Attributes, l.Presence, l.ReadAt, l.DetailsAt, l.Revision}})

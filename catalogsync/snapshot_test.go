@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -125,6 +126,26 @@ func TestRestartLoadsSnapshot(t *testing.T) {
 	list.change(func(ids []string) []string { return append(ids, "p-new") })
 	mustSync(t, second)
 	assert.Len(t, slices.Collect(second.Changes(revision)), 1)
+}
+
+// A process that is killed during a walk must lose about a minute of it.
+func TestKilledWalkContinues(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		list, shared := newMovingList(100), &row{}
+		made := func(s catalogsync.Snapshots) *catalogsync.Catalog {
+			return list.copy(t, catalogsync.Config{PageSize: 1, Snapshots: s, Limiter: pause(20 * time.Second)})
+		}
+		p := start(t, shared, made)
+		time.Sleep(20 * time.Minute) // 60 pages
+		p.kill()
+		p = start(t, shared, made)
+		time.Sleep(20 * time.Minute)
+		complete := p.State().Complete
+		assert.EqualValues(t, 1, complete.Generation)
+		assert.LessOrEqual(t, list.requests(), 100+6)
+		p.stop()
+	})
 }
 
 // pause delays each request.
@@ -304,6 +325,54 @@ func playKills(t *testing.T, random *rand.Rand) {
 		require.NotEqual(t, catalogsync.PresenceGone, r.Presence, product.ID)
 	}
 	p.stop()
+}
+
+// The newer read must win, whatever the order of snapshots: also over a response that arrives later.
+func TestNewerReadWins(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		shared, list, other := &row{}, newMovingList(3), newMovingList(3)
+		c := list.copy(t, catalogsync.Config{Snapshots: shared})
+		mustSync(t, c)
+		second := other.copy(t, catalogsync.Config{Snapshots: shared})
+		require.NoError(t, second.Load(t.Context()))
+		other.spoil = func(p *catalog.Product) { p.Name = "Newer" }
+		list.after = func(*http.Request) error { // the response of an older request is on its way
+			time.Sleep(time.Minute)
+			mustSync(t, second)
+			request(t, second, "p-00001")
+			require.NoError(t, second.FetchRequested(t.Context()))
+			return c.Load(t.Context())
+		}
+		request(t, c, "p-00001", "p-00002")
+		require.NoError(t, c.FetchRequested(t.Context()))
+		one, _ := c.Get("p-00001")
+		two, _ := c.Get("p-00002")
+		assert.Equal(t, []string{"Product p-00001", "Newer"}, []string{one.Product.Name, two.Product.Name}, "a single product and a list")
+		assert.Len(t, two.Product.Variants, 1, "the list has no details")
+		for range c.Changes(0) {
+			break
+		}
+
+		// A product that is gone returns to both.
+		list.after = nil
+		gone := func(list *movingList, c *catalogsync.Catalog, n int) {
+			list.hideFromList([]string{"p-00000"})
+			list.hidden = nil
+			for range n {
+				time.Sleep(time.Minute)
+				mustSync(t, c)
+			}
+		}
+		gone(list, c, 2)
+		gone(other, second, 0)
+		require.NoError(t, second.Load(t.Context()))
+		assert.Equal(t, []string{"p-00000"}, stored(second, catalogsync.PresenceGone))
+		other.hidden = []string{"p-00000"}
+		request(t, second, "p-00000")
+		require.NoError(t, second.FetchRequested(t.Context()))
+		assert.Equal(t, []string{"p-00000"}, stored(second, catalogsync.PresenceMissing), "the platform has its id")
+	})
 }
 
 // A search must follow the walks, and after an event the next index. Run builds it once a minute.

@@ -194,7 +194,7 @@ func (w *walker) listed(ctx context.Context, p listedPage, number int) (listed [
 		about = append(about, slog.String("first_reason", "not an object"))
 	}
 	for _, product := range p.Items {
-		err := check(product)
+		err := checkID(product.ID)
 		if err == nil {
 			setDetails(&product, catalog.Product{})
 			listed = append(listed, product)

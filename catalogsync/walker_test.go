@@ -508,7 +508,7 @@ func TestHandleEventSkipsBadID(t *testing.T) {
 	t.Parallel()
 	list := newMovingList(1)
 	c := list.copy(t, catalogsync.Config{})
-	for _, id := range []string{"", "a\x00b"} {
+	for _, id := range []string{"", "a\x00b", "\xff"} {
 		require.NoError(t, c.HandleEvent(t.Context(), productEvent(id)))
 	}
 	assert.Zero(t, c.State().Requested)
