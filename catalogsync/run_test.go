@@ -266,21 +266,24 @@ func TestProductWithoutIDIsNotStored(t *testing.T) {
 	assert.Equal(t, 1, state.Requested)
 }
 
-// Run must find events without a webhook, and read each event once.
+// Run must find events without a webhook, and read each event once. After a restart, it reads only the
+// newest one again.
 func TestRunFindsEventsWithoutWebhook(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		platform := dispensarytest.New(t, dispensarytest.WithInMemory())
 		client := platform.Client(model.User{})
-		c, err := catalogsync.New(catalogsync.Config{Catalog: client.Catalog, Events: client.Events, Interval: 20 * time.Minute})
-		require.NoError(t, err)
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- c.Run(ctx) }()
+		shared := &row{}
+		made := func(s catalogsync.Snapshots) *catalogsync.Catalog {
+			c, err := catalogsync.New(catalogsync.Config{Catalog: client.Catalog, Events: client.Events, Snapshots: s, Interval: 20 * time.Minute})
+			require.NoError(t, err)
+			return c
+		}
+		c := start(t, shared, made)
 		time.Sleep(5 * time.Minute)
 		product := platform.Products.All()[3]
 		platform.Fault(model.Fault{Effect: model.EffectErrorStatus, Status: http.StatusForbidden, Operation: "events.get", Times: 1})
-		_, _, err = platform.Products.Describe(product.ID, "<p>New</p>")
+		_, _, err := platform.Products.Describe(product.ID, "<p>New</p>")
 		require.NoError(t, err)
 		time.Sleep(16 * time.Minute)
 		r, _ := c.Get(product.ID)
@@ -291,7 +294,10 @@ func TestRunFindsEventsWithoutWebhook(t *testing.T) {
 		time.Sleep(time.Hour)
 		assert.Len(t, platform.Journal.Requests("events.get"), 3, "one for each event, and the failed one")
 		assert.Zero(t, c.State().Requested)
-		cancel()
-		require.ErrorIs(t, <-ended, context.Canceled)
+		c.stop()
+		c = start(t, shared, made)
+		time.Sleep(time.Minute)
+		assert.Len(t, platform.Journal.Requests("events.get"), 4)
+		c.stop()
 	})
 }
