@@ -105,8 +105,8 @@ type Counts struct{ Created, Updated, Unchanged, Repeated int }
 // moment is the order of reads within a process. Clocks may be changed, moments are not.
 type moment int64
 
-// record is a record with the moments of its reads. It never changes. A record from a snapshot is older
-// than every read.
+// record is a record with the moments of its reads. It never changes. A record of an adopted snapshot
+// is older than every read.
 type record struct {
 	Record
 	read, detailed moment // as ReadAt and DetailsAt
@@ -331,7 +331,10 @@ func (c *contents) end(w Walk, gone []string) Walk {
 		c.put(r.Product.ID, r, next)
 	}
 	w.Missing = len(missing)
-	c.newest, c.complete = w, w
+	c.newest = w
+	if !w.StartedAt.Before(c.complete.StartedAt) { // than a walk of another process
+		c.complete = w
+	}
 	c.edits++
 	return w
 }

@@ -199,7 +199,7 @@ func (c *Catalog) undetailed() (ids []string) {
 // exchanges snapshots and builds the index if something has changed: once in ten minutes if there are
 // more than 100,000 products. At the end, it saves a snapshot.
 //
-// Run logs each failure and retries after ten seconds, doubling up to the Interval.
+// Run logs each failure and retries reads after ten seconds, doubling up to the Interval.
 //
 // API section: GET /events/products, GET /events/<id>.
 func (c *Catalog) Run(ctx context.Context) error {

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -69,9 +70,9 @@ type line struct {
 
 // shared is the state of the snapshots.
 type shared struct {
-	version   string
-	saved     int // edits at the last save
-	exchanges retry
+	version string
+	saved   int       // edits at the last save
+	next    time.Time // of tend
 }
 
 // period is the interval between snapshots, and between indexes. The caller holds the lock.
@@ -86,14 +87,16 @@ func (c *contents) period() time.Duration {
 func (c *Catalog) tend(ctx context.Context) {
 	s := <-c.shares
 	defer func() { c.shares <- s }()
-	if c.attempt(ctx, &s.exchanges, "could not exchange the snapshot of the catalog", func() error {
-		err := c.exchange(ctx, s)
-		c.index()
-		return err
-	}) {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		s.exchanges.notBefore = time.Now().Add(c.period())
+	if time.Now().Before(s.next) {
+		return
+	}
+	err := c.exchange(ctx, s)
+	c.index()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.next = time.Now().Add(c.period())
+	if err != nil && ctx.Err() == nil {
+		c.config.Logger.LogAttrs(ctx, slog.LevelError, "could not exchange the snapshot of the catalog", slog.String("reason", err.Error()))
 	}
 }
 
@@ -300,7 +303,7 @@ func (c *contents) merge(h head, records []*record) {
 	if asNew {
 		c.complete = h.Complete
 		c.complete.StartedAt = notAfter(h.Complete.StartedAt, now)
-		if !c.newest.CompletedAt.IsZero() {
+		if !c.newest.CompletedAt.IsZero() || !c.newest.StartedAt.After(c.complete.StartedAt) {
 			c.newest = c.complete
 		}
 	}

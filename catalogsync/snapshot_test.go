@@ -487,11 +487,16 @@ func TestSearchFollowsCopy(t *testing.T) {
 	})
 }
 
-// A process without a Config.Catalog follows the others.
+// A process without a Config.Catalog follows the others, from an interrupted walk on.
 func TestCatalogFollowsSnapshots(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		list, shared := newMovingList(30), &row{}
+		ctx, cancel := context.WithCancel(t.Context())
+		list.before = onRequest(2, cancel)
+		_, err := list.copy(t, catalogsync.Config{Snapshots: shared, PageSize: 10}).Sync(ctx)
+		require.ErrorIs(t, err, context.Canceled)
+		list.before = nil
 		reader := start(t, shared, func(s catalogsync.Snapshots) *catalogsync.Catalog {
 			c, err := catalogsync.New(catalogsync.Config{Snapshots: s})
 			require.NoError(t, err)
@@ -500,8 +505,9 @@ func TestCatalogFollowsSnapshots(t *testing.T) {
 		synctest.Wait()
 		mustSync(t, list.copy(t, catalogsync.Config{Snapshots: shared}))
 		time.Sleep(2 * time.Minute)
-		assert.Len(t, names(t, reader.Catalog, catalogsync.SearchOptions{Query: "p-00001"}), 1)
-		_, err := reader.Sync(t.Context())
+		assert.Len(t, names(t, reader.Catalog, catalogsync.SearchOptions{Query: "p-00029"}), 1)
+		assert.Equal(t, reader.State().Complete, reader.State().Newest)
+		_, err = reader.Sync(t.Context())
 		require.ErrorIs(t, err, api.ErrArgument)
 		require.ErrorIs(t, reader.FetchRequested(t.Context()), api.ErrArgument)
 		reader.stop()
