@@ -331,10 +331,7 @@ func (c *contents) end(w Walk, gone []string) Walk {
 		c.put(r.Product.ID, r, next)
 	}
 	w.Missing = len(missing)
-	c.newest = w
-	if !w.StartedAt.Before(c.complete.StartedAt) { // than a walk of another process
-		c.complete = w
-	}
+	c.newest, c.complete = w, w
 	c.edits++
 	return w
 }

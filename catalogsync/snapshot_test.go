@@ -160,6 +160,7 @@ func (p pause) Wait(context.Context) error {
 // reach all. The reader of a replica that is sometimes killed must see each change.
 func TestReplicasShareWalks(t *testing.T) {
 	t.Parallel()
+	testsize.SkipUnderRace(t)
 	for _, delay := range []time.Duration{0, 30 * time.Second} {
 		t.Run(delay.String(), func(t *testing.T) {
 			t.Parallel()
@@ -446,14 +447,8 @@ func TestReplicasShareAttributes(t *testing.T) {
 func TestSearchFollowsCopy(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		list := newMovingList(250)
-		name := "Product p-00007"
-		list.spoil = func(p *catalog.Product) {
-			if p.ID == "p-00007" {
-				p.Name = name
-			}
-		}
-		p := start(t, &row{}, func(s catalogsync.Snapshots) *catalogsync.Catalog {
+		list, shared := newMovingList(250), &row{}
+		p := start(t, shared, func(s catalogsync.Snapshots) *catalogsync.Catalog {
 			return list.copy(t, catalogsync.Config{Snapshots: s})
 		})
 		_, err := p.Search(catalogsync.SearchOptions{Query: "p-00007"})
@@ -483,7 +478,13 @@ func TestSearchFollowsCopy(t *testing.T) {
 		assert.Less(t, age("p-00000", 1), 15*time.Minute, "a missing product is found")
 		time.Sleep(70 * time.Minute)
 		age("p-00000", 0)
+		require.NoError(t, p.HandleEvent(t.Context(), productEvent("p-00002")))
+		synctest.Wait()
 		p.stop()
+		next := list.copy(t, catalogsync.Config{Snapshots: shared})
+		require.NoError(t, next.Load(t.Context()))
+		r, _ := next.Get("p-00002")
+		assert.False(t, r.DetailsAt.IsZero(), "Run saves at its end")
 	})
 }
 
