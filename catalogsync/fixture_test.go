@@ -30,6 +30,7 @@ type movingList struct {
 	largest int                    // page size, 0 means any
 	blank   bool                   // return single products without fields
 	spoil   func(*catalog.Product) // changes products of pages
+	detail  string                 // description of single products
 	nulls   []string               // products shown as null on pages
 	hidden  []string               // products outside the list, but found by id
 	cut     int                    // number of listed products that pages contain, 0 means all
@@ -137,7 +138,9 @@ func (m *movingList) answer(r *http.Request) (status int, body []byte) {
 		if m.blank {
 			return http.StatusOK, []byte(`{"product":{}}`)
 		}
-		body, _ = json.Marshal(map[string]any{"product": movingProduct(id)})
+		product := movingProduct(id)
+		product.DescriptionHTML = m.detail
+		body, _ = json.Marshal(map[string]any{"product": product})
 		return http.StatusOK, body
 	}
 	m.lists++

@@ -328,29 +328,31 @@ func playKills(t *testing.T, random *rand.Rand) {
 	p.stop()
 }
 
-// The newer read must win, whatever the order of snapshots: also over a response that arrives later.
+// The newer read must win, also over the response to an older request that arrives later.
 func TestNewerReadWins(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		shared, list, other := &row{}, newMovingList(3), newMovingList(3)
+		shared, list, other := &row{}, newMovingList(3), newMovingList(4)
 		c := list.copy(t, catalogsync.Config{Snapshots: shared})
 		mustSync(t, c)
 		second := other.copy(t, catalogsync.Config{Snapshots: shared})
-		require.NoError(t, second.Load(t.Context()))
-		other.spoil = func(p *catalog.Product) { p.Name = "Newer" }
-		list.after = func(*http.Request) error { // the response of an older request is on its way
+		other.spoil, other.detail = func(p *catalog.Product) { p.Name = "Newer" }, "Newer"
+		list.after = func(*http.Request) error {
 			time.Sleep(time.Minute)
 			mustSync(t, second)
 			request(t, second, "p-00001")
 			require.NoError(t, second.FetchRequested(t.Context()))
 			return c.Load(t.Context())
 		}
-		request(t, c, "p-00001", "p-00002")
+		request(t, c, "p-00001")
 		require.NoError(t, c.FetchRequested(t.Context()))
 		one, _ := c.Get("p-00001")
+		assert.Equal(t, "Newer", one.Product.DescriptionHTML)
+		mustSync(t, c)
 		two, _ := c.Get("p-00002")
-		assert.Equal(t, []string{"Product p-00001", "Newer"}, []string{one.Product.Name, two.Product.Name}, "a single product and a list")
-		assert.Len(t, two.Product.Variants, 1, "the list has no details")
+		assert.Equal(t, "Newer", two.Product.Name)
+		three, _ := c.Get("p-00003")
+		assert.Equal(t, catalogsync.PresencePresent, three.Presence, "the other process has seen it during this walk")
 		for range c.Changes(0) {
 			break
 		}
@@ -365,6 +367,7 @@ func TestNewerReadWins(t *testing.T) {
 				mustSync(t, c)
 			}
 		}
+		list.change(func(ids []string) []string { return append(ids, "p-00003") })
 		gone(list, c, 2)
 		gone(other, second, 0)
 		require.NoError(t, second.Load(t.Context()))
