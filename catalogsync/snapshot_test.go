@@ -356,27 +356,28 @@ func TestNewerReadWins(t *testing.T) {
 		for range c.Changes(0) {
 			break
 		}
-
-		// A product that is gone returns to both.
-		list.after = nil
-		gone := func(list *movingList, c *catalogsync.Catalog, n int) {
-			list.hideFromList([]string{"p-00000"})
-			list.hidden = nil
-			for range n {
-				time.Sleep(time.Minute)
-				mustSync(t, c)
-			}
-		}
-		list.change(func(ids []string) []string { return append(ids, "p-00003") })
-		gone(list, c, 2)
-		gone(other, second, 0)
-		require.NoError(t, second.Load(t.Context()))
-		assert.Equal(t, []string{"p-00000"}, stored(second, catalogsync.PresenceGone))
-		other.hidden = []string{"p-00000"}
-		request(t, second, "p-00000")
-		require.NoError(t, second.FetchRequested(t.Context()))
-		assert.Equal(t, []string{"p-00000"}, stored(second, catalogsync.PresenceMissing), "the platform has its id")
 	})
+}
+
+// A gone product must become missing if the platform has its id, also in another process.
+func TestGoneProductReturns(t *testing.T) {
+	t.Parallel()
+	shared, list := &row{}, newMovingList(3)
+	c := list.copy(t, catalogsync.Config{Snapshots: shared})
+	mustSync(t, c)
+	list.change(func(ids []string) []string { return ids[1:] })
+	mustSync(t, c)
+	mustSync(t, c)
+	second := list.copy(t, catalogsync.Config{Snapshots: shared})
+	require.NoError(t, second.Load(t.Context()))
+	assert.Equal(t, []string{"p-00000"}, stored(second, catalogsync.PresenceGone))
+	list.hidden = []string{"p-00000"}
+	request(t, c, "p-00000")
+	require.NoError(t, c.FetchRequested(t.Context()))
+	require.NoError(t, second.Load(t.Context()))
+	for _, one := range []*catalogsync.Catalog{c, second} {
+		assert.Equal(t, []string{"p-00000"}, stored(one, catalogsync.PresenceMissing))
+	}
 }
 
 // Two processes can save at the same time. Then the older content must not win, and the lost content
