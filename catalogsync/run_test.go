@@ -209,26 +209,31 @@ func TestFetchRequestedStopsAfterThreeFailures(t *testing.T) {
 	assert.Equal(t, 10, c.State().Requested)
 }
 
-// Earlier failures must not delay the product of a new event.
+// Earlier failures must not delay the product of a new event. The next process must read the product.
 func TestRunPostponesUnreadableProduct(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		list := newMovingList(4)
+		list, shared := newMovingList(4), &row{}
 		list.refuse("p-00001")
-		c := list.copy(t, catalogsync.Config{})
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- c.Run(ctx) }()
-		require.NoError(t, c.HandleEvent(ctx, productEvent("p-00001")))
-		time.Sleep(30 * time.Minute) // in the time of synctest
+		made := func(s catalogsync.Snapshots) *catalogsync.Catalog {
+			return list.copy(t, catalogsync.Config{Snapshots: s})
+		}
+		p := start(t, shared, made)
+		require.NoError(t, p.HandleEvent(t.Context(), productEvent("p-00001")))
+		time.Sleep(30 * time.Minute)
 		synctest.Wait()
 		assert.Less(t, list.requests(), 2+20, "the wait between retries grows")
-		require.NoError(t, c.HandleEvent(ctx, productEvent("p-00002")))
+		require.NoError(t, p.HandleEvent(t.Context(), productEvent("p-00002")))
 		synctest.Wait()
-		record, _ := c.Get("p-00002")
+		record, _ := p.Get("p-00002")
 		assert.False(t, record.DetailsAt.IsZero())
-		cancel()
-		require.ErrorIs(t, <-ended, context.Canceled)
+		p.kill()
+		list.refuse()
+		p = start(t, shared, made)
+		synctest.Wait()
+		record, _ = p.Get("p-00001")
+		assert.False(t, record.DetailsAt.IsZero())
+		p.stop()
 	})
 }
 
