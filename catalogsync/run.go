@@ -109,8 +109,8 @@ func (c *Catalog) readProduct(ctx context.Context, id string) error {
 }
 
 // fetch implements FetchRequested. It reads postponed products only if all is set, and reads no
-// more products without details once ended returns true. failed is the first error of a product. err is
-// the error that stopped it.
+// more products without details once ended returns true. failed is the first error of a product.
+// err is the error that stopped it.
 func (c *Catalog) fetch(ctx context.Context, all bool, ended func() bool) (failed, err error) {
 	postponed, done, err := c.read()
 	if err != nil {
@@ -195,9 +195,10 @@ func (c *Catalog) undetailed() (ids []string) {
 // Run keeps the copy up to date until ctx ends, and returns the error of ctx. It calls
 // [Catalog.Sync] once [Config.Interval] has passed since the start of the last walk of any process.
 // With Snapshots it waits up to a tenth longer, and longer during the walk of another process, so
-// two processes seldom walk. Between walks it reads products with events at once. Once a minute, it
-// exchanges snapshots and builds the index if something has changed: once in ten minutes if there are
-// more than 100,000 products. At the end, it saves a snapshot.
+// that seldom two processes walk at once. Between walks it reads products with events at once.
+//
+// Once a minute, Run exchanges snapshots and builds the index if something has changed. With more
+// than 100,000 products, it does this once in ten minutes. At the end, it saves a snapshot.
 //
 // Run logs each failure and retries reads after ten seconds, doubling up to the Interval.
 //

@@ -455,7 +455,9 @@ func TestSearchFollowsCopy(t *testing.T) {
 		p := start(t, shared, func(s catalogsync.Snapshots) *catalogsync.Catalog {
 			return list.copy(t, catalogsync.Config{Snapshots: s})
 		})
-		_, err := p.Search(catalogsync.SearchOptions{Query: "p-00007"})
+		empty := list.copy(t, catalogsync.Config{})
+		require.NoError(t, empty.Load(t.Context()))
+		_, err := empty.Search(catalogsync.SearchOptions{Query: "p-00007"})
 		require.ErrorIs(t, err, catalogsync.ErrNotLoaded)
 		assert.Equal(t, 503, api.ProblemOf(err).Status)
 		synctest.Wait()
