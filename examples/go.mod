@@ -7,7 +7,6 @@ require (
 	github.com/ThreeDotsLabs/watermill-nats/v2 v2.1.3
 	github.com/dispensary-go/dispensary v0.0.0
 	github.com/dispensary-go/dispensary/dispensaryotel v0.0.0
-	github.com/dispensary-go/dispensary/integration v0.0.0
 	github.com/dispensary-go/dispensary/webhook/riverinbox v0.0.0
 	github.com/dispensary-go/dispensary/webhook/sqlinbox v0.0.0
 	github.com/go-chi/chi/v5 v5.5.0
@@ -22,14 +21,12 @@ require (
 )
 
 require (
-	filippo.io/edwards25519 v1.2.0 // indirect
 	github.com/cenkalti/backoff/v5 v5.0.3 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/dispensary-go/dispensary/oauth/sqlstore v0.0.0 // indirect
 	github.com/dispensary-go/dispensary/ratelimit/pgstore v0.0.0 // indirect
 	github.com/go-logr/logr v1.4.4 // indirect
 	github.com/go-logr/stdr v1.2.2 // indirect
-	github.com/go-sql-driver/mysql v1.10.1 // indirect
 	github.com/klauspost/compress v1.20.3 // indirect
 	github.com/lithammer/shortuuid/v3 v3.0.7 // indirect
 	github.com/nats-io/nkeys v0.4.16 // indirect
@@ -46,6 +43,8 @@ require (
 )
 
 require (
+	github.com/dispensary-go/dispensary/integration/postgres v0.0.0
+	github.com/dispensary-go/dispensary/integration/sqlite v0.0.0
 	github.com/dispensary-go/dispensary/webhook/publish v0.0.0
 	github.com/dustin/go-humanize v1.0.1 // indirect
 	github.com/google/go-querystring v1.2.0 // indirect
@@ -86,7 +85,6 @@ require (
 replace (
 	github.com/dispensary-go/dispensary => ../
 	github.com/dispensary-go/dispensary/dispensaryotel => ../dispensaryotel
-	github.com/dispensary-go/dispensary/integration => ../integration
 	github.com/dispensary-go/dispensary/oauth/sqlstore => ../oauth/sqlstore
 	github.com/dispensary-go/dispensary/ratelimit/pgstore => ../ratelimit/pgstore
 	github.com/dispensary-go/dispensary/webhook/riverinbox => ../webhook/riverinbox
@@ -94,3 +92,7 @@ replace (
 )
 
 replace github.com/dispensary-go/dispensary/webhook/publish => ../webhook/publish
+
+replace github.com/dispensary-go/dispensary/integration/sqlite => ../integration/sqlite
+
+replace github.com/dispensary-go/dispensary/integration/postgres => ../integration/postgres

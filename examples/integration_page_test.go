@@ -95,7 +95,7 @@ func TestWholeIntegration(t *testing.T) {
 	programs, listed := section(t, "Build a service for many users", "go"), section(t, "Build a service for many users", "")
 	require.Len(t, programs, 1)
 	require.Len(t, listed, 1)
-	binary := build(t, programs[0], "integration", "oauth/sqlstore", "webhook/riverinbox", "webhook/sqlinbox")
+	binary := build(t, programs[0], "integration/sqlite", "oauth/sqlstore", "webhook/sqlinbox")
 
 	free, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -1,104 +1,56 @@
 package integration
 
 import (
-	"net"
+	"slices"
 	"strings"
-
-	driver "github.com/go-sql-driver/mysql"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/dispensary-go/dispensary"
 )
 
-// kind is the kind of a store or an inbox.
-type kind string
-
-const (
-	postgres kind = "postgres"
-	mysql    kind = "mysql"
-	sqlite   kind = "sqlite"
-	memory   kind = "memory"
-)
+// memory is the scheme of stores and inboxes in memory.
+const memory = "memory"
 
 // address is the parsed URL of a store or an inbox.
 type address struct {
-	kind kind
-	name string // a URL, a data source name, or a path
+	scheme string
+	name   string // as returned by Driver.Parse
+	driver Driver // zero in memory
 }
 
-// private reports whether the network cannot read connections to a database, because each of its
-// hosts is on this machine or requires TLS.
-func (a address) private() bool {
-	switch a.kind {
-	case postgres:
-		config, err := pgxpool.ParseConfig(a.name)
-		if err != nil {
-			return false
-		}
-		private := isLocal(config.ConnConfig.Host) || config.ConnConfig.TLSConfig != nil
-		for _, other := range config.ConnConfig.Fallbacks {
-			private = private && (isLocal(other.Host) || other.TLSConfig != nil)
-		}
-		return private
-	case mysql:
-		config, err := driver.ParseDSN(a.name)
-		if err != nil {
-			return false
-		}
-		host, _, err := net.SplitHostPort(config.Addr)
-		return config.Net == "unix" || err == nil && isLocal(host) || config.TLS != nil && !config.AllowFallbackToPlaintext
-	}
-	return true
-}
+// durable reports whether the data survives the process.
+func (a address) durable() bool { return a.scheme != memory }
 
-// isLocal reports whether the host of a database is a socket or a loopback address.
-func isLocal(host string) bool {
-	ip := net.ParseIP(host)
-	return strings.HasPrefix(host, "/") || strings.HasPrefix(host, "@") || host == "localhost" || ip != nil && ip.IsLoopback()
-}
+// isFile reports whether the name is the path of a file.
+func (a address) isFile() bool { return a.driver.Private == nil }
 
-// parseAddress parses a URL of one of the kinds. problem is "" if the URL is valid. It never
+// parseAddress parses the URL of a store, or of an inbox. problem is "" if the URL is valid. It never
 // repeats the URL, because that may contain a password.
-func parseAddress(text dispensary.Secret, kinds []kind) (at address, problem string) {
+func parseAddress(text dispensary.Secret, inbox bool) (at address, problem string) {
+	own := []string{"postgres", "mysql", "sqlite", memory}
+	if inbox {
+		own = []string{"postgres", "sqlite", memory}
+	}
+	choice := "begin with one of " + strings.Join(own, ":, ") + ":"
 	scheme, rest, _ := strings.Cut(text.Reveal(), ":")
-	at = address{kind(scheme), rest}
-	if scheme == "postgres" || scheme == "postgresql" {
-		at = address{postgres, text.Reveal()}
+	if scheme == "postgresql" {
+		scheme = "postgres"
 	}
-	known := false
-	var forms []string
-	for _, k := range kinds {
-		known = known || k == at.kind
-		forms = append(forms, string(k)+":")
-	}
-	choice := "begin with one of " + strings.Join(forms, ", ")
+	driver, registered := drivers[scheme]
 	switch {
 	case text.IsZero():
-		return address{}, "is empty: it must " + choice
-	case !known:
-		return address{}, "must " + choice
+		return at, "is empty: it must " + choice
+	case scheme == memory && rest != "":
+		return at, "must be memory: without a name"
+	case scheme == memory:
+		return address{scheme: memory}, ""
+	case !registered && slices.Contains(own, scheme):
+		return at, `needs a driver in the program: import _ "github.com/dispensary-go/dispensary/integration/` + scheme + `"`
+	case !registered || inbox && driver.OpenInbox == nil:
+		return at, "must " + choice
 	}
-	switch at.kind {
-	case postgres:
-		if _, err := pgxpool.ParseConfig(at.name); err != nil {
-			return at, "is not a valid PostgreSQL URL"
-		}
-	case mysql:
-		if _, err := driver.ParseDSN(at.name); err != nil {
-			return at, "is not a valid data source name of the MySQL driver"
-		}
-	case sqlite:
-		if strings.HasPrefix(at.name, "//") && !strings.HasPrefix(at.name, "///") {
-			return at, "must not begin with sqlite:// and a host: write sqlite:/var/lib/ehr/dispensary.db"
-		}
-		at.name = strings.TrimPrefix(at.name, "//") // sqlite:///var/lib/ehr.db
-		if at.name == "" || strings.HasPrefix(at.name, ":") || strings.Contains(at.name, "?") {
-			return at, "must name a file, such as sqlite:/var/lib/ehr/dispensary.db"
-		}
-	case memory:
-		if at.name != "" {
-			return at, "must be memory: without a name"
-		}
+	name, err := driver.Parse(text.Reveal())
+	if err != nil {
+		return at, err.Error()
 	}
-	return at, ""
+	return address{scheme, name, driver}, ""
 }

@@ -75,23 +75,23 @@ func (c Config) checkStorage() []error {
 	for _, one := range []struct {
 		key     string
 		address dispensary.Secret
-		kinds   []kind
+		inbox   bool
 		needed  bool
 	}{
-		{"store", c.Store, []kind{postgres, mysql, sqlite, memory}, true},
-		{"inbox", c.Inbox, []kind{postgres, sqlite, memory}, needed},
+		{"store", c.Store, false, true},
+		{"inbox", c.Inbox, true, needed},
 	} {
 		if !one.needed {
 			continue
 		}
-		at, problem := parseAddress(one.address, one.kinds)
-		if problem == "" && at.kind == memory && c.live() {
+		at, problem := parseAddress(one.address, one.inbox)
+		if problem == "" && !at.durable() && c.live() {
 			problem = "must not be memory: in production, because the data ends with the process"
 		}
 		if problem != "" {
 			problems = append(problems, c.problem(c.name(one.key), problem))
 		}
-		durable = durable || at.kind != memory
+		durable = durable || at.durable()
 	}
 	switch _, err := seal.ParseKeyRing(c.SealKeys); {
 	case c.SealKeys.IsZero() && durable:

@@ -23,8 +23,18 @@
 // [Config] contains the settings of a file or of environment variables, and [Setup] your
 // functions. Each part comes from its own package, such as [accounts.New] and
 // [webhook.NewHandler], and is a field of [Integration] for direct use. If your program has
-// other needs, create the parts yourself. The module depends on the drivers of PostgreSQL, MySQL
-// and SQLite, and on River.
+// other needs, create the parts yourself.
+//
+// # Databases
+//
+// A program imports the driver of each kind of database that it uses, as with database/sql. Stores and
+// inboxes in memory need none.
+//
+//	import _ "github.com/dispensary-go/dispensary/integration/sqlite" // or postgres, or mysql
+//
+// [Open] creates or migrates tables, unless they have the version of this release. A handler can write
+// your own tables in the transaction that marks the event as handled. See the drivers' packages, which
+// are modules of their own.
 //
 // # Environments
 //
@@ -43,17 +53,4 @@
 //
 // [Setup].Telemetry observes all parts. For OpenTelemetry, set it to the result of
 // dispensaryotel.New, a module of its own.
-//
-// # Tables
-//
-// [Open] creates or migrates tables, unless they have the version of this release. If your program
-// may not create tables, create them with [sqlstore.Schema], [pgstore.Schema], [sqlinbox.Schema] or
-// [riverinbox.Schema].
-//
-// A handler can write your own tables in the transaction that marks the event as handled. With
-// an inbox in SQLite, they are in the same file: see [Integration.DB] and
-// [sqlinbox.InTransaction]. With an inbox in PostgreSQL, see [riverinbox.InTransaction].
-//
-// In PostgreSQL, the inbox uses schema dispensary_inbox, and creates it. No other River client may
-// work there. For another schema, add ?search_path=… with its name to the URL.
 package integration

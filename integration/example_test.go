@@ -37,6 +37,7 @@ func ExampleLoad() {
 	// dispensary: DISPENSARY_US_SANDBOX_CLIENT_SECRET is empty
 	// dispensary: DISPENSARY_US_SANDBOX_WEBHOOK_CHALLENGE is empty
 	// dispensary: DISPENSARY_STORE must begin with one of postgres:, mysql:, sqlite:, memory:
+	// dispensary: DISPENSARY_INBOX needs a driver in the program: import _ "github.com/dispensary-go/dispensary/integration/sqlite"
 	// dispensary: DISPENSARY_SEAL_KEYS is empty, but tokens and events are stored encrypted
 }
 

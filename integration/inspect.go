@@ -9,15 +9,9 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/oauth"
-	"github.com/dispensary-go/dispensary/oauth/sqlstore"
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 	"github.com/dispensary-go/dispensary/seal"
-	"github.com/dispensary-go/dispensary/webhook"
-	"github.com/dispensary-go/dispensary/webhook/engine"
-	"github.com/dispensary-go/dispensary/webhook/riverinbox"
-	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
 )
 
 // Inspection is the token store and the inbox of one environment, opened while other processes
@@ -31,9 +25,7 @@ type Inspection struct {
 	Store tokenstore.Store
 
 	// Inbox counts events. It is nil in the same cases, with InboxErr.
-	Inbox interface {
-		Stats(ctx context.Context) (engine.Stats, error)
-	}
+	Inbox Counter
 
 	// StoreErr and InboxErr are the errors of opening. They match [fs.ErrNotExist] if a file is
 	// missing, and [*api.SchemaError] if the tables are missing or have another version.
@@ -69,8 +61,8 @@ func Inspect(ctx context.Context, config Config, environment dispensary.Environm
 		return nil, &api.ArgumentError{Field: "environment", Reason: "has no application: " + environment.String()}
 	}
 	made := &Inspection{OAuth: config.Applications[at].oauth(oauth.Config{})}
-	store, storeProblem := parseAddress(config.Store, []kind{postgres, mysql, sqlite, memory})
-	inbox, inboxProblem := parseAddress(config.Inbox, []kind{postgres, sqlite, memory})
+	store, storeProblem := parseAddress(config.Store, false)
+	inbox, inboxProblem := parseAddress(config.Inbox, true)
 	var problems []error
 	if !config.Store.IsZero() && storeProblem != "" {
 		problems = append(problems, config.problem(config.name("store"), storeProblem))
@@ -78,7 +70,7 @@ func Inspect(ctx context.Context, config Config, environment dispensary.Environm
 	if !config.Inbox.IsZero() && inboxProblem != "" {
 		problems = append(problems, config.problem(config.name("inbox"), inboxProblem))
 	}
-	durable := func(at address, problem string) bool { return problem == "" && at.kind != memory }
+	durable := func(at address, problem string) bool { return problem == "" && at.durable() }
 	var keys *seal.KeyRing
 	if durable(store, storeProblem) || durable(inbox, inboxProblem) {
 		var err error
@@ -110,85 +102,47 @@ func (i *Inspection) Close(ctx context.Context) error {
 	return errors.Join(all...)
 }
 
+// openStore opens a store whose tables must exist.
 func (i *Inspection) openStore(ctx context.Context, at address, keys *seal.KeyRing) {
-	store, close, err := existingStore(ctx, at, keys)
-	if i.StoreErr = err; close != nil {
-		i.closers = append(i.closers, close)
+	if i.StoreErr = exists(at); i.StoreErr != nil {
+		return
 	}
-	if err == nil {
-		i.Store = store
+	store, err := at.driver.OpenStore(ctx, at.name, StoreOptions{Keys: keys, Existing: true})
+	if i.StoreErr = err; err == nil {
+		i.Store = store.Store
+		i.closers = append(i.closers, store.Close)
 	}
 }
 
+// openInbox opens an inbox whose tables must exist. It neither accepts nor handles events.
 func (i *Inspection) openInbox(ctx context.Context, at address, keys *seal.KeyRing) {
-	inbox, close, err := existingInbox(ctx, at, keys)
+	if i.InboxErr = exists(at); i.InboxErr != nil {
+		return
+	}
+	inbox, err := at.driver.OpenReader(ctx, at.name, keys)
 	if i.InboxErr = err; err == nil {
-		i.Inbox = inbox
-		i.closers = append(i.closers, close)
+		i.Inbox = inbox.Counter
+		i.closers = append(i.closers, inbox.Close)
 	}
 }
 
 // surround adds the file or the connection of a database.
 func (i *Inspection) surround(setting string, at address) {
 	switch {
-	case at.kind != sqlite:
-		i.Databases = append(i.Databases, Database{Setting: setting, Private: at.private()})
+	case !at.isFile():
+		i.Databases = append(i.Databases, Database{Setting: setting, Private: at.driver.Private(at.name)})
 	case !slices.Contains(i.SecretFiles, at.name):
 		i.SecretFiles = append(slices.Clone(i.SecretFiles), at.name)
 	}
 }
 
-// exists returns an error if the file of a SQLite database is missing.
+// exists returns an error if the file of a database is missing.
 func exists(at address) error {
-	if at.kind != sqlite {
+	if !at.isFile() {
 		return nil
 	}
 	if _, err := os.Stat(at.name); err != nil {
 		return fmt.Errorf("integration: %w", err)
 	}
 	return nil
-}
-
-// existingStore opens a store whose tables must exist.
-func existingStore(ctx context.Context, at address, keys *seal.KeyRing) (tokenstore.Store, closer, error) {
-	if err := exists(at); err != nil {
-		return nil, nil, err
-	}
-	d, err := openDatabase(ctx, at, 0)
-	if err != nil {
-		return nil, nil, err
-	}
-	store, err := sqlstore.OpenExisting(ctx, d.db, keys)
-	return store, d.close, err
-}
-
-type eventCounter interface {
-	Stats(ctx context.Context) (engine.Stats, error)
-}
-
-// existingInbox opens an inbox whose tables must exist. It neither accepts nor handles events.
-func existingInbox(ctx context.Context, at address, keys *seal.KeyRing) (eventCounter, closer, error) {
-	if err := exists(at); err != nil {
-		return nil, nil, err
-	}
-	if at.kind == sqlite {
-		inbox, err := sqlinbox.OpenReader(at.name)
-		if err != nil {
-			return nil, nil, err
-		}
-		return inbox, inbox.Close, nil
-	}
-	pool, err := newPool(ctx, at.name, 0)
-	if err != nil {
-		return nil, nil, err
-	}
-	inbox, err := riverinbox.New(ctx, pool, riverinbox.Config{
-		Seal: keys, Schema: schemaOf(pool),
-		Work: webhook.Work{Handle: func(context.Context, events.Event) error { return errors.ErrUnsupported }},
-	})
-	if err != nil {
-		pool.Close()
-		return nil, nil, err
-	}
-	return inbox, func(ctx context.Context) error { return errors.Join(inbox.Close(ctx), closePool(pool)(ctx)) }, nil
 }

@@ -47,8 +47,8 @@ type Integration struct {
 	// without Config.Inbox.
 	Inbox engine.Engine
 
-	// DB is the file of an inbox in SQLite, for your own tables: see [sqlinbox.InTransaction].
-	// Keep its transactions short, because accepts wait for them: see [sqlinbox.DSN]. It is nil
+	// DB is the file of an inbox in SQLite, for your own tables: see sqlinbox.InTransaction.
+	// Keep its transactions short, because accepts wait for them: see sqlinbox.DSN. It is nil
 	// with any other inbox. Shutdown closes it.
 	DB *sql.DB
 

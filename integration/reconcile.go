@@ -48,7 +48,7 @@ func (i *Integration) openClinics(environment dispensary.Environment) (*reconcil
 
 // reconcile runs the loop of an environment until ctx ends.
 func (i *Integration) reconcile(ctx context.Context, clinics *reconcile.Clinics) {
-	if at, _ := parseAddress(i.config.Inbox, []kind{postgres, sqlite, memory}); at.kind != postgres {
+	if at, _ := parseAddress(i.config.Inbox, true); !at.driver.Shared {
 		// No other process uses the inbox, so webhooks may be missing since the last one ended.
 		clinics.Trigger()
 	}

@@ -6,7 +6,6 @@ require (
 	github.com/chromedp/cdproto v0.159.0
 	github.com/chromedp/chromedp v0.23.0
 	github.com/dispensary-go/dispensary v0.0.0
-	github.com/dispensary-go/dispensary/integration v0.0.0-00010101000000-000000000000
 	github.com/itchyny/gojq v0.12.20
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3
 	github.com/spf13/cobra v1.10.2
@@ -20,6 +19,9 @@ require (
 require (
 	filippo.io/edwards25519 v1.2.0 // indirect
 	github.com/danieljoos/wincred v1.2.3 // indirect
+	github.com/dispensary-go/dispensary/integration/mysql v0.0.0
+	github.com/dispensary-go/dispensary/integration/postgres v0.0.0
+	github.com/dispensary-go/dispensary/integration/sqlite v0.0.0
 	github.com/dispensary-go/dispensary/oauth/sqlstore v0.0.0 // indirect
 	github.com/dispensary-go/dispensary/ratelimit/pgstore v0.0.0 // indirect
 	github.com/dispensary-go/dispensary/webhook/riverinbox v0.0.0 // indirect
@@ -63,7 +65,9 @@ require (
 
 replace (
 	github.com/dispensary-go/dispensary => ../../
-	github.com/dispensary-go/dispensary/integration => ../../integration
+	github.com/dispensary-go/dispensary/integration/mysql => ../../integration/mysql
+	github.com/dispensary-go/dispensary/integration/postgres => ../../integration/postgres
+	github.com/dispensary-go/dispensary/integration/sqlite => ../../integration/sqlite
 	github.com/dispensary-go/dispensary/oauth/sqlstore => ../../oauth/sqlstore
 	github.com/dispensary-go/dispensary/ratelimit/pgstore => ../../ratelimit/pgstore
 	github.com/dispensary-go/dispensary/webhook/riverinbox => ../../webhook/riverinbox

@@ -52,6 +52,9 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/httpserve"
+	_ "github.com/dispensary-go/dispensary/integration/mysql"
+	_ "github.com/dispensary-go/dispensary/integration/postgres"
+	_ "github.com/dispensary-go/dispensary/integration/sqlite"
 )
 
 func main() {

@@ -32,6 +32,7 @@ import (
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/examples/ehr/fakes"
 	"github.com/dispensary-go/dispensary/integration"
+	_ "github.com/dispensary-go/dispensary/integration/sqlite"
 	"github.com/dispensary-go/dispensary/oauth/accounts"
 	"github.com/dispensary-go/dispensary/oauth/connect"
 	"github.com/dispensary-go/dispensary/oauth/tokens"

@@ -22,6 +22,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/examples/ehr/fakes"
+	_ "github.com/dispensary-go/dispensary/integration/postgres"
 	"github.com/dispensary-go/dispensary/internal/testkit/postgrestest"
 )
 

@@ -30,6 +30,8 @@ require (
 	modernc.org/sqlite v1.60.1
 )
 
+require github.com/dispensary-go/dispensary/ratelimit/pgstore v0.0.0 // indirect
+
 require (
 	filippo.io/edwards25519 v1.2.0 // indirect
 	github.com/Rican7/retry v0.3.1 // indirect
@@ -37,6 +39,9 @@ require (
 	github.com/cenkalti/backoff/v5 v5.0.3 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/davecgh/go-spew v1.1.1 // indirect
+	github.com/dispensary-go/dispensary/integration/mysql v0.0.0
+	github.com/dispensary-go/dispensary/integration/postgres v0.0.0
+	github.com/dispensary-go/dispensary/integration/sqlite v0.0.0
 	github.com/dnwe/otelsarama v0.0.0-20240308230250-9388d9d40bc0 // indirect
 	github.com/dustin/go-humanize v1.0.1 // indirect
 	github.com/eapache/go-resiliency v1.7.0 // indirect
@@ -114,3 +119,11 @@ replace (
 	github.com/dispensary-go/dispensary/webhook/riverinbox => ../../webhook/riverinbox
 	github.com/dispensary-go/dispensary/webhook/sqlinbox => ../../webhook/sqlinbox
 )
+
+replace github.com/dispensary-go/dispensary/integration/postgres => ../../integration/postgres
+
+replace github.com/dispensary-go/dispensary/integration/mysql => ../../integration/mysql
+
+replace github.com/dispensary-go/dispensary/integration/sqlite => ../../integration/sqlite
+
+replace github.com/dispensary-go/dispensary/ratelimit/pgstore => ../../ratelimit/pgstore

@@ -56,10 +56,13 @@ func (c Config) Files() (map[string][]byte, error) {
 }
 
 const (
-	library           = "github.com/dispensary-go/dispensary"
-	integrationModule = library + "/integration"
-	goVersion         = "1.26.0" // of the library
+	library   = "github.com/dispensary-go/dispensary"
+	goVersion = "1.26.0" // of the library
 )
+
+// drivers are the folders of the modules with the drivers of databases. The program imports the
+// first one.
+var drivers = []string{"integration/sqlite", "integration/postgres", "integration/mysql"}
 
 // gomod returns the go.mod file without indirect requirements. "go mod tidy" adds them.
 func (c Config) gomod() ([]byte, error) {
@@ -75,7 +78,7 @@ func (c Config) gomod() ([]byte, error) {
 	}
 	var file modfile.File
 	err := errors.Join(file.AddModuleStmt(c.Module), file.AddGoStmt(goVersion),
-		file.AddRequire(library, version), file.AddRequire(integrationModule, version))
+		file.AddRequire(library, version), file.AddRequire(library+"/"+drivers[0], version))
 	for _, path := range slices.Sorted(maps.Keys(replaced)) {
 		err = errors.Join(err, file.AddReplace(path, "", replaced[path], ""))
 	}
@@ -86,28 +89,32 @@ func (c Config) gomod() ([]byte, error) {
 	return file.Format()
 }
 
-// modules returns the folders of module integration and its siblings in a clone, by module path.
+// modules returns the folders of the drivers and of the modules that they need in a clone, by
+// module path.
 func modules(clone string) (map[string]string, error) {
 	clone, err := filepath.Abs(clone)
 	if err != nil {
 		return nil, err
 	}
-	folder := filepath.Join(clone, "integration")
-	name := filepath.Join(folder, "go.mod")
-	content, err := os.ReadFile(name)
-	if err != nil {
-		return nil, err
-	}
-	file, err := modfile.Parse(name, content, nil)
-	if err != nil {
-		return nil, err
-	}
-	if file.Module == nil || file.Module.Mod.Path != integrationModule {
-		return nil, fmt.Errorf("%s is not a clone of %s", clone, library)
-	}
-	folders := map[string]string{integrationModule: folder}
-	for _, replace := range file.Replace {
-		folders[replace.Old.Path] = filepath.Join(folder, filepath.FromSlash(replace.New.Path))
+	folders := map[string]string{}
+	for _, driver := range drivers {
+		folder := filepath.Join(clone, filepath.FromSlash(driver))
+		name := filepath.Join(folder, "go.mod")
+		content, err := os.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		file, err := modfile.Parse(name, content, nil)
+		if err != nil {
+			return nil, err
+		}
+		if file.Module == nil || file.Module.Mod.Path != library+"/"+driver {
+			return nil, fmt.Errorf("%s is not a clone of %s", clone, library)
+		}
+		folders[file.Module.Mod.Path] = folder
+		for _, replace := range file.Replace {
+			folders[replace.Old.Path] = filepath.Join(folder, filepath.FromSlash(replace.New.Path))
+		}
 	}
 	return folders, nil
 }

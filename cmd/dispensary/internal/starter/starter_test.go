@@ -16,6 +16,7 @@ import (
 	"golang.org/x/mod/modfile"
 
 	"github.com/dispensary-go/dispensary/integration"
+	_ "github.com/dispensary-go/dispensary/integration/sqlite"
 	"github.com/dispensary-go/dispensary/internal/joined"
 )
 
@@ -78,7 +79,7 @@ go 1.26.0
 
 require (
 	github.com/dispensary-go/dispensary v0.1.0
-	github.com/dispensary-go/dispensary/integration v0.1.0
+	github.com/dispensary-go/dispensary/integration/sqlite v0.1.0
 )
 `, string(filesOf(t, released)["go.mod"]))
 	_, err := Config{Module: "ehr", Version: "1.0.0-rc.1"}.Files()
@@ -114,8 +115,8 @@ func TestGoModReplacesModulesOfClone(t *testing.T) {
 		assert.ErrorContains(t, err, want)
 	}
 	other := t.TempDir()
-	require.NoError(t, os.Mkdir(filepath.Join(other, "integration"), 0o700))
-	require.NoError(t, os.WriteFile(filepath.Join(other, "integration", "go.mod"), []byte("module example.com/integration\n"), 0o600))
+	require.NoError(t, os.MkdirAll(filepath.Join(other, "integration", "sqlite"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(other, "integration", "sqlite", "go.mod"), []byte("module example.com/integration/sqlite\n"), 0o600))
 	_, err = Config{Module: "ehr", Clone: other}.Files()
 	assert.EqualError(t, err, other+" is not a clone of "+library)
 }

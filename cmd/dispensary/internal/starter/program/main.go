@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/integration"
+	_ "github.com/dispensary-go/dispensary/integration/sqlite" // or postgres, as in the URLs of your databases
 	"github.com/dispensary-go/dispensary/oauth/accounts"
 	"github.com/dispensary-go/dispensary/oauth/connect"
 	"github.com/dispensary-go/dispensary/oauth/tokens"

@@ -1,4 +1,4 @@
-module github.com/dispensary-go/dispensary/integration
+module github.com/dispensary-go/dispensary/integration/postgres
 
 go 1.26.0
 
@@ -7,25 +7,17 @@ require (
 	github.com/dispensary-go/dispensary/oauth/sqlstore v0.0.0
 	github.com/dispensary-go/dispensary/ratelimit/pgstore v0.0.0
 	github.com/dispensary-go/dispensary/webhook/riverinbox v0.0.0
-	github.com/dispensary-go/dispensary/webhook/sqlinbox v0.0.0
-	github.com/go-sql-driver/mysql v1.10.1
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/stretchr/testify v1.12.1
 )
 
 require (
-	filippo.io/edwards25519 v1.2.0 // indirect
-	github.com/dustin/go-humanize v1.0.1 // indirect
 	github.com/google/go-querystring v1.2.0 // indirect
-	github.com/google/uuid v1.6.0 // indirect
 	github.com/hashicorp/go-cleanhttp v0.5.2 // indirect
 	github.com/hashicorp/go-retryablehttp v0.7.8 // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
 	github.com/jackc/puddle/v2 v2.2.3 // indirect
-	github.com/mattn/go-isatty v0.0.24 // indirect
-	github.com/ncruces/go-strftime v1.0.0 // indirect
-	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
 	github.com/riverqueue/river v0.51.1 // indirect
 	github.com/riverqueue/river/riverdriver v0.51.1 // indirect
 	github.com/riverqueue/river/riverdriver/riverpgxv5 v0.51.1 // indirect
@@ -38,18 +30,12 @@ require (
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/oauth2 v0.37.0 // indirect
 	golang.org/x/sync v0.24.0 // indirect
-	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
-	modernc.org/libc v1.77.1 // indirect
-	modernc.org/mathutil v1.7.1 // indirect
-	modernc.org/memory v1.12.1 // indirect
-	modernc.org/sqlite v1.60.1 // indirect
 )
 
 replace (
-	github.com/dispensary-go/dispensary => ../
-	github.com/dispensary-go/dispensary/oauth/sqlstore => ../oauth/sqlstore
-	github.com/dispensary-go/dispensary/ratelimit/pgstore => ../ratelimit/pgstore
-	github.com/dispensary-go/dispensary/webhook/riverinbox => ../webhook/riverinbox
-	github.com/dispensary-go/dispensary/webhook/sqlinbox => ../webhook/sqlinbox
+	github.com/dispensary-go/dispensary => ../../
+	github.com/dispensary-go/dispensary/oauth/sqlstore => ../../oauth/sqlstore
+	github.com/dispensary-go/dispensary/ratelimit/pgstore => ../../ratelimit/pgstore
+	github.com/dispensary-go/dispensary/webhook/riverinbox => ../../webhook/riverinbox
 )

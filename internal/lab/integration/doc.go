@@ -1,0 +1,2 @@
+// Package integration tests package integration with the drivers of all databases.
+package integration
