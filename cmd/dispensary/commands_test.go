@@ -46,7 +46,7 @@ func TestEveryCommandIsDocumentedAndStrict(t *testing.T) {
 			code, help, stderr := bare(t).run(append(strings.Fields(name), "--help")...)
 			assert.Equal(t, exitDone, code)
 			assert.Empty(t, stderr)
-			for _, part := range []string{c.Long, c.Example, "--json ", "--profile NAME", "--config FILE", "--production ", "--no-color "} {
+			for _, part := range []string{fit(c.Long, maxColumns), c.Example, "--json ", "--profile NAME", "--config FILE", "--production ", "--no-color "} {
 				assert.Contains(t, help, strings.TrimSpace(part))
 			}
 			for line := range strings.Lines(help) {

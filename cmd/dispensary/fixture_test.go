@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,6 +30,7 @@ type fixture struct {
 	variables map[string]string
 	folder    string // the user's configuration folder
 	terminal  bool
+	columns   int // 0 is the default
 	asks      bool
 }
 
@@ -108,7 +110,8 @@ func environment(variables map[string]string) (all []string) {
 
 func (f *fixture) program(stdin io.Reader, stdout, stderr io.Writer) *program {
 	return &program{
-		in: stdin, out: stdout, errOut: stderr, terminal: f.terminal, asks: f.asks, keyring: noKeyring{},
+		columns: cmp.Or(f.columns, maxColumns),
+		in:      stdin, out: stdout, errOut: stderr, terminal: f.terminal, asks: f.asks, keyring: noKeyring{},
 		environ:   environment(f.variables),
 		configDir: func() (string, error) { return f.folder, nil },
 		cacheDir:  func() (string, error) { return filepath.Join(f.folder, "cache"), nil },

@@ -35,6 +35,31 @@ Exit codes: 0 on success. 2 if the command does not exist.`,
 	}
 }
 
+func init() { cobra.AddTemplateFunc("fit", fit) }
+
+// fit breaks the paragraphs of a text into lines of up to columns characters. Other lines begin with
+// white space, and stay.
+func fit(text string, columns int) string {
+	var lines []string
+	line := ""
+	for _, given := range append(strings.Split(text, "\n"), "") {
+		if running := given != "" && given[0] != ' '; running {
+			for word := range strings.FieldsSeq(given) {
+				if line != "" && len(line)+1+len(word) > columns {
+					lines, line = append(lines, line), ""
+				}
+				line = strings.TrimPrefix(line+" "+word, " ")
+			}
+			continue
+		}
+		if line != "" {
+			lines, line = append(lines, line), ""
+		}
+		lines = append(lines, given)
+	}
+	return strings.TrimRight(strings.Join(lines, "\n"), "\n")
+}
+
 // manual describes a command.
 type manual struct {
 	Command  string       `json:"command"` // as in "dispensary catalog sync"

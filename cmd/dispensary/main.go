@@ -45,6 +45,7 @@ import (
 	"net/http/httptrace"
 	"os"
 	"runtime"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -60,8 +61,11 @@ import (
 func main() {
 	p := &program{
 		in: os.Stdin, out: os.Stdout, errOut: os.Stderr,
-		environ: os.Environ(), configDir: os.UserConfigDir, cacheDir: os.UserCacheDir,
+		environ: os.Environ(), configDir: os.UserConfigDir, cacheDir: os.UserCacheDir, columns: maxColumns,
 		terminal: term.IsTerminal(int(os.Stdout.Fd())), asks: term.IsTerminal(int(os.Stdin.Fd())), keyring: systemKeyring{},
+	}
+	if width, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil && width > 0 {
+		p.columns = min(width, maxColumns)
 	}
 	os.Exit(p.run(httpserve.UntilInterrupt(), os.Args[1:]))
 }
@@ -101,9 +105,11 @@ network.`,
 		SilenceUsage:  true,
 	}
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
+	width := strconv.Itoa(p.columns)
 	root.SetUsageTemplate(strings.NewReplacer(
-		".LocalFlags.FlagUsages", ".LocalFlags.FlagUsagesWrapped 100", ".InheritedFlags.FlagUsages", ".InheritedFlags.FlagUsagesWrapped 100",
+		".LocalFlags.FlagUsages", ".LocalFlags.FlagUsagesWrapped "+width, ".InheritedFlags.FlagUsages", ".InheritedFlags.FlagUsagesWrapped "+width,
 	).Replace(root.UsageTemplate()))
+	root.SetHelpTemplate(strings.ReplaceAll(root.HelpTemplate(), ". | trimTrailingWhitespaces", "fit . "+width))
 	root.SetFlagErrorFunc(flagError)
 	flags := root.PersistentFlags()
 	flags.BoolVar(&p.json, "json", false, "print JSON: one document, or one per line")

@@ -7,6 +7,9 @@ import (
 	"sync/atomic"
 )
 
+// maxColumns is the width of running text in characters. Longer lines are hard to read.
+const maxColumns = 100
+
 // program is the command and its surroundings. Tests replace the surroundings to run it in their
 // own process.
 type program struct {
@@ -16,6 +19,7 @@ type program struct {
 	configDir   func() (string, error) // of the user
 	cacheDir    func() (string, error) // of the user
 	terminal    bool                   // out is a terminal
+	columns     int                    // width of running text: that of the terminal, up to maxColumns
 	asks        bool                   // in is a terminal, so that the user can be asked
 	keyring     keyringStore
 

@@ -39,7 +39,7 @@ var statusStyles = map[doctor.Status]style{doctor.StatusPass: green, doctor.Stat
 // printReportTable prints a report on a terminal, with styles.
 func (p *program) printReportTable(report doctor.Report) error {
 	var table strings.Builder
-	if err := report.Write(&table); err != nil {
+	if err := report.Write(&table, p.columns); err != nil {
 		return err
 	}
 	for line := range strings.Lines(table.String()) {

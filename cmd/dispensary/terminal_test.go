@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -105,4 +106,20 @@ func TestStderrIsAlwaysPrintable(t *testing.T) {
 	_, _, stderr = f.run("trigger", "patient.created", "--control", control.URL)
 	assert.Contains(t, stderr, `A\u009b2J`)
 	assertSteersNothing(t, stderr)
+}
+
+// On a narrow terminal, texts break between words.
+func TestHelpFitsTerminal(t *testing.T) {
+	t.Parallel()
+	f := bare(t)
+	f.columns = 60
+	for _, command := range []string{"doctor", "verify", "init"} {
+		_, help, _ := f.run("help", command)
+		for line := range strings.Lines(help) {
+			if strings.HasPrefix(line, "  dispensary ") || strings.HasPrefix(line, "Usage:") { // examples are pasted
+				continue
+			}
+			assert.LessOrEqual(t, utf8.RuneCountInString(strings.TrimRight(line, "\n")), 60, line)
+		}
+	}
 }

@@ -59,12 +59,9 @@ func (r Report) Count(status Status) int {
 	return n
 }
 
-// columns is the width of a table in characters.
-const columns = 100
-
-// Write prints the report as a table of 100 columns. Consequence and fix stand below the result
-// of a row. It fails only with an error of w.
-func (r Report) Write(w io.Writer) error {
+// Write prints the report as a table with a width in characters. Consequence and fix stand below
+// the result of a row. It fails only with an error of w.
+func (r Report) Write(w io.Writer, columns int) error {
 	name := 0
 	for _, row := range r.Rows {
 		name = max(name, len(row.Check))

@@ -148,7 +148,7 @@ func TestReportPrintsTableAndCommands(t *testing.T) {
 	}}
 	assert.Equal(t, 1, report.Count(doctor.StatusFail))
 	var table, commands bytes.Buffer
-	require.NoError(t, report.Write(&table))
+	require.NoError(t, report.Write(&table, 100))
 	assert.Equal(t, `us/sandbox: 1 passed, 0 warn, 1 failed, 1 skipped
 
 pass  site address  responds
@@ -160,7 +160,7 @@ skip  store         no token store outside of memory is configured
 	require.NoError(t, report.WriteCommands(&commands))
 	assert.Equal(t, "# clock: use a time server\ntimedatectl\n", commands.String())
 	for _, room := range []failing{0, 60} {
-		require.Error(t, report.Write(&room))
+		require.Error(t, report.Write(&room, 100))
 	}
 }
 
@@ -170,7 +170,7 @@ func TestReportWrapsLongTexts(t *testing.T) {
 	words, long := strings.TrimSpace(strings.Repeat("ten lettérs ", 20)), strings.Repeat("x", 120)
 	report := doctor.Report{Rows: []doctor.Row{{Check: "redirect address", Status: doctor.StatusWarn, Seen: words + " " + long + " end", Fix: words}}}
 	var table bytes.Buffer
-	require.NoError(t, report.Write(&table))
+	require.NoError(t, report.Write(&table, 100))
 	_, rows, _ := strings.Cut(table.String(), "\n\n")
 	for line := range strings.Lines(rows) {
 		line = strings.TrimSuffix(line, "\n")
