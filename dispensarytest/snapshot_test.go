@@ -204,7 +204,7 @@ func TestInvalidSnapshotsAreRejected(t *testing.T) {
 		strings.Replace(whole, `"Allergens":{"Rows":{`, `"Allergens":{"Rows":{"x":null,`, 1):  {errSnapshotDamaged, "a row is missing"},
 		strings.Replace(whole, `"Allergens":{"Rows":{`, `"Allergens":{"Rows":{"x":{},`, 1):    {errSnapshotDamaged, "a row has no place"},
 		strings.Replace(whole, `"Skips":{"Rows":null`, `"Skips":{"Rows":{"x":null}`, 1):       {errSnapshotDamaged, "a row is missing"},
-		strings.Replace(whole, `"Behaviors":[`, `"Behaviors":["no-such=x",`, 1):               {errSnapshotDamaged, "there is no open point"},
+		strings.Replace(whole, `"Behaviors":[`, `"Behaviors":["no-such=x",`, 1):               {errSnapshotDamaged, "there is no behavior"},
 	} {
 		_, err := Start(WithSnapshot([]byte(file)))
 		require.ErrorIs(t, err, api.ErrArgument, want.says)

@@ -21,8 +21,8 @@ func TestInvalidOptionsAreExplained(t *testing.T) {
 		option dispensarytest.Option
 		want   string
 	}{
-		"behavior of nothing known": {dispensarytest.WithBehavior("foo=bar"), `there is no open point "foo"`},
-		"misspelt open point":       {dispensarytest.WithBehavior("probes=off"), `there is no open point "probes" (did you mean "probe"?)`},
+		"behavior of nothing known": {dispensarytest.WithBehavior("foo=bar"), `there is no behavior "foo"`},
+		"misspelt behavior":       {dispensarytest.WithBehavior("probes=off"), `there is no behavior "probes" (did you mean "probe"?)`},
 		"scope of nothing known":    {dispensarytest.WithScopes("everything"), `there is no scope "everything", only catalog:read, clinic:read`},
 		"misspelt scope":            {dispensarytest.WithScopes("patients:raed"), `there is no scope "patients:raed" (did you mean "patients:read"?)`},
 		"event type":                {dispensarytest.WithWebhook("https://example.com/", "x"), `there is no event type "x", only clinic_key.activated`},

@@ -45,6 +45,7 @@ import (
 	"net/http/httptrace"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -76,10 +77,19 @@ func (p *program) run(ctx context.Context, args []string) int {
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { p.sent.Store(true) }})
 	p.guard()
 	root := p.root()
+	if slices.Equal(args, []string{"version"}) { // as in other commands
+		args = []string{"--version"}
+	}
 	root.SetArgs(args)
 	root.SetIn(p.in)
 	root.SetOut(p.out)
 	root.SetErr(p.errOut)
+	root.InitDefaultCompletionCmd() // keeps the writers
+	for _, child := range root.Commands() {
+		if child.Name() == "completion" {
+			group(child) // rejects an unknown shell
+		}
+	}
 	ran, err := root.ExecuteContextC(ctx)
 	return p.exitCode(ran, err)
 }

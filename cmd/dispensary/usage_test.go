@@ -47,15 +47,19 @@ func TestHelpDescribesCommands(t *testing.T) {
 
 func TestVersionNamesGoVersion(t *testing.T) {
 	t.Parallel()
-	code, out, _ := bare(t).run("--version")
-	assert.Equal(t, exitDone, code)
-	assert.Equal(t, "dispensary "+dispensary.Version()+", "+runtime.Version()+"\n", out)
+	for _, arg := range []string{"--version", "version"} {
+		code, out, _ := bare(t).run(arg)
+		assert.Equal(t, exitDone, code)
+		assert.Equal(t, "dispensary "+dispensary.Version()+", "+runtime.Version()+"\n", out)
+	}
 }
 
 func TestInvalidArgumentsAreRejected(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
 		"fakes":                             `unknown command "fakes": did you mean fake?`,
+		"help nosuch":                       `unknown command "nosuch"`,
+		"completion tcsh":                   `unknown command "tcsh"`,
 		"fake now":                          `fake accepts no arguments: remove "now"`,
 		"fake -seed 1":                      "-seed: long flags have two dashes, --seed",
 		"fake --seed one":                   "must be a whole number",
@@ -84,7 +88,7 @@ func TestInvalidArgumentsAreRejected(t *testing.T) {
 		"fake --webhook ftp://127.0.0.1":    `--webhook: "ftp://127.0.0.1" must begin with https://`,
 		"fake --behavior probe=never":       `probe has no variant "never", only off, on-registration, before-each`,
 		"fake --behavior probe":             "must be NAME=VARIANT, such as probe=before-each",
-		"fake --behavior foo=bar":           `--behavior: there is no open point "foo" (see dispensary help fake)`,
+		"fake --behavior foo=bar":           `--behavior: there is no behavior "foo" (see dispensary help fake)`,
 		"fake --behavior prob=off":          `(did you mean "probe"?)`,
 		"fake --behaviors usage_test.go":    "--behaviors: usage_test.go: not a file of behaviors",
 		"fake --addr 8080":                  "HOST:PORT",

@@ -128,7 +128,7 @@ func (r *Set) Choose(v behavior.Variant) error {
 		r.Chosen[name] = v
 		return nil
 	}
-	return errors.New("dispensarytest: " + closestmatch.Unknown("open point", name, names))
+	return errors.New("dispensarytest: " + closestmatch.Unknown("behavior", name, names))
 }
 
 // Defaults returns the rules of every new platform.

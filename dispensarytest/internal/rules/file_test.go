@@ -34,9 +34,9 @@ func TestChooseFileRejectsInvalidFiles(t *testing.T) {
 		`{"version":1,"behaviour":["x=y"]}`:  `unknown field "behaviour"`,
 		`{"version":1,"behaviors":[]} {}`:    "not a file of behaviors",
 		`{"version":1,"behaviors":["x"]}`:    `behaviors[0]: "x" is not of the form point=variant`,
-		`{"version":1,"behaviors":["y=z"]}`:  `behaviors[0]: there is no open point "y"`,
+		`{"version":1,"behaviors":["y=z"]}`:  `behaviors[0]: there is no behavior "y"`,
 		`{"version":1,"behaviors":["prob"]}`: "not of the form",
-		`{"version":1,"behaviors":["default-page-size=2","probes=off"]}`:  `behaviors[1]: there is no open point "probes" (did you mean "probe"?)`,
+		`{"version":1,"behaviors":["default-page-size=2","probes=off"]}`:  `behaviors[1]: there is no behavior "probes" (did you mean "probe"?)`,
 		`{"version":1,"behaviors":["default-page-size=2","probe=never"]}`: `behaviors[1]: probe has no variant "never", only off, on-registration, before-each`,
 		`{"version":1,"behaviors":["probe=off","probe=before-each"]}`:     "behaviors[1]: probe is set twice",
 	} {
