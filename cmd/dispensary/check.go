@@ -105,6 +105,9 @@ func (c *checkCommand) defineFlags(command *cobra.Command) {
 
 // run checks the endpoint and prints the verdicts.
 func (c *checkCommand) run(ctx context.Context, url string) error {
+	if !isHTTP(url) {
+		return fmt.Errorf("%s is not a URL such as http://localhost:3000/webhooks", url)
+	}
 	t := c.checked
 	t.URL, t.Client = url, http.DefaultClient
 	hooks, err := c.complete(ctx, &t)
@@ -218,7 +221,7 @@ func (c *checkCommand) configuredWebhook() (integration.Application, error) {
 		err = fmt.Errorf("no webhook secret and challenge token are configured for %s", a.Site.Environment)
 	}
 	if err != nil {
-		err = fmt.Errorf("%w; or set both with --secret-env or --secret-file, and --challenge-env or --challenge-file", err)
+		err = fmt.Errorf("use --secret-env or --secret-file, and --challenge-env or --challenge-file: %w", err)
 	}
 	return a, err
 }

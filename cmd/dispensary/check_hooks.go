@@ -97,13 +97,19 @@ func (h *hookClient) call(method, path string) (string, error) {
 // forwardTo returns a function that returns a proxy for a running endpoint. If the endpoint is
 // unreachable, the proxy responds with 502.
 func forwardTo(endpoint string) (func() (http.Handler, error), error) {
-	to, err := url.Parse(endpoint)
-	if err != nil || to.Host == "" || to.Scheme != "http" && to.Scheme != "https" {
+	if !isHTTP(endpoint) {
 		return nil, errors.New("must be a URL such as http://localhost:3001/webhooks")
 	}
+	to, _ := url.Parse(endpoint)
 	proxy := &httputil.ReverseProxy{
 		Rewrite:      func(r *httputil.ProxyRequest) { r.Out.URL, r.Out.Host = to, "" },
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
 	}
 	return func() (http.Handler, error) { return proxy, nil }, nil
+}
+
+// isHTTP reports whether text is an absolute HTTP URL.
+func isHTTP(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
 }

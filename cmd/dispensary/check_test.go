@@ -214,7 +214,7 @@ func TestCheckReadsConfiguration(t *testing.T) {
 
 	delete(f.variables, prefix+"WEBHOOK_SECRETS")
 	delete(f.variables, prefix+"WEBHOOK_CHALLENGE")
-	f.refused("no webhook secret and challenge token are configured for us/sandbox; or set both with", "check", url)
+	f.refused("--challenge-file: no webhook secret and challenge token are configured for us/sandbox", "check", url)
 	production := map[string]string{}
 	for name, value := range f.variables {
 		production[strings.Replace(name, "SANDBOX", "PRODUCTION", 1)] = value
@@ -230,20 +230,21 @@ func TestCheckRejectsArguments(t *testing.T) {
 	secret := filepath.Join(f.folder, "secret")
 	require.NoError(t, os.WriteFile(secret, []byte(mistakes.Secret), 0o600))
 	for want, args := range map[string][]string{
-		"the URL of one endpoint":                                                 {"check"},
-		"--secret-env: NONE is not set":                                           {"check", closed, "--secret-env", "NONE"},
-		"--secret-env and --secret-file: use only one":                            checks(closed, "--secret-file", secret),
-		"--challenge-file: open none: no such file":                               {"check", closed, "--secret-file", secret, "--challenge-file", "none"},
-		"no environment is configured":                                            {"check", closed, "--secret-file", secret},
-		"the webhook secret equals Challenge":                                     {"check", closed, "--secret-file", secret, "--challenge-file", secret},
-		"URL is not an absolute HTTP URL":                                         checks("localhost:3000"),
-		"--run matches no case":                                                   checks(closed, "--run", "Signed"),
-		"--run: error parsing regexp":                                             checks(closed, "--run", "("),
-		"--event-type is not one of clinic_key":                                   checks(closed, "--event-type", "order"),
-		"--body-timeout contains a negative duration":                             checks(closed, "--timeout", "-1s"),
-		"--log: open none: no such file":                                          checks(closed, "--log", "none"),
-		"--without-secret: must be a URL":                                         checks(closed, "--without-secret", "localhost"),
-		"--hooks: ":                                                               checks(closed, "--hooks", closed),
+		"the URL of one endpoint":                      {"check"},
+		"--secret-env: NONE is not set":                {"check", closed, "--secret-env", "NONE"},
+		"--secret-env and --secret-file: use only one": checks(closed, "--secret-file", secret),
+		"--challenge-file: open none: no such file":    {"check", closed, "--secret-file", secret, "--challenge-file", "none"},
+		"use --secret-env or --secret-file, and --challenge-env or --challenge-file: no environment is configured": {"check", closed, "--secret-file", secret},
+		"foo is not a URL":                            {"check", "foo"},
+		"the webhook secret equals Challenge":         {"check", closed, "--secret-file", secret, "--challenge-file", secret},
+		"localhost:3000 is not a URL such as":         checks("localhost:3000"),
+		"--run matches no case":                       checks(closed, "--run", "Signed"),
+		"--run: error parsing regexp":                 checks(closed, "--run", "("),
+		"--event-type is not one of clinic_key":       checks(closed, "--event-type", "order"),
+		"--body-timeout contains a negative duration": checks(closed, "--timeout", "-1s"),
+		"--log: open none: no such file":              checks(closed, "--log", "none"),
+		"--without-secret: must be a URL":             checks(closed, "--without-secret", "localhost"),
+		"--hooks: ":                                   checks(closed, "--hooks", closed),
 		"does not accept an event with a valid signature but sends no response: ": checks(closed),
 	} {
 		assert.NotContains(t, f.refused(want, args...), mistakes.Secret)

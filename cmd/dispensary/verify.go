@@ -56,11 +56,11 @@ Exit codes: 0 if the delivery is valid. 1 if it is rejected. 2 if an input is mi
 
 // run checks the delivery and prints the reason.
 func (c *verifyCommand) run(ctx context.Context, name string) error {
-	config, err := c.diagnoseConfig()
+	delivery, err := c.savedDelivery(ctx, name)
 	if err != nil {
 		return err
 	}
-	delivery, err := c.savedDelivery(ctx, name)
+	config, err := c.diagnoseConfig()
 	if err != nil {
 		return err
 	}
@@ -110,11 +110,11 @@ func (c *verifyCommand) diagnoseConfig() (made diagnose.Config, err error) {
 		}
 		a, err := c.application(integration, c.target)
 		if err != nil {
-			return made, fmt.Errorf("%w, or use --secret-file", err)
+			return made, fmt.Errorf("use --secret-file: %w", err)
 		}
 		made.Secrets, made.Challenge = a.WebhookSecrets, a.WebhookChallenge
 		if len(made.Secrets) == 0 {
-			return made, errors.New("no webhook secret is configured: set DISPENSARY_US_SANDBOX_WEBHOOK_SECRETS, or use --secret-file")
+			return made, errors.New("use --secret-file, or set DISPENSARY_US_SANDBOX_WEBHOOK_SECRETS: no webhook secret is configured")
 		}
 	}
 	if c.challenge != "" {
