@@ -142,6 +142,8 @@ func (i *Integration) WebhooksOf(environment dispensary.Environment) (http.Handl
 //     name connect or Setup.Connect.StartName
 //   - the webhooks at /webhooks/ and the name of the application, such as /webhooks/us-sandbox
 //   - the health checks at /healthz and /readyz
+//
+// A router of another package can serve the mux: in chi, router.Mount("/", mux).
 func (i *Integration) Mount(mux *http.ServeMux) {
 	mux.Handle("/healthz", i.Health)
 	mux.Handle("/readyz", i.Health)

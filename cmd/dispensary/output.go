@@ -33,6 +33,9 @@ func (p *program) print(document any, header []string, rows [][]string) error {
 		fmt.Fprintln(table, strings.Join(cells(row), "\t"))
 	}
 	_ = table.Flush() // a strings.Builder never fails
+	if len(rows) == 0 {
+		aligned.WriteString("(none)\n")
+	}
 	first, rest, _ := strings.Cut(aligned.String(), "\n")
 	err := p.styled(bold, strings.TrimRight(first, " "))
 	_, restErr := fmt.Fprint(p.out, "\n", rest)

@@ -160,7 +160,7 @@ func (c *triggerCommand) run(ctx context.Context, kind events.Type) error {
 	}
 	why, err := control.skipped(ctx, made.EventID)
 	if why != "" {
-		_, _ = fmt.Fprintf(c.errOut, "The platform sends no webhook: %s\n", why)
+		_, _ = fmt.Fprintf(c.errOut, "The platform sends no webhook: %s. \"dispensary listen\" forwards the event nevertheless.\n", why)
 	}
 	return err
 }

@@ -60,7 +60,7 @@ func TestTriggerExplainsMissingWebhook(t *testing.T) {
 	require.NoError(t, f.platform.SetBehavior("delivery-conditions=enforced"))
 	require.NoError(t, f.platform.Webhooks.Register("http://"+freeAddress(t)+"/webhooks"))
 	_, stderr := f.ran("trigger", "order.placed")
-	assert.Equal(t, "The platform sends no webhook: no live token of the clinic has the scope patients:order_history\n", stderr)
+	assert.Equal(t, "The platform sends no webhook: no live token of the clinic has the scope patients:order_history. \"dispensary listen\" forwards the event nevertheless.\n", stderr)
 	f.withToken()
 	_, stderr = f.ran("trigger", "order.placed")
 	assert.Empty(t, stderr)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
@@ -35,6 +36,34 @@ func Example_lostResponse() {
 	// Output:
 	// may have been applied: true
 	// Ada created now: false
+}
+
+// An import can be repeated until no row fails.
+func Example_importRecords() {
+	platform := start()
+	defer platform.Close()
+	client := platform.Client(platform.Users()[0])
+	rows := []clinic.PatientCreate{
+		{FirstName: "Ada", LastName: "Example", Email: "ada@example.com", Metadata: clinic.Metadata{ID: "ehr-1"}},
+		{FirstName: "Bea", LastName: "Example", Email: "ada@example.com", Metadata: clinic.Metadata{ID: "ehr-2"}}, // a typing error
+		{FirstName: "Cleo", LastName: "Example", Email: "cleo@example.com", Metadata: clinic.Metadata{ID: "ehr-3"}},
+	}
+
+	ctx := api.ContextWithPriority(context.Background(), api.PriorityEvent) // behind users who wait for a response
+	for _, row := range rows {
+		_, created, err := client.Clinic.Patients.Ensure(ctx, row)
+		if err != nil { // show it in the row, and import the file again when it is mended
+			fmt.Println(row.Metadata.ID, dispensary.ProblemOf(err).Fields)
+			continue
+		}
+		fmt.Println(row.Metadata.ID, "created:", created)
+	}
+	fmt.Println(len(platform.Journal.Requests()), "requests")
+	// Output:
+	// ehr-1 created: true
+	// ehr-2 map[email:[Email has already been taken]]
+	// ehr-3 created: true
+	// 9 requests
 }
 
 // The client fails fast while the platform responds with 429.
