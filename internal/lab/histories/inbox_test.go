@@ -29,6 +29,7 @@ import (
 // outcome. Meanwhile processes are killed and paused, their connections are cut and their calls
 // time out. Four processes share riverinbox. One process at a time uses sqlinbox.
 func TestInboxes(t *testing.T) {
+	testsize.SkipByDay(t)
 	t.Parallel()
 	for name, of := range map[string]struct {
 		processes       int
@@ -112,6 +113,7 @@ func inboxMutants() []*mutant.Mutant {
 // TestInboxMutants checks that the histories of sqlinbox with each mistake are not linearizable,
 // and logs the number of rounds until then.
 func TestInboxMutants(t *testing.T) {
+	testsize.SkipByDay(t)
 	t.Parallel()
 	for _, m := range inboxMutants() {
 		t.Run(m.Name, func(t *testing.T) {
@@ -159,6 +161,7 @@ func inFunction(pattern, replacement string) func(string) string {
 // TestRiverMutants checks that the histories of riverinbox with each mistake are not linearizable,
 // and logs the number of rounds until then.
 func TestRiverMutants(t *testing.T) {
+	testsize.SkipByDay(t)
 	t.Parallel()
 	for _, m := range riverMutants() {
 		t.Run(m.Name, func(t *testing.T) {

@@ -94,6 +94,7 @@ func describe(history []porcupine.Operation) string {
 // use the store. Meanwhile they are killed and paused, their connections are cut and their calls
 // time out.
 func TestTokens(t *testing.T) {
+	testsize.SkipByDay(t)
 	t.Parallel()
 	for _, dialect := range []string{postgreSQL, mySQL, sqlite} {
 		t.Run(dialect, func(t *testing.T) {
@@ -145,6 +146,7 @@ func in(text, pattern, replacement string) func(string) string {
 // TestTokenMutants checks that the histories with each mistake are not linearizable, and logs the
 // number of rounds until then.
 func TestTokenMutants(t *testing.T) {
+	testsize.SkipByDay(t)
 	t.Parallel()
 	for _, m := range tokenMutants() {
 		t.Run(m.Name, func(t *testing.T) {

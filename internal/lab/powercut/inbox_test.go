@@ -339,6 +339,7 @@ func (f found) compare(promises []any) (broken []string) {
 // accepted event, must not handle a handled event again, and must contain each effect of a
 // transaction once.
 func TestInbox(t *testing.T) {
+	testsize.SkipByDay(t)
 	t.Parallel()
 	r := &inboxRun{ring: receivertest.KeyRing(t), open: openPlain}
 	r.record(t)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/internal/lab/mutant"
 	"github.com/dispensary-go/dispensary/internal/testkit/receivertest"
+	"github.com/dispensary-go/dispensary/internal/testkit/testsize"
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
 )
 
@@ -25,6 +26,7 @@ func inboxMutants() []*mutant.Mutant {
 // TestInboxMutants checks that TestInbox finds each mistake, and logs the number of images until
 // then.
 func TestInboxMutants(t *testing.T) {
+	testsize.SkipByDay(t)
 	t.Parallel()
 	for _, m := range inboxMutants() {
 		t.Run(m.Name, func(t *testing.T) {

@@ -172,6 +172,7 @@ func openStore(path string) (*sql.DB, error) { return sqlstore.OpenSQLite("sqlit
 // TestTokens checks that the token store opens after a power cut at any moment. Each record must
 // be the last written one or the result of the unfinished write.
 func TestTokens(t *testing.T) {
+	testsize.SkipByDay(t)
 	t.Parallel()
 	r := &tokenRun{open: openStore}
 	r.record(t)
@@ -183,6 +184,7 @@ func TestTokens(t *testing.T) {
 // TestTokensMutants checks that TestTokens finds each mistake, and logs the number of images until
 // then.
 func TestTokensMutants(t *testing.T) {
+	testsize.SkipByDay(t)
 	t.Parallel()
 	for _, pragmas := range []string{
 		"journal_mode(wal)&_pragma=synchronous(normal)",

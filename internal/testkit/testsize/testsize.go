@@ -14,6 +14,17 @@ const Variable = "DISPENSARY_TEST_FULL"
 // Full reports whether tests run in full size.
 func Full() bool { return os.Getenv(Variable) != "" }
 
+// nightly is the environment variable with which all tests run, if it is not empty.
+const nightly = "DISPENSARY_TEST_NIGHTLY"
+
+// SkipByDay skips a slow test of a part that other tests cover too. It runs at night, and in full size.
+func SkipByDay(t testing.TB) {
+	t.Helper()
+	if os.Getenv(nightly) == "" && !Full() {
+		t.Skip("runs at night, with " + nightly)
+	}
+}
+
 // Of returns full if [Full] is true, and small otherwise.
 func Of[T any](small, full T) T {
 	if Full() {
