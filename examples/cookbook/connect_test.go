@@ -10,9 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tink-crypto/tink-go/v2/aead"
-	"github.com/tink-crypto/tink-go/v2/keyset"
-
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest"
@@ -151,39 +148,6 @@ func Example_everyUser() {
 	// Output:
 	// dr-17 has to connect again
 	// dr-18 has 5 patients
-}
-
-// A keyset of Google's Tink library encrypts tokens. Sealed accepts its AEAD.
-func Example_encryptWithTink() {
-	handle, err := keyset.NewHandle(aead.AES256GCMKeyTemplate()) // in production keyset.Read(reader, kmsAEAD)
-	must(err)
-	primitive, err := aead.New(handle)
-	must(err)
-	rows := tokenstore.NewMemoryStore() // in production a database
-	store, err := tokenstore.Sealed(rows, primitive)
-	must(err)
-
-	ctx, sandbox := context.Background(), dispensary.USSandbox
-	key := tokenstore.Key{Environment: sandbox, User: "dr-17"}
-	_, err = store.Save(ctx, key, oauth.Token{
-		AccessToken: dispensary.NewSecret("b2d8"), RefreshToken: dispensary.NewSecret("9f3a"), Environment: sandbox,
-	})
-	must(err)
-
-	record, err := store.Load(ctx, key)
-	must(err)
-	row, err := rows.Load(ctx, key)
-	must(err)
-	fmt.Println("read through the store:", record.Token.AccessToken.Reveal())
-	fmt.Println("the row is encrypted:", row.Token.AccessToken.Reveal() != "b2d8")
-	_, err = rows.Save(ctx, tokenstore.Key{Environment: sandbox, User: "dr-18"}, row.Token) // by an attacker
-	must(err)
-	_, err = store.Load(ctx, tokenstore.Key{Environment: sandbox, User: "dr-18"})
-	fmt.Println("copied to another user it is unreadable:", errors.Is(err, tokenstore.ErrUnreadable))
-	// Output:
-	// read through the store: b2d8
-	// the row is encrypted: true
-	// copied to another user it is unreadable: true
 }
 
 // Each country's platform has its own application. One token store serves both.
