@@ -20,6 +20,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/testkit/testsize"
 	"github.com/dispensary-go/dispensary/oauth/accounts"
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 	"github.com/dispensary-go/dispensary/webhook"
@@ -239,6 +240,7 @@ func TestOperatorOpensBody(t *testing.T) {
 
 // Every operations page passes the audit, and all its links work.
 func TestOperationsPagesPassAudit(t *testing.T) {
+	testsize.SkipByDay(t)
 	t.Parallel()
 	o, accept := newOperations(t)
 	b := open(t)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/internal/testkit/testsize"
 )
 
 //go:embed audit.js
@@ -127,6 +128,7 @@ func (b *tab) auditSite(base string, pages []string) {
 
 // Every page of the console passes the audit, and all its links work.
 func TestConsolePagesPassAudit(t *testing.T) {
+	testsize.SkipByDay(t)
 	t.Parallel()
 	s, b := newFixture(t), open(t)
 	b.auditEmpty(s.console, []string{"tokens", "timeline", "events", "deliveries", "requests", "clock", "faults"})
@@ -148,6 +150,7 @@ func TestConsolePagesPassAudit(t *testing.T) {
 
 // Every page of the fake platform passes the audit.
 func TestPlatformPagesPassAudit(t *testing.T) {
+	testsize.SkipByDay(t)
 	t.Parallel()
 	s, b := newFixture(t), open(t)
 	origin := strings.TrimSuffix(s.fake.Site().BaseURL, "/api")

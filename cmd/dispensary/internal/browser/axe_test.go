@@ -12,6 +12,8 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/internal/testkit/testsize"
 )
 
 // axeFile is the environment variable with the path of axe.min.js.
@@ -52,6 +54,7 @@ func (b *tab) axe(onlyColors bool) []string {
 
 // axe finds violations on a page with a strict policy.
 func TestAxeFindsViolations(t *testing.T) {
+	testsize.SkipByDay(t)
 	t.Parallel()
 	if os.Getenv(axeFile) == "" {
 		t.Skip(axeFile + " is not set")
