@@ -22,7 +22,7 @@ func TestInvalidOptionsAreExplained(t *testing.T) {
 		want   string
 	}{
 		"behavior of nothing known": {dispensarytest.WithBehavior("foo=bar"), `there is no behavior "foo"`},
-		"misspelt behavior":       {dispensarytest.WithBehavior("probes=off"), `there is no behavior "probes" (did you mean "probe"?)`},
+		"misspelt behavior":         {dispensarytest.WithBehavior("probes=off"), `there is no behavior "probes" (did you mean "probe"?)`},
 		"scope of nothing known":    {dispensarytest.WithScopes("everything"), `there is no scope "everything", only catalog:read, clinic:read`},
 		"misspelt scope":            {dispensarytest.WithScopes("patients:raed"), `there is no scope "patients:raed" (did you mean "patients:read"?)`},
 		"event type":                {dispensarytest.WithWebhook("https://example.com/", "x"), `there is no event type "x", only clinic_key.activated`},
