@@ -31,36 +31,17 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// outageRow describes the outages of one place: the kinds of responses and the durations.
-type outageRow struct {
-	place   string
-	kinds   []string
-	lengths []time.Duration
+// places are the places of an outage, after which every user must work again without help.
+var places = map[string]struct{ api, tokens bool }{
+	"API": {api: true}, "token endpoint": {tokens: true}, "both": {api: true, tokens: true},
 }
-
-// outageRows are outages after which every user must work again without help.
-var outageRows = []outageRow{
-	{"API", platformFailures, brief},
-	{"token endpoint", platformFailures, brief},
-	{"both", platformFailures, brief},
-	{"store", []string{"error", commitsFail}, brief},
-	{"store and both", []string{"500"}, brief},
-}
-
-// commitsFail is a store that accepts reads and leases but no commits.
-const commitsFail = "commits fail"
-
-var (
-	platformFailures = []string{"401", "403", "429", "500", "HTML", "timeout"}
-	brief            = []time.Duration{3 * time.Second, 10 * time.Minute}
-)
 
 // outage responds instead of the platform during an outage. The platform never receives these
 // requests.
 type outage struct {
-	inner              http.RoundTripper
-	kind               string
-	api, tokens, store bool
+	inner       http.RoundTripper
+	kind        string
+	api, tokens bool
 
 	on         atomic.Bool
 	tokenCalls atomic.Int64 // during the outage
@@ -100,63 +81,6 @@ func (o *outage) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// outageStore is a store whose database is unreachable during an outage.
-type outageStore struct {
-	tokenstore.Store
-	outage *outage
-}
-
-func (s outageStore) err() error {
-	if s.outage.store && s.outage.on.Load() {
-		return errors.New("connection refused")
-	}
-	return nil
-}
-
-func (s outageStore) Load(ctx context.Context, key tokenstore.Key) (tokenstore.Record, error) {
-	if s.outage.kind == commitsFail {
-		return s.Store.Load(ctx, key)
-	}
-	return unlessAway(s, func() (tokenstore.Record, error) { return s.Store.Load(ctx, key) })
-}
-
-func (s outageStore) Lease(ctx context.Context, lease tokenstore.Lease, ttl time.Duration) (tokenstore.Record, error) {
-	if s.outage.kind == commitsFail {
-		return s.Store.Lease(ctx, lease, ttl)
-	}
-	return unlessAway(s, func() (tokenstore.Record, error) { return s.Store.Lease(ctx, lease, ttl) })
-}
-
-func (s outageStore) Commit(ctx context.Context, lease tokenstore.Lease, token oauth.Token) (tokenstore.Record, error) {
-	return unlessAway(s, func() (tokenstore.Record, error) { return s.Store.Commit(ctx, lease, token) })
-}
-
-func (s outageStore) Fail(ctx context.Context, lease tokenstore.Lease, token oauth.Token, reason tokenstore.Reason) (tokenstore.Record, error) {
-	return unlessAway(s, func() (tokenstore.Record, error) { return s.Store.Fail(ctx, lease, token, reason) })
-}
-
-func (s outageStore) ClaimDue(ctx context.Context, due tokenstore.Due) ([]tokenstore.Record, error) {
-	return unlessAway(s, func() ([]tokenstore.Record, error) { return s.Store.ClaimDue(ctx, due) })
-}
-
-func (s outageStore) Release(ctx context.Context, lease tokenstore.Lease) error {
-	_, err := unlessAway(s, func() (struct{}, error) { return struct{}{}, s.Store.Release(ctx, lease) })
-	return err
-}
-
-func (s outageStore) Postpone(ctx context.Context, lease tokenstore.Lease, until time.Time) error {
-	_, err := unlessAway(s, func() (struct{}, error) { return struct{}{}, s.Store.Postpone(ctx, lease, until) })
-	return err
-}
-
-// unlessAway performs a call, or fails if the database is unreachable.
-func unlessAway[T any](s outageStore, call func() (T, error)) (T, error) {
-	if err := s.err(); err != nil {
-		return *new(T), err
-	}
-	return call()
-}
-
 // outcome is the result of one outage.
 type outcome struct {
 	Calls, Failed int           // during the outage
@@ -173,31 +97,26 @@ const replicas = 4
 // population returns the number of users in each outage.
 func population() int { return testsize.UnderRace(12, testsize.Of(40, 1000)) }
 
-// After an outage of the platform or the store, every user works again without help, except
-// users whose refresh token the token endpoint itself has rejected.
+// After an outage of the platform, every user works again without help, except users whose
+// refresh token the token endpoint itself has rejected.
 func TestAccountsRecoverFromOutages(t *testing.T) {
 	t.Parallel()
-	for _, row := range outageRows {
-		for _, kind := range row.kinds {
-			for _, length := range row.lengths {
-				t.Run(fmt.Sprintf("%s/%s/%s", row.place, kind, length), func(t *testing.T) {
+	for place, of := range places {
+		for _, kind := range []string{"401", "403", "429", "500", "HTML", "timeout"} {
+			for _, length := range []time.Duration{3 * time.Second, 10 * time.Minute} {
+				t.Run(fmt.Sprintf("%s/%s/%s", place, kind, length), func(t *testing.T) {
 					bubble(t, func(t *testing.T) {
-						f := newFleet(t, row.outage(kind), population())
+						f := newFleet(t, &outage{kind: kind, api: of.api, tokens: of.tokens}, population())
 						got := f.outlive(length)
 						t.Logf("%+v", got)
-						// If commits fail, only the memory of one replica has the valid pair.
-						// Other replicas may mark its user for a while, and the platform does
-						// not know the stored pair that the test revokes.
-						if kind != commitsFail {
-							assert.Zero(t, got.WronglyMarked, "users marked without being revoked")
-							assert.Equal(t, got.Revoked, got.Marked, "every revoked user must be marked")
-						}
+						assert.Zero(t, got.WronglyMarked, "users marked without being revoked")
+						assert.Equal(t, got.Revoked, got.Marked, "every revoked user must be marked")
 						assert.Zero(t, got.Broken, "users without a successful call after the outage")
 						// Each replica replaces a user's token once in 2 minutes. It calls a
 						// failing token endpoint once per second, with a retry if there is no
 						// response.
 						most := f.users * (1 + replicas*int(1+length/(2*time.Minute)))
-						if f.outage.tokens {
+						if of.tokens {
 							most = f.users + 3*replicas*(20+int(length/time.Second))
 						}
 						assert.LessOrEqual(t, got.TokenCalls, most)
@@ -205,13 +124,6 @@ func TestAccountsRecoverFromOutages(t *testing.T) {
 				})
 			}
 		}
-	}
-}
-
-func (r outageRow) outage(kind string) *outage {
-	both := strings.HasSuffix(r.place, "both")
-	return &outage{
-		kind: kind, api: both || r.place == "API", tokens: both || r.place == "token endpoint", store: strings.HasPrefix(r.place, "store"),
 	}
 }
 
@@ -272,7 +184,7 @@ func (f *fleet) replica(transport http.RoundTripper) *accounts.Accounts {
 			Site: f.platform.Site(), ClientID: app.ClientID, ClientSecret: dispensary.NewSecret(app.ClientSecret),
 			RedirectURL: app.RedirectURI, Transport: transport,
 		}},
-		Tokens: tokens.Config{Store: outageStore{f.store, f.outage}, Observers: []tokens.Observer{{MustReauthorize: func(_ context.Context, e *tokens.ReauthorizeError) {
+		Tokens: tokens.Config{Store: f.store, Observers: []tokens.Observer{{MustReauthorize: func(_ context.Context, e *tokens.ReauthorizeError) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			f.marked[e.Key.User] = true
