@@ -93,3 +93,77 @@ func TestPoolKeepsNoHugeBuffer(t *testing.T) {
 	(&answer{body: huge}).release()
 	assert.NotSame(t, huge, buffers.Get())
 }
+
+func TestFromPlatformRequiresProof(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		status   int
+		id, body string
+		want     bool
+	}{
+		{404, "r-1", `{"error":"Not Found"}`, true},
+		{404, "r-1", " {} \n", true},
+		{404, "", `{"error":"Not Found"}`, false},
+		{404, "r-1", "", false},
+		{404, "r-1", "<html>", false},
+		{404, "r-1", `["Not Found"]`, false},
+		{404, "r-1", "{not JSON}", false},
+		{404, "", `{"patient":{"id":"p1"}}`, false},
+		{200, "r-1", `{"patient":{"id":"p1"}}`, true},
+		{200, "", `{"patient":{"id":"p1"}}`, true},
+		{200, "", `{"patient":{}}`, false},
+		{200, "", `{"patient":null}`, false},
+		{200, "", `{"patient":"x"}`, false},
+		{200, "", `{"message":{"id":"p1"}}`, false},
+		{200, "", "", false},
+		{204, "r-1", "", true},
+		{204, "", "", false},
+		{200, "r-1", "<html>", false},
+	} {
+		a := answer{status: test.status, header: http.Header{"X-Request-Id": {test.id}}, body: bytes.NewBufferString(test.body), complete: true}
+		assert.Equal(t, test.want, a.fromPlatform("patient"), "%+v", test)
+		a.complete = false
+		assert.False(t, a.fromPlatform("patient"), "%+v", test)
+	}
+	assert.False(t, (&answer{}).fromPlatform("patient"))
+}
+
+func TestDoRequiresObjectWithoutError(t *testing.T) {
+	t.Parallel()
+	revoke := Call{Operation: operation.OAuthRevoke, Body: thing{}}
+	require.NoError(t, Do(t.Context(), newTestClient(t, says(200, "{}")), revoke))
+	for _, body := range []string{"", "null", "[]", "<!doctype html><title>Guest Wi-Fi</title>", `{"error":"upstream unavailable"}`, `{"errors":[]}`} {
+		err := Do(t.Context(), newTestClient(t, says(200, body)), revoke)
+		require.ErrorIs(t, err, api.ErrMaybeApplied, body)
+		assert.ErrorIs(t, err, api.ErrBadResponse, body)
+	}
+	err := Do(t.Context(), newTestClient(t, says(200, "{}", "X-Request-Id", "")), revoke)
+	assert.EqualError(t, err, "dispensary: oauth.revoke POST /oauth/revoke: 200 OK: undecodable response: no JSON object with an X-Request-Id: "+
+		"response may not be from the platform: write may have been applied")
+}
+
+func TestRawWriteRequiresProof(t *testing.T) {
+	t.Parallel()
+	for _, method := range []string{"POST", "PUT", "PATCH", "DELETE"} {
+		_, err := Raw(t.Context(), newTestClient(t, says(200, "<html>")), method, "/x", nil, nil, nil)
+		require.ErrorIs(t, err, api.ErrMaybeApplied)
+		_, err = Raw(t.Context(), newTestClient(t, says(200, `{"a":{"b":1}}`, "X-Request-Id", "")), method, "/x", nil, nil, nil)
+		require.ErrorIs(t, err, api.ErrUntrusted)
+		_, err = Raw(t.Context(), newTestClient(t, says(204, "")), method, "/x", nil, nil, nil)
+		require.NoError(t, err)
+	}
+	body, err := Raw(t.Context(), newTestClient(t, says(200, "<html>", "X-Request-Id", "")), "GET", "/x", nil, nil, nil)
+	require.NoError(t, err)
+	assert.Equal(t, "<html>", string(body))
+}
+
+// A code of anybody but the platform must not mark a user.
+func TestUntrustedResponseHasNoCode(t *testing.T) {
+	t.Parallel()
+	for requestID, code := range map[string]string{"req-1": "invalid_grant", "": ""} {
+		_, err := One[thing](t.Context(), newTestClient(t, says(400, `{"error":"invalid_grant"}`, "X-Request-Id", requestID)), Call{Operation: operation.OAuthToken, Body: thing{}})
+		var failed *api.Error
+		require.ErrorAs(t, err, &failed)
+		assert.Equal(t, code, failed.Code)
+	}
+}

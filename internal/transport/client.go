@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
@@ -133,6 +134,29 @@ func (c *core) settle() (err error) {
 	return nil
 }
 
+// withDefaults replaces the zero fields of a policy with their defaults.
+func withDefaults(p api.RetryPolicy) (api.RetryPolicy, error) {
+	if p.MaxAttempts < 0 || p.MinWait < 0 || p.MaxWait < 0 || p.MaxRetryAfter < 0 {
+		return p, &api.ArgumentError{Field: "RetryPolicy", Reason: "must not contain negative values"}
+	}
+	if p.MaxAttempts == 0 {
+		p.MaxAttempts = 4
+	}
+	if p.MinWait == 0 {
+		p.MinWait = 250 * time.Millisecond
+	}
+	if p.MaxWait == 0 {
+		p.MaxWait = max(8*time.Second, p.MinWait)
+	}
+	if p.MaxRetryAfter == 0 {
+		p.MaxRetryAfter = time.Minute
+	}
+	if p.MaxWait < p.MinWait {
+		return p, &api.ArgumentError{Field: "RetryPolicy.MaxWait", Reason: "is shorter than MinWait"}
+	}
+	return p, nil
+}
+
 // checkHeaders returns an error if a field of the configuration is not a valid header value.
 func (c *Config) checkHeaders() error {
 	for _, f := range [...]struct{ field, value string }{{"ClinicKey", c.ClinicKey.Reveal()}, {"UserAgent", c.UserAgent}} {
@@ -175,3 +199,41 @@ func (l limiters) Paused() (left time.Duration) {
 
 // Site returns the client's site.
 func (c *Client) Site() api.Site { return c.config.Site }
+
+// throttle contains the end of the pause requested by the platform. A 429 applies to all
+// requests and not only to the rejected one, so all views of a client share it.
+type throttle struct{ until atomic.Pointer[time.Time] }
+
+// maxThrottle limits the effect of one response, because a wrong value in it must not stop a
+// program for days.
+const maxThrottle = time.Hour
+
+// extend records that the platform asked for a wait from now on, of at most maxThrottle.
+func (t *throttle) extend(asked time.Duration) {
+	until := time.Now().Add(asked)
+	for {
+		known := t.until.Load()
+		if known != nil && !known.Before(until) || t.until.CompareAndSwap(known, &until) {
+			return
+		}
+	}
+}
+
+// left returns the remaining wait.
+func (t *throttle) left() time.Duration {
+	until := t.until.Load()
+	if until == nil {
+		return 0
+	}
+	return max(time.Until(*until), 0)
+}
+
+// throttledError means that a request was not sent because the platform has asked for a longer
+// wait than the caller allows.
+type throttledError struct{ left time.Duration }
+
+func (e *throttledError) Error() string {
+	return "dispensary: rate limited by the platform for another " + e.left.Round(time.Second).String()
+}
+
+func (e *throttledError) Is(target error) bool { return target == api.ErrRateLimited }

@@ -2,13 +2,18 @@ package transport
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/api/observe"
@@ -116,4 +121,172 @@ func (s *callState) fieldsOfRequest() requestFields {
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
+}
+
+// oauthCodes are the error codes of RFC 6749, sections 4.1.2.1 and 5.2. Only these codes
+// appear in the text of an error, because any other text may contain anything.
+var oauthCodes = []string{
+	"access_denied", "invalid_client", "invalid_grant", "invalid_request", "invalid_scope", "server_error",
+	"temporarily_unavailable", "unauthorized_client", "unsupported_grant_type", "unsupported_response_type",
+}
+
+// parseErrorBody reads all known forms of an error body:
+//
+//	{"error": ["Last name can't be blank"]}
+//	{"error": "The access token expired"}
+//	{"status": 404, "error": "Not Found"}
+//	{"error": "invalid_grant", "error_description": "…"}
+//	{"errors": [{"code": "…", "message": "…"}]}
+//	{"errors": [{"field": "email", "message": "…"}]}
+//	{"errors": [{"title": "…", "detail": "…", "source": {"pointer": "/data/attributes/email"}}]}
+//	{"errors": ["…"]}, {"errors": {"email": ["…"]}}
+//
+// It returns no message for any other body, such as the HTML of a proxy. The field of a
+// message is the request field named by its key, by the member beside it, or by the beginning
+// of its text. It returns each message once, because a body may repeat it in another form.
+func parseErrorBody(body []byte, fields requestFields) (code string, messages []detail.Message) {
+	var answer struct {
+		Error       json.RawMessage `json:"error"`
+		Description json.RawMessage `json:"error_description"`
+		Message     json.RawMessage `json:"message"`
+		Errors      json.RawMessage `json:"errors"`
+	}
+	if json.Unmarshal(body, &answer) != nil {
+		return "", nil
+	}
+	r := messageReader{fields: fields}
+	var word string
+	if json.Unmarshal(answer.Error, &word) == nil && slices.Contains(oauthCodes, word) {
+		code = word
+	} else {
+		r.read("", answer.Error, 0)
+	}
+	for _, raw := range []json.RawMessage{answer.Description, answer.Message, answer.Errors} {
+		r.read("", raw, 0)
+	}
+	return code, distinct(r.messages)
+}
+
+// distinct returns the messages without repetitions, ignoring case.
+func distinct(messages []detail.Message) []detail.Message {
+	known := map[detail.Message]bool{}
+	return slices.DeleteFunc(messages, func(m detail.Message) bool {
+		m.Text = strings.ToLower(m.Text)
+		repeated := known[m]
+		known[m] = true
+		return repeated
+	})
+}
+
+// maxMessageDepth limits the nesting of a hostile body.
+const maxMessageDepth = 4
+
+// messageReader collects the texts of an error body at any nesting.
+type messageReader struct {
+	fields   requestFields
+	messages []detail.Message
+}
+
+// read collects the texts of a value. path is the position of the value in the body, with the
+// names of the body. It is empty at the top.
+func (r *messageReader) read(path string, raw json.RawMessage, depth int) {
+	var text string
+	var list []json.RawMessage
+	var object map[string]json.RawMessage
+	switch {
+	case len(raw) == 0 || depth > maxMessageDepth:
+	case json.Unmarshal(raw, &text) == nil:
+		r.add(path, text)
+	case json.Unmarshal(raw, &list) == nil:
+		for i, item := range list {
+			r.read(itemPath(path, i, item), item, depth+1)
+		}
+	case json.Unmarshal(raw, &object) == nil:
+		if message := r.messageOf(object); message != nil {
+			r.read(r.fieldPath(path, object, textOf(message)), message, depth+1)
+			return
+		}
+		for _, key := range slices.Sorted(maps.Keys(object)) {
+			r.read(strings.TrimPrefix(path+"."+key, "."), object[key], depth+1)
+		}
+	}
+}
+
+// messageOf returns the member with the text of an object that describes one error, or nil. A
+// field of the request with such a name is a key like any other.
+func (r *messageReader) messageOf(object map[string]json.RawMessage) json.RawMessage {
+	if message, ok := object["message"]; ok {
+		return message
+	}
+	for _, name := range []string{"msg", "detail", "title"} {
+		if textOf(object[name]) != "" && r.fields.named(name) == "" {
+			return object[name]
+		}
+	}
+	return nil
+}
+
+// fieldPath returns the path of the field named by an object with a message. It returns path
+// if the object names no field of the request, or the unknown name if the text needs one.
+func (r *messageReader) fieldPath(path string, object map[string]json.RawMessage, text string) string {
+	list := path
+	if strings.HasSuffix(path, "]") {
+		list = path[:strings.LastIndexByte(path, '[')]
+	}
+	name := nameBeside(object)
+	for _, full := range []string{path + "." + name, list + "." + name, name, path, list} {
+		if full = strings.Trim(full, "."); r.fields.named(full) != "" {
+			return full
+		}
+	}
+	if path == "" && continues(text) {
+		return name
+	}
+	return path
+}
+
+// nameBeside returns the name of the field in an object with a message, or "".
+func nameBeside(object map[string]json.RawMessage) string {
+	var source struct{ Pointer, Parameter json.RawMessage }
+	_ = json.Unmarshal(object["source"], &source)
+	pointer := strings.TrimPrefix(textOf(source.Pointer), "/data")
+	pointer = strings.TrimPrefix(strings.TrimPrefix(pointer, "/attributes"), "/relationships")
+	name := cmp.Or(textOf(object["field"]), textOf(object["attribute"]), textOf(object["param"]), pointer, textOf(source.Parameter))
+	return strings.Trim(strings.ReplaceAll(name, "/", "."), ".")
+}
+
+// continues reports whether a text continues a sentence that begins with the name of a field.
+func continues(text string) bool {
+	first, _ := utf8.DecodeRuneInString(text)
+	return unicode.IsLower(first)
+}
+
+// textOf returns the content of a JSON string, or "".
+func textOf(raw json.RawMessage) (text string) {
+	_ = json.Unmarshal(raw, &text)
+	return text
+}
+
+// itemPath returns the path of a list item. A text applies to the whole list, and a list at
+// the top contains messages.
+func itemPath(path string, i int, item json.RawMessage) string {
+	if path == "" || len(item) == 0 || item[0] != '{' {
+		return path
+	}
+	return path + "[" + strconv.Itoa(i) + "]"
+}
+
+func (r *messageReader) add(path, text string) {
+	switch field := r.fields.named(path); {
+	case text == "":
+	case path == "", path == "base": // the name of Rails for the whole record
+		r.messages = append(r.messages, r.fields.place(text)...)
+	case field == "":
+		r.messages = append(r.messages, detail.Message{Text: path + " " + text})
+	default:
+		if continues(text) {
+			text = detail.Label(field) + " " + text
+		}
+		r.messages = append(r.messages, detail.Message{Field: field, Text: text})
+	}
 }

@@ -6,8 +6,13 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"os"
+	"strconv"
+	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/dispensary-go/dispensary/api"
@@ -188,4 +193,152 @@ func classify(err error, a *answer) observe.Failure {
 // isDone reports whether err is the error of a context.
 func isDone(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// proxyError is a failure of a proxy to connect to the platform. It never contains the URL of
+// the proxy, because the URL may contain a password.
+type proxyError struct {
+	status int   // of the response to CONNECT, 0 if the proxy was not reached
+	cause  error // nil if the proxy responded
+}
+
+func (e *proxyError) Error() string {
+	if e.status == 0 {
+		return "proxy not reachable: " + shortText(e.cause)
+	}
+	return strings.TrimSpace("proxy responded " + strconv.Itoa(e.status) + " " + http.StatusText(e.status))
+}
+
+// permanent reports whether the proxy will reject the next attempt too.
+func (e *proxyError) permanent() bool {
+	return e.status >= 400 && e.status < 500 && e.status != http.StatusRequestTimeout && e.status != http.StatusTooManyRequests
+}
+
+// checkProxyResponse returns an error with the status of a rejected CONNECT. The error of
+// net/http contains the reason phrase only.
+func checkProxyResponse(_ context.Context, _ *url.URL, _ *http.Request, response *http.Response) error {
+	if response.StatusCode == http.StatusOK {
+		return nil
+	}
+	return &proxyError{status: response.StatusCode}
+}
+
+// ProxyFailure returns a text without credentials if err is the failure of a proxy, and
+// "" otherwise.
+func ProxyFailure(err error) string {
+	if failure := proxyFailure(err); failure != nil {
+		return failure.Error()
+	}
+	return ""
+}
+
+// proxyFailure returns the failure of a proxy in err, or nil.
+func proxyFailure(err error) *proxyError {
+	var failure *proxyError
+	var operation *net.OpError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &failure):
+		return failure
+	case errors.As(err, &operation) && isProxyOperation(operation):
+		return &proxyError{cause: operation.Err}
+	}
+	if status := rejectedConnect(err); status != 0 {
+		return &proxyError{status: status}
+	}
+	return nil
+}
+
+func isProxyOperation(operation *net.OpError) bool {
+	return operation.Op == "proxyconnect" || operation.Op == "socks connect"
+}
+
+// rejectedConnect returns the status of a rejected CONNECT from the error of the caller's
+// transport, or 0. The error text of net/http is the reason phrase alone.
+func rejectedConnect(err error) int {
+	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(err) {
+		err = inner
+	}
+	phrase := err.Error()
+	if strings.HasPrefix(phrase, http.StatusText(http.StatusProxyAuthRequired)) {
+		return http.StatusProxyAuthRequired // some proxies add a sentence
+	}
+	for status := 400; status < 600; status++ {
+		if phrase != "" && phrase == http.StatusText(status) {
+			return status
+		}
+	}
+	return 0
+}
+
+// connectionTrace tracks the connection of a write. The goroutines of the transport write to
+// it.
+//
+// It also prevents net/http from repeating the write. If a reused HTTP/1 connection breaks
+// before the response, net/http sends a request again if a header marks it as idempotent, and
+// any RoundTripper can add such a header. The platform does not know these headers and applies
+// the write twice. If such a header was written before net/http gets another connection, the
+// trace closes that connection before net/http uses it. The write then fails, and it may have
+// been applied.
+//
+// Other repetitions by net/http are safe: it has written no byte, or the peer has reported
+// with GOAWAY or REFUSED_STREAM that it has not processed the request.
+type connectionTrace struct {
+	mu             sync.Mutex
+	asked, granted bool
+	repeatable     bool // a header that marks the write as idempotent was written
+
+	client httptrace.ClientTrace
+}
+
+func (t *connectionTrace) hooks() *httptrace.ClientTrace {
+	t.client = httptrace.ClientTrace{GetConn: t.getConn, GotConn: t.gotConn, WroteHeaderField: t.wroteHeaderField}
+	return &t.client
+}
+
+func (t *connectionTrace) getConn(string) {
+	t.mu.Lock()
+	t.asked = true
+	t.mu.Unlock()
+}
+
+func (t *connectionTrace) gotConn(got httptrace.GotConnInfo) {
+	t.mu.Lock()
+	t.granted = true
+	t.mu.Unlock()
+	if t.wasRepeatable() && got.Conn != nil {
+		_ = got.Conn.Close()
+	}
+}
+
+// wroteHeaderField receives the names as net/http does: in canonical form on HTTP/1. HTTP/2
+// uses lower case and never repeats a request because of these headers.
+func (t *connectionTrace) wroteHeaderField(name string, _ []string) {
+	if isIdempotencyKey(name) {
+		t.mu.Lock()
+		t.repeatable = true
+		t.mu.Unlock()
+	}
+}
+
+func (t *connectionTrace) reset() {
+	t.mu.Lock()
+	t.asked, t.granted, t.repeatable = false, false, false
+	t.mu.Unlock()
+}
+
+// unconnected reports whether a transport that reports its connections requested one and got
+// none. Such a transport cannot have sent anything.
+func (t *connectionTrace) unconnected() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.asked && !t.granted
+}
+
+// wasRepeatable reports whether net/http may repeat the write by itself.
+func (t *connectionTrace) wasRepeatable() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.repeatable
 }

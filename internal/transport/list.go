@@ -1,11 +1,18 @@
 package transport
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"iter"
+	"maps"
+	"net/http"
+	"net/url"
+	"runtime"
 	"slices"
 	"strconv"
+	"sync"
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/apierror"
@@ -220,4 +227,176 @@ func nextPage(meta api.Meta, number int) int {
 		return number + 1
 	}
 	return 0
+}
+
+// prefetched yields the pages of a list in order and fetches up to Prefetch of them
+// concurrently. It reports whether it reached the end. The first page contains the number of
+// pages. Pages beyond this number, or beyond the estimated last page for Limit, are fetched
+// one after the other.
+func prefetched[T any](ctx context.Context, c *Client, r *listRun, yield func(*api.Page[T], error) bool) bool {
+	ctx, cancel := context.WithCancel(ctx)
+	f := &prefetcher[T]{ctx: ctx, client: c, run: r}
+	defer f.running.Wait() // no goroutine outlives the list
+	defer cancel()
+	f.start(r.first)
+	for len(f.pending) > 0 {
+		number, page, err := f.take()
+		if err != nil {
+			yield(nil, err)
+			return false
+		}
+		next := takePage(r, number, page)
+		switch {
+		case next == 0:
+			f.pending = nil // the list has become shorter, or Limit is reached
+		case len(f.pending) == 0:
+			f.start(next)
+			fallthrough
+		default:
+			f.ahead(lastPage(r, number, page), r.Prefetch)
+		}
+		if !yield(page, nil) {
+			return false
+		}
+	}
+	return true
+}
+
+// lastPage estimates the number of the last page that the caller needs, from the size of the
+// page with the given number.
+func lastPage[T any](r *listRun, number int, page *api.Page[T]) int {
+	last := page.Meta.TotalPages
+	if size := len(page.Items); r.Limit > 0 && size > 0 {
+		last = min(last-number, (r.Limit-r.read-1)/size+1) + number
+	}
+	return last
+}
+
+// prefetcher contains the requested pages in order.
+type prefetcher[T any] struct {
+	ctx     context.Context
+	client  *Client
+	run     *listRun
+	running sync.WaitGroup
+	pending []pageFetch[T]
+	last    int // last requested page
+}
+
+// pageFetch is a requested page.
+type pageFetch[T any] struct {
+	number int
+	answer chan fetchedPage[T]
+}
+
+// fetchedPage is the result of a fetch. A panic of the program's code, for example of a token
+// source, is raised again in the goroutine that reads the list.
+type fetchedPage[T any] struct {
+	page     *api.Page[T]
+	err      error
+	unwound  bool // by a panic, or by [runtime.Goexit] if panicked is nil
+	panicked any
+}
+
+// start starts fetching a page.
+func (f *prefetcher[T]) start(number int) {
+	answer := make(chan fetchedPage[T], 1) // buffered, so an unused page blocks no goroutine
+	f.pending, f.last = append(f.pending, pageFetch[T]{number, answer}), number
+	f.running.Go(func() {
+		got := fetchedPage[T]{unwound: true}
+		defer func() {
+			if got.unwound {
+				got.panicked = recover()
+			}
+			answer <- got
+		}()
+		got.page, got.err = fetchPage[T](f.ctx, f.client, f.run, number)
+		got.unwound = false
+	})
+}
+
+// ahead starts fetching the next pages, up to window pages at a time.
+func (f *prefetcher[T]) ahead(total, window int) {
+	for len(f.pending) < window && f.last < total {
+		f.start(f.last + 1)
+	}
+}
+
+// take waits for the next page in order. After the end of the context it returns no more
+// pages, not even those already fetched, so a list ends the same way with and without
+// prefetching.
+func (f *prefetcher[T]) take() (number int, page *api.Page[T], err error) {
+	if err := f.ctx.Err(); err != nil {
+		return 0, nil, f.run.failed(err)
+	}
+	first := f.pending[0]
+	f.pending = f.pending[1:]
+	got := <-first.answer
+	switch {
+	case got.panicked != nil:
+		panic(got.panicked)
+	case got.unwound:
+		runtime.Goexit()
+	}
+	return first.number, got.page, got.err
+}
+
+// RawPages is [Raw] for a list. It returns the unmodified body of each page, and fails like the
+// lists of [NewList]. The query may contain the number of the first page and the page size.
+func RawPages(ctx context.Context, c *Client, method, path string, query url.Values, body any, options []api.RequestOption) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		call, err := newRawCall(method, path, maps.Clone(query), body, options)
+		if err == nil && method != http.MethodGet {
+			err = call.invalid("Method", "must be GET")
+		}
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		var page []byte
+		call.page = &page
+		settings := api.ListSettings{StartAt: call.takeNumber("page[number]"), PageSize: call.takeNumber("page[size]")}
+		readPages(ctx, c, newListRun(newListCall(call), settings), func(read *api.Page[json.RawMessage], err error) bool {
+			if err != nil {
+				return yield(nil, err)
+			}
+			// No items: the platform repeated an earlier page instead of an empty one.
+			return read.Items == nil || yield(page, nil)
+		})
+	}
+}
+
+// takeNumber removes a parameter from the query and returns its number, or 0 if it is missing.
+func (c *Call) takeNumber(name string) int {
+	query := c.Query.(url.Values)
+	text := query.Get(name)
+	query.Del(name)
+	if text == "" {
+		return 0
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		c.wrong = append(c.wrong, c.invalid(name, "must be a positive number"))
+	}
+	return max(n, 0)
+}
+
+// setRawPage stores the body of a page, and sets its response key to the name of the only array
+// in the body.
+func (s *callState) setRawPage() {
+	*s.call.page = bytes.Clone(s.answer.body.Bytes())
+	op := *s.call.Operation
+	op.Key, op.List = "list", true // of the error if there is no array
+	var members map[string]json.RawMessage
+	_ = json.Unmarshal(*s.call.page, &members) // decodePage reports the error
+	arrays := 0
+	for name, value := range members {
+		if value = bytes.TrimSpace(value); len(value) > 0 && value[0] == '[' {
+			op.Key = name
+			arrays++
+		}
+	}
+	if arrays > 1 {
+		op.Key = "single list"
+	}
+	s.call.Operation = &op
 }

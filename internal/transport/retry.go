@@ -2,12 +2,15 @@ package transport
 
 import (
 	"context"
+	"crypto/tls"
+	"errors"
 	"net/http"
 	"sync"
 	"time"
 
 	"github.com/hashicorp/go-retryablehttp"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/jitter"
 )
 
@@ -151,4 +154,20 @@ func waitBefore(s *callState, response *http.Response, err error) (time.Duration
 		}
 	}
 	return backoff(policy, s.attempts), true
+}
+
+// backoff returns the wait after an attempt without a Retry-After.
+func backoff(policy api.RetryPolicy, attempts int) time.Duration {
+	wait := policy.MaxWait
+	if doublings := attempts - 1; doublings < 32 && policy.MinWait<<doublings < wait {
+		wait = policy.MinWait << doublings
+	}
+	return wait/2 + jitter.N(wait/2)
+}
+
+// isPermanent reports whether the next attempt would fail the same way.
+func isPermanent(err error) bool {
+	var certificate *tls.CertificateVerificationError
+	proxy := proxyFailure(err)
+	return errors.As(err, &certificate) || errors.Is(err, errTooLarge) || proxy != nil && proxy.permanent()
 }
