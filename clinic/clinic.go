@@ -25,8 +25,10 @@ package clinic
 
 import (
 	"context"
+	"encoding/json"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/internal/operation"
 	"github.com/dispensary-go/dispensary/internal/transport"
 )
@@ -86,4 +88,59 @@ func NewService(t *transport.Client) Service {
 // API section: GET /clinic.
 func (s Service) Get(ctx context.Context, options ...api.RequestOption) (*Clinic, error) {
 	return transport.One[Clinic](ctx, s.t, transport.Call{Operation: operation.ClinicGet, Options: options})
+}
+
+// Category is a group of the clinic's products. Assumption: the clinic assigns the products.
+// The API does not document it.
+// API section: "Category".
+type Category struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+
+	// ProductCount is the number of products. It is 0 unless [Categories.Get] returned the
+	// category.
+	ProductCount int `json:"product_count"`
+}
+
+// Categories calls the category endpoints. Get it from [Service].
+type Categories struct{ t *transport.Client }
+
+// Get returns one category with the number of its products. An unknown ID
+// matches [api.ErrNotFound].
+// API section: GET /clinic/categories/<id>.
+func (s Categories) Get(ctx context.Context, id string, options ...api.RequestOption) (*Category, error) {
+	return transport.One[Category](ctx, s.t, transport.Call{Operation: operation.CategoryGet, Path: []string{id}, Options: options})
+}
+
+// List returns the clinic's categories.
+// API section: GET /clinic/categories.
+func (s Categories) List(options ...api.RequestOption) *api.List[Category] {
+	return transport.NewList[Category](s.t, transport.Call{Operation: operation.CategoryList, Options: options})
+}
+
+// Products returns a category's products, in the form of product lists: see
+// [catalog.Product].
+// API section: GET /clinic/categories/<category_id>/products.
+func (s Categories) Products(categoryID string, options ...api.RequestOption) *api.List[catalog.Product] {
+	return transport.NewList[catalog.Product](s.t, transport.Call{Operation: operation.CategoryProductList, Path: []string{categoryID}, Options: options})
+}
+
+// Metadata links a record of the platform to one of yours. Patients, practitioners, staff and
+// treatment plans have it.
+//
+// An update with api.Value(clinic.Metadata{}) or api.Null[clinic.Metadata]() removes the ID.
+// Assumption: the platform removes an ID if an update sets it to null.
+// API section: "Metadata".
+type Metadata struct {
+	// ID is an identifier of your choice. Empty means that the record has none.
+	ID string `json:"id"`
+}
+
+// MarshalJSON writes an empty ID as null, so that an update removes it.
+func (m Metadata) MarshalJSON() ([]byte, error) {
+	if m.ID == "" {
+		return []byte(`{"id":null}`), nil
+	}
+	type plain Metadata
+	return json.Marshal(plain(m))
 }
