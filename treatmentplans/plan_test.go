@@ -1,13 +1,22 @@
 package treatmentplans_test
 
 import (
+	"bytes"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalog"
+	"github.com/dispensary-go/dispensary/clinic"
+	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/jsondecode"
 	"github.com/dispensary-go/dispensary/treatmentplans"
@@ -69,4 +78,66 @@ func TestDosageOfConvertsCatalogDosage(t *testing.T) {
 	assert.Equal(t, treatmentplans.Dosage{
 		Amount: "1-2", Frequency: treatmentplans.FrequencyTwicePerDay, Duration: "30", Format: treatmentplans.FormatCapsule, AdditionalInfo: "with food",
 	}, treatmentplans.DosageOf(suggested))
+}
+
+// stored responds to every request with one plan, and stores the last request body.
+type stored struct {
+	plan string
+	body string
+}
+
+func (s *stored) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Body != nil {
+		body, _ := io.ReadAll(r.Body)
+		s.body = string(body)
+	}
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(`{"treatment_plan":` + s.plan + `}`)), Request: r}, nil
+}
+
+const planOfTomorrow = `{"id":"p1","state":"active","recommendations":[
+	{"variant_id":"v1","refill":true,"units_to_purchase":1,"marked":{"a":["\u00e9"]},"dosage":{"amount":"1","times":["08:00"]}},
+	{"variant_id":"v2","refill":false,"units_to_purchase":3,"dosage":{"times":[]}},
+	{"variant_id":"v3","refill":false,"units_to_purchase":4,"rank":null}]}`
+
+func TestUpdateKeepsUnknownMembers(t *testing.T) {
+	t.Parallel()
+	platform := &stored{plan: planOfTomorrow}
+	client := dispensarytest.New(t).Client(model.User{}, dispensary.WithTransport(platform))
+	plan, err := client.TreatmentPlans.Get(t.Context(), "p1")
+	require.NoError(t, err)
+	plan.Recommendations[0].UnitsToPurchase = 2
+	update := treatmentplans.PlanUpdate{
+		Recommendations: plan.Recommendations, PersonalMessage: api.Value("Take care"), Metadata: api.Null[clinic.Metadata](),
+	}
+	_, err = client.TreatmentPlans.Update(t.Context(), "p1", update)
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"personal_message":"Take care","metadata":null,"recommendations":[
+		{"variant_id":"v1","refill":true,"units_to_purchase":2,"marked":{"a":["é"]},"dosage":{"amount":"1","times":["08:00"]}},
+		{"variant_id":"v2","refill":false,"units_to_purchase":3,"dosage":{"times":[]}},
+		{"variant_id":"v3","refill":false,"units_to_purchase":4,"rank":null}]}`, platform.body)
+
+	update.Recommendations[1].VariantID = "v\xff"
+	_, err = client.TreatmentPlans.Update(t.Context(), "p1", update)
+	require.ErrorIs(t, err, api.ErrArgument)
+	assert.Contains(t, api.ProblemOf(err).Fields, "recommendations[1].variant_id")
+}
+
+func TestUnknownMembersPrintLengthOnly(t *testing.T) {
+	t.Parallel()
+	platform := &stored{plan: planOfTomorrow}
+	client := dispensarytest.New(t).Client(model.User{}, dispensary.WithTransport(platform))
+	plan, err := client.TreatmentPlans.Get(t.Context(), "p1")
+	require.NoError(t, err)
+	members := plan.Recommendations[0].Unknown
+	assert.Equal(t, treatmentplans.UnknownMembers(`"marked":{"a":["\u00e9"]}`), members)
+	var log bytes.Buffer
+	slog.New(slog.NewJSONHandler(&log, nil)).Info("plan", "members", members, "line", plan.Recommendations[0])
+	text := log.String()
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x"} {
+		text += fmt.Sprintf(verb+verb+verb, members, plan.Recommendations, plan)
+	}
+	assert.NotContains(t, text, "marked")
+	assert.NotContains(t, text, "6d61726b6564")
+	line := plan.Recommendations[0]
+	assert.True(t, line == plan.Recommendations[0], "recommendations must be comparable")
 }

@@ -2,10 +2,15 @@ package treatmentplans
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
+	"strings"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/clinic"
+	"github.com/dispensary-go/dispensary/internal/apierror/detail"
 	"github.com/dispensary-go/dispensary/internal/operation"
 	"github.com/dispensary-go/dispensary/internal/redact"
 	"github.com/dispensary-go/dispensary/internal/transport"
@@ -101,3 +106,204 @@ func (p Protocol) Format(f fmt.State, _ rune) { redact.Format(f, "treatmentplans
 
 // LogValue logs type and ID only.
 func (p Protocol) LogValue() slog.Value { return redact.LogValue("treatmentplans.Protocol", p.ID) }
+
+// PlanChoices contains the choices that a plan needs in addition to its protocol. See
+// [Protocol.NewPlan]. It prints as its type and the metadata ID: see "Patient data" in package
+// api.
+type PlanChoices struct {
+	// PractitionerID is the practitioner who creates the plan. It is required. The protocol's
+	// own practitioner wrote the protocol and may only have shared it.
+	PractitionerID string
+
+	// State is the state of the plan, as in [PlanCreate]. If it is empty, the platform makes
+	// the plan active and sends it to the patient at once.
+	State State
+
+	// PersonalMessage is the message of the plan. Left out, it is the protocol's message. Null
+	// means no message.
+	PersonalMessage api.Optional[string]
+
+	Metadata clinic.Metadata
+
+	// PermutationsAsInfo copies the protocol's DosagePermutations to AdditionalInfo for each
+	// recommendation without an AdditionalInfo in its [RecommendationChoice].
+	PermutationsAsInfo bool
+
+	// Recommendations are the choices for the protocol's recommendations, in the same order.
+	// The list may be shorter.
+	Recommendations []RecommendationChoice
+}
+
+// RecommendationChoice contains the choices that one recommendation of a protocol leaves open.
+// It prints as its type: see "Patient data" in package api.
+type RecommendationChoice struct {
+	// Omit leaves the product out of the plan, for example because it is unavailable.
+	Omit bool
+
+	// UnitsToPurchase is the number of packages to buy. 0 means the protocol's
+	// QuantityRecommended. If that is 0 too, UnitsToPurchase must be positive.
+	UnitsToPurchase int
+
+	// AdditionalInfo is the plan's instruction in addition to amount, frequency, duration and
+	// format. Null means no instruction. It must be set or null if the protocol has
+	// DosagePermutations.
+	AdditionalInfo api.Optional[string]
+}
+
+// NewPlan returns a plan from the protocol, for [Service.Create] or [Service.Ensure]. It sends
+// nothing. First get the protocol with [Protocols.Get], because protocols in lists have no
+// recommendations. Afterwards call [Service.CheckAvailable]. The plan contains the protocol's
+// recommendations in their order, without the omitted ones. You can change them.
+//
+// Assumptions, because the API does not document the conversion of a protocol to a plan:
+//   - QuantityRecommended becomes UnitsToPurchase. If it is 0 or less, you must choose a
+//     number.
+//   - DosageAmount, DosageFrequency, DosageDuration and DosageFormat become the [Dosage]
+//     fields of the same names, unchanged. An empty duration is left out.
+//   - DosagePermutations has no field in a plan. An observed value is "with food". The
+//     practitioner must choose to drop it or to copy it to Dosage.AdditionalInfo. NewPlan does
+//     neither by default and never splits it.
+//   - Refill and VariantID have the same meaning in both.
+//   - CurrentState has no effect, because the platform does not learn of the protocol. To
+//     offer only active protocols, filter the list with [ProtocolListOptions].
+//
+// A missing choice is an [*api.ArgumentError], or [api.ArgumentErrors] for several. They use
+// the plan's JSON names with the positions in the protocol: "practitioner_id",
+// "recommendations[1].units_to_purchase", "recommendations[0].dosage.additional_info".
+// [PlanChoices.ProblemOf] reads them.
+// API section: "Protocol (formerly template)", POST /clinic/patients/<patient_id>/treatment_plans.
+func (p Protocol) NewPlan(choices PlanChoices) (PlanCreate, error) {
+	var wrong api.ArgumentErrors
+	for _, field := range transport.Blank("practitioner_id", choices.PractitionerID) {
+		wrong = append(wrong, wrongChoice(field, "can't be blank"))
+	}
+	plan := PlanCreate{
+		PractitionerID: choices.PractitionerID, State: choices.State, Metadata: choices.Metadata, PersonalMessage: p.PersonalMessage,
+	}
+	if !choices.PersonalMessage.IsZero() {
+		plan.PersonalMessage, _ = choices.PersonalMessage.Get()
+	}
+	for i, line := range p.Recommendations {
+		var choice RecommendationChoice
+		if i < len(choices.Recommendations) {
+			choice = choices.Recommendations[i]
+		}
+		if choice.Omit {
+			continue
+		}
+		if choice.AdditionalInfo.IsZero() && choices.PermutationsAsInfo {
+			choice.AdditionalInfo = api.Value(line.DosagePermutations)
+		}
+		recommendation, undecided := line.decide(choice, "recommendations["+strconv.Itoa(i)+"]")
+		plan.Recommendations, wrong = append(plan.Recommendations, recommendation), append(wrong, undecided...)
+	}
+	if len(plan.Recommendations) == 0 {
+		wrong = append(wrong, wrongChoice("recommendations", "can't be blank"))
+	}
+	for i := len(p.Recommendations); i < len(choices.Recommendations); i++ {
+		wrong = append(wrong, wrongChoice("recommendations["+strconv.Itoa(i)+"]", "is not in the protocol"))
+	}
+	if err := wrong.Err(); err != nil {
+		return PlanCreate{}, err
+	}
+	return plan, nil
+}
+
+// ProblemOf returns the problem of an error like [api.ProblemOf], for the form with the
+// choices. Fields always have the positions in the protocol. The errors of
+// [Service.CheckAvailable], [Service.Create] and [Service.Ensure] have positions in the plan,
+// which lacks the omitted recommendations. Messages name the field of a recommendation without
+// its position: "Units to purchase must be a whole number above 0".
+func (c PlanChoices) ProblemOf(err error) *api.Problem {
+	p := api.ProblemOf(err)
+	if p == nil || len(p.Fields) == 0 {
+		return p
+	}
+	var argument *api.ArgumentError // from NewPlan: the call itself rejects no argument with a position
+	ofProtocol := errors.As(err, &argument) && argument.Operation == operation.TreatmentPlanCreate.Name
+	moved := map[string][]string{}
+	for field, messages := range p.Fields {
+		position, inner, ok := recommendationField(field)
+		if !ok {
+			moved[field] = messages
+			continue
+		}
+		if !ofProtocol {
+			position = c.ofProtocol(position)
+		}
+		at := "recommendations[" + strconv.Itoa(position) + "]." + inner
+		for _, message := range messages {
+			if rest, ok := strings.CutPrefix(message, detail.Label(field)); ok {
+				message = detail.Label(inner[strings.LastIndex(inner, ".")+1:]) + rest
+			}
+			moved[at] = append(moved[at], message)
+		}
+	}
+	p.Fields = moved
+	return p
+}
+
+// recommendationField splits a field such as "recommendations[1].dosage.format".
+func recommendationField(field string) (position int, inner string, ok bool) {
+	rest, ok := strings.CutPrefix(field, "recommendations[")
+	number, inner, found := strings.Cut(rest, "].")
+	position, err := strconv.Atoi(number)
+	return position, inner, ok && found && err == nil
+}
+
+// ofProtocol returns the protocol position for a position in the plan.
+func (c PlanChoices) ofProtocol(position int) int {
+	for i, choice := range c.Recommendations {
+		if i <= position && choice.Omit {
+			position++
+		}
+	}
+	return position
+}
+
+// decide returns the plan's recommendation, and the choices that are still missing.
+func (r ProtocolRecommendation) decide(choice RecommendationChoice, path string) (made Recommendation, wrong api.ArgumentErrors) {
+	units := choice.UnitsToPurchase
+	if units == 0 {
+		units = r.QuantityRecommended
+	}
+	for _, field := range transport.Blank(path+".variant_id", r.VariantID) {
+		wrong = append(wrong, wrongChoice(field, "can't be blank"))
+	}
+	switch {
+	case choice.UnitsToPurchase < 0:
+		wrong = append(wrong, wrongChoice(path+".units_to_purchase", "must be a whole number above 0"))
+	case units <= 0:
+		wrong = append(wrong, wrongChoice(path+".units_to_purchase", "has to be chosen: the protocol recommends no quantity"))
+	}
+	if r.DosagePermutations != "" && choice.AdditionalInfo.IsZero() {
+		wrong = append(wrong, wrongChoice(path+".dosage.additional_info", "has to be chosen: the protocol has dosage permutations"))
+	}
+	dosage := r.Dosage()
+	dosage.AdditionalInfo, _ = choice.AdditionalInfo.Get()
+	return Recommendation{VariantID: r.VariantID, Refill: r.Refill, UnitsToPurchase: units, Dosage: dosage}, wrong
+}
+
+func wrongChoice(field, reason string) *api.ArgumentError {
+	return &api.ArgumentError{Operation: operation.TreatmentPlanCreate.Name, Field: field, Reason: reason}
+}
+
+// Format prints the type and the metadata ID only.
+func (c PlanChoices) Format(f fmt.State, _ rune) {
+	redact.Format(f, "treatmentplans.PlanChoices", c.Metadata.ID)
+}
+
+// LogValue logs the type and the metadata ID only.
+func (c PlanChoices) LogValue() slog.Value {
+	return redact.LogValue("treatmentplans.PlanChoices", c.Metadata.ID)
+}
+
+// Format prints the type only, because the additional information is free text.
+func (c RecommendationChoice) Format(f fmt.State, _ rune) {
+	redact.Format(f, "treatmentplans.RecommendationChoice", "")
+}
+
+// LogValue logs the type only.
+func (c RecommendationChoice) LogValue() slog.Value {
+	return redact.LogValue("treatmentplans.RecommendationChoice", "")
+}
