@@ -96,3 +96,22 @@ func (s ThirdPartyCertifications) Get(ctx context.Context, id string, options ..
 func (s ThirdPartyCertifications) List(options ...api.RequestOption) *api.List[ThirdPartyCertification] {
 	return transport.NewList[ThirdPartyCertification](s.t, transport.Call{Operation: operation.ThirdPartyCertificationList, Options: options})
 }
+
+// PractitionerType is a profession. You need its ID to create a practitioner.
+// API section: "Practitioner type".
+type PractitionerType struct {
+	ID string `json:"id"`
+
+	// Code is a short code, for example ND. Description explains it.
+	Code        string `json:"code"`
+	Description string `json:"description"`
+}
+
+// PractitionerTypes calls the practitioner type endpoint. Get it from [Service].
+type PractitionerTypes struct{ t *transport.Client }
+
+// List returns all practitioner types.
+// API section: GET /catalog/practitioner_types.
+func (s PractitionerTypes) List(options ...api.RequestOption) *api.List[PractitionerType] {
+	return transport.NewList[PractitionerType](s.t, transport.Call{Operation: operation.PractitionerTypeList, Options: options})
+}
