@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -113,5 +114,106 @@ func TestStartOnOtherHostChecksReturn(t *testing.T) {
 		answer := s.open("https://www.ehr.example/dispensary/connect?return_to=//evil.example", "same-origin")
 		assert.Equal(t, http.StatusBadRequest, answer.StatusCode)
 		assert.Equal(t, connect.OutcomeBadLink, s.result(t).Outcome)
+	})
+}
+
+var refusedReturns = []string{
+	"", "evil.example", "evil.example/x", "//", "//?", "//evil.example", "///evil.example", "////evil.example",
+	`/\evil.example`, `\/evil.example`, `\\evil.example`, `/a\b`, "/%5cevil.example", "/%5Cevil.example",
+	"%2f%2fevil.example", "/%2fevil.example", "/%2F/evil.example", "/%252fevil.example", "/a/%2e%2e//evil.example",
+	"https:evil.example", "https:/evil.example", "https:///evil.example", "http://evil.example", "https://evil.example",
+	"HTTPS://evil.example", "https://app.ehr.example@evil.example", "https://app.ehr.example.evil.example",
+	"https://app.ehr.example:8443/x", "http://app.ehr.example/x", `https://app.ehr.example\.evil.example`,
+	"https://app.ehr.example%2eevil.example", "https://evil.example#https://app.ehr.example",
+	"javascript:alert(1)", "JaVaScRiPt:alert(1)", "data:text/html,x", "java\tscript:alert(1)",
+	"/\t/evil.example", "/\n/evil.example", "\t//evil.example", " //evil.example", "/ /evil.example", "\x00//evil.example",
+	"/%09/evil.example", "/%0d%0aSet-Cookie:a=b", "/%00", "/..//evil.example", "/.//evil.example", "/a/../b", "/./a", "/a//b",
+	"?return", "#fragment", "connect", "./x", "../x", "/\u2028", "/é", "//[::1]", "/%zz", "/" + strings.Repeat("a", 1024),
+	"https://app.ehr.example/x", "https://ehr.example/x",
+}
+
+var acceptedReturns = []string{
+	"/", "/patients", "/patients/7", "/patients/", "/patients?tab=2&u=https://x.example//y", "/a#b", "/a%20b", "/@user", "/a:b",
+}
+
+func TestStartValidatesReturnAddress(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		s := newFixture(t)
+		for _, address := range refusedReturns {
+			b := newBrowser()
+			answer := b.get(s.handler, "/dispensary/connect?return_to="+url.QueryEscape(address))
+			assert.Equal(t, http.StatusBadRequest, answer.StatusCode, "%q", address)
+			assert.Empty(t, b.cookies)
+			require.ErrorIs(t, s.result(t).Err, connect.ErrReturn)
+			assert.Equal(t, connect.OutcomeBadLink, s.result(t).Outcome)
+			assert.NotContains(t, oauthtest.ReadBody(t, answer), "evil.example")
+		}
+		for _, address := range acceptedReturns {
+			b := newBrowser()
+			state := b.begin(t, s, "?return_to="+url.QueryEscape(address))
+			assert.Equal(t, address, b.back(s, code(state)).Header.Get("Location"))
+		}
+		twice := newBrowser().get(s.handler, "/dispensary/connect?return_to=/a&return_to=/b")
+		assert.Equal(t, http.StatusBadRequest, twice.StatusCode)
+	})
+}
+
+// A browser must resolve every accepted address to this site.
+func FuzzReturnAddress(f *testing.F) {
+	for _, address := range append(refusedReturns, acceptedReturns...) {
+		f.Add(address)
+	}
+	s := newFixture(f)
+	f.Fuzz(func(t *testing.T, address string) {
+		b := newBrowser()
+		answer := b.get(s.handler, "/dispensary/connect?return_to="+url.QueryEscape(address))
+		if answer.StatusCode != http.StatusSeeOther {
+			return
+		}
+		// Browsers remove tabs and newlines, trim spaces, and treat \ as /.
+		seen := strings.NewReplacer("\t", "", "\n", "", "\r", "", `\`, "/").Replace(strings.TrimSpace(address))
+		base, err := url.Parse("https://ehr.example/dispensary/callback")
+		require.NoError(t, err)
+		to, err := base.Parse(seen)
+		require.NoError(t, err)
+		origin := strings.ToLower(to.Scheme + "://" + to.Host)
+		if origin != "https://ehr.example" {
+			t.Fatalf("%q resolves to %s", address, origin)
+		}
+		if strings.HasPrefix(seen, "//") {
+			t.Fatalf("%q could resolve to any host", address)
+		}
+	})
+}
+
+// Only a callback with the exact state connects a user, regardless of the cookie and of other
+// spellings.
+func FuzzCallback(f *testing.F) {
+	s := newFixture(f)
+	b := newBrowser()
+	genuine := b.begin(f, s, "")
+	f.Add("code=c&state="+genuine[:75], "")
+	f.Add("code=c&state="+genuine+"%3D", "x")
+	f.Add("code=c&state="+genuine+"&state=", "")
+	f.Add("state=&error=access_denied", "AAAA")
+	f.Add("%zz", "")
+	f.Fuzz(func(t *testing.T, query, cookie string) {
+		if values, err := url.ParseQuery(query); err == nil && len(values["state"]) == 1 && values.Get("state") == genuine && cookie == "" {
+			return
+		}
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "/dispensary/callback", nil)
+		require.NoError(t, err)
+		r.URL.RawQuery = query
+		for name, c := range b.cookies {
+			if cookie != "" {
+				c = &http.Cookie{Value: cookie}
+			}
+			r.Header.Add("Cookie", name+"="+c.Value)
+		}
+		w := httptest.NewRecorder()
+		s.handler.ServeHTTP(w, r)
+		if w.Code == http.StatusSeeOther || len(s.platform.Sent()) != 0 {
+			t.Fatalf("callback %q with cookie %q connected the user", query, cookie)
+		}
 	})
 }
