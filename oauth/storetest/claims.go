@@ -2,7 +2,9 @@ package storetest
 
 import (
 	"fmt"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,6 +14,93 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
+
+// leases tests leases against the store's own clock.
+var leases = map[string]func(*testing.T, opener){
+	"Lease":              lease,
+	"LeaseExpires":       leaseExpires,
+	"LeaseIsExtended":    leaseIsExtended,
+	"LateOwnerMayCommit": lateOwnerMayCommit,
+}
+
+func lease(t *testing.T, open opener) {
+	one, two, ctx := open(), open(), t.Context()
+	record := save(t, one, user17, 1)
+	same := unchanged(t, one, user17)
+	for _, version := range []int64{record.Version + 1, record.Version - 1} {
+		refused(t, tokenstore.ErrConflict, version)(one.Lease(ctx, tokenstore.Lease{Key: user17, Version: version, Owner: "a"}, long))
+	}
+	take(t, one, record, "a", long)
+	same()
+	for _, owner := range []string{"b", "A", "a2", "ä"} {
+		refused(t, tokenstore.ErrLeased, owner)(two.Lease(ctx, leaseOf(record, owner), long))
+	}
+	refused(t, tokenstore.ErrConflict, "the version is checked first")(two.Lease(ctx, tokenstore.Lease{Key: user17, Version: record.Version + 1, Owner: "b"}, long))
+	take(t, two, record, "a", long)
+	same()
+	take(t, one, save(t, one, user18, 1), "b", long)
+}
+
+// succeed calls Lease until it succeeds, and returns the time.
+func succeed(t *testing.T, store tokenstore.Store, record tokenstore.Record, owner string, ttl time.Duration) time.Time {
+	t.Helper()
+	poll(t, func() bool {
+		_, err := store.Lease(t.Context(), leaseOf(record, owner), ttl)
+		if err != nil {
+			requireError(t, err, tokenstore.ErrLeased)
+		}
+		return err == nil
+	})
+	return time.Now()
+}
+
+// leaseExpires tests the lease of a crashed or slow owner.
+func leaseExpires(t *testing.T, open opener) {
+	one, two, ctx := open(), open(), t.Context()
+	record, began := save(t, one, user17, 1), time.Now()
+	lost := take(t, one, record, "a", short)
+	got := succeed(t, two, record, "b", long)
+	assert.GreaterOrEqual(t, got.Sub(began), short-clockSlack, "the lease expired early")
+	same := unchanged(t, one, user17)
+	refused(t, tokenstore.ErrConflict)(one.Commit(ctx, lost, sample(user17, 2)))
+	refused(t, tokenstore.ErrConflict)(one.Fail(ctx, lost, sample(user17, 2), tokenstore.ReasonInvalidGrant))
+	require.NoError(t, one.Release(ctx, lost))
+	same()
+	for _, owner := range []string{"a", "c"} {
+		refused(t, tokenstore.ErrLeased, "a late Release keeps the new lease")(one.Lease(ctx, leaseOf(record, owner), long))
+	}
+	written(t)(two.Commit(ctx, leaseOf(record, "b"), sample(user17, 3)))
+}
+
+func leaseIsExtended(t *testing.T, open opener) {
+	one, two := open(), open()
+	record := save(t, one, user17, 1)
+	take(t, one, record, "a", long)
+	began := time.Now()
+	take(t, one, record, "a", short) // the expiry counts from now, even if that is earlier
+	got := succeed(t, two, record, "b", short)
+	assert.GreaterOrEqual(t, got.Sub(began), short-clockSlack)
+	began = time.Now()
+	take(t, two, record, "b", long)
+	for ; time.Since(began) < 2*short; time.Sleep(short / 10) {
+		refused(t, tokenstore.ErrLeased, "the lease was extended")(one.Lease(t.Context(), leaseOf(record, "a"), long))
+	}
+}
+
+// lateOwnerMayCommit: after its lease has expired, an owner must still be able to write if no
+// other owner has taken a lease.
+func lateOwnerMayCommit(t *testing.T, open opener) {
+	store, witness := open(), open()
+	record, other, clock := save(t, store, user17, 1), save(t, store, user18, 1), save(t, witness, keyOf("clock"), 1)
+	late, later := take(t, store, record, "late", short), take(t, store, other, "later", short)
+	take(t, witness, clock, "a", short) // expires after both leases
+	succeed(t, witness, clock, "b", long)
+
+	committed := written(t)(store.Commit(t.Context(), late, sample(user17, 2)))
+	requireSame(t, committed, load(t, store, user17))
+	failed := written(t)(store.Fail(t.Context(), later, sample(user18, 2), tokenstore.ReasonInvalidGrant))
+	assert.Equal(t, tokenstore.StateReauthorize, failed.State)
+}
 
 // claims tests [tokenstore.Store].ClaimDue and Postpone.
 var claims = map[string]func(*testing.T, opener){
@@ -173,4 +262,114 @@ func postpone(t *testing.T, open opener) {
 	_, err = store.Commit(ctx, take(t, store, record, "a", long), record.Token)
 	require.NoError(t, err)
 	assert.Equal(t, []string{"first"}, next(), "a refresh makes the record due again")
+}
+
+// flows tests [tokenstore.Store].ClaimFlow and EndFlow.
+var flows = map[string]func(*testing.T, opener){
+	"Flow":             flow,
+	"FlowClaimExpires": flowClaimExpires,
+	"FlowClaimRaces":   flowClaimRaces,
+	"FlowArguments":    flowArguments,
+}
+
+func claimOf(flow, owner string) tokenstore.FlowClaim {
+	return tokenstore.FlowClaim{Environment: usSandbox, Flow: flow, Owner: owner}
+}
+
+// requireResult requires a claim of the flow to return want.
+func requireResult(t *testing.T, store tokenstore.Store, claim tokenstore.FlowClaim, want string) {
+	t.Helper()
+	result, err := store.ClaimFlow(t.Context(), claim, long)
+	require.NoError(t, err)
+	require.Equal(t, want, result)
+}
+
+// requireClaimed requires another owner to have the claim.
+func requireClaimed(t *testing.T, store tokenstore.Store, claim tokenstore.FlowClaim) {
+	t.Helper()
+	_, err := store.ClaimFlow(t.Context(), claim, long)
+	requireError(t, err, tokenstore.ErrLeased)
+}
+
+func flow(t *testing.T, open opener) {
+	one, two, ctx := open(), open(), t.Context()
+	a, b := claimOf("f-1", "a"), claimOf("f-1", "b")
+	requireResult(t, one, a, "")
+	require.NoError(t, one.EndFlow(ctx, a, ""))
+	requireResult(t, two, b, "")
+	requireClaimed(t, one, a)
+	require.NoError(t, two.EndFlow(ctx, b, ""))
+
+	requireResult(t, one, a, "")
+	requireResult(t, two, a, "")
+	requireClaimed(t, two, b)
+	for _, other := range []string{"f-2", "F-1", "f-1-"} {
+		requireResult(t, two, claimOf(other, "b"), "")
+	}
+	elsewhere := b
+	elsewhere.Environment = caSandbox
+	requireResult(t, two, elsewhere, "")
+
+	require.NoError(t, two.EndFlow(ctx, b, "stolen"))
+	require.NoError(t, two.EndFlow(ctx, b, ""))
+	requireClaimed(t, two, b)
+	for _, result := range []string{"connected", "failed", ""} { // only the first result is stored
+		require.NoError(t, one.EndFlow(ctx, a, result))
+	}
+	requireResult(t, two, b, "connected")
+	requireResult(t, one, a, "connected")
+	require.NoError(t, one.EndFlow(ctx, claimOf("unknown", "a"), "connected"))
+	requireResult(t, one, claimOf("unknown", "b"), "")
+	assert.Empty(t, listed(t, one, tokenstore.Listing{Environment: usSandbox, Limit: 10}), "a flow is not a record")
+}
+
+// flowClaimExpires: if the owner of a flow crashes, no other owner may claim the flow. A late
+// result must still be stored.
+func flowClaimExpires(t *testing.T, open opener) {
+	one, two, ctx := open(), open(), t.Context()
+	a, b := claimOf("f-1", "a"), claimOf("f-1", "b")
+	began := time.Now()
+	_, err := one.ClaimFlow(ctx, a, short)
+	require.NoError(t, err)
+	poll(t, func() bool {
+		_, err = two.ClaimFlow(ctx, b, long)
+		return err == nil || !isContention(err)
+	})
+	requireError(t, err, tokenstore.ErrNoResult)
+	assert.GreaterOrEqual(t, time.Since(began), short-clockSlack, "the claim expired early")
+	require.NoError(t, two.EndFlow(ctx, b, "stolen"))
+	requireResult(t, one, a, "")
+	require.NoError(t, one.EndFlow(ctx, a, "late"))
+	requireResult(t, two, b, "late")
+}
+
+func flowClaimRaces(t *testing.T, open opener) {
+	for _, id := range []string{"f-1", "f-2", "f-3"} {
+		var claimed atomic.Int64
+		runConcurrently(open, func(store tokenstore.Store, owner string) {
+			result, err := store.ClaimFlow(t.Context(), claimOf(id, owner), long)
+			if err == nil {
+				claimed.Add(1)
+				assert.Empty(t, result)
+				return
+			}
+			assert.ErrorIs(t, err, tokenstore.ErrLeased)
+		})
+		require.EqualValues(t, 1, claimed.Load())
+	}
+}
+
+func flowArguments(t *testing.T, open opener) {
+	store := open()
+	for _, claim := range []tokenstore.FlowClaim{
+		{Flow: "f", Owner: "a"}, claimOf("", "a"), claimOf("f", ""), claimOf("f f", "a"), claimOf("f\x00", "a"), claimOf("é", "a"), claimOf(strings.Repeat("f", 256), "a"),
+	} {
+		_, err := store.ClaimFlow(t.Context(), claim, long)
+		require.ErrorIs(t, err, api.ErrArgument)
+		require.ErrorIs(t, store.EndFlow(t.Context(), claim, "x"), api.ErrArgument)
+	}
+	longest := claimOf(strings.Repeat("f", 255), strings.Repeat("a", 255))
+	requireResult(t, store, longest, "")
+	require.NoError(t, store.EndFlow(t.Context(), longest, strings.Repeat("r", 64)))
+	requireResult(t, store, longest, strings.Repeat("r", 64))
 }
