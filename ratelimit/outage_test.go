@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/testkit/ratelimittest"
 	"github.com/dispensary-go/dispensary/ratelimit"
 )
 
@@ -210,4 +211,19 @@ func TestWaitingRequestProbesStore(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestMemoryStorePassesConformanceSuite(t *testing.T) {
+	t.Parallel()
+	ratelimittest.Run(t, func(*testing.T) ratelimit.Store { return ratelimit.NewMemoryStore() })
+}
+
+func TestFleetSurvivesFailingStore(t *testing.T) {
+	t.Parallel()
+	store := &faultyStore{store: ratelimit.NewMemoryStore()}
+	ratelimittest.RunKilled(t, ratelimittest.Server{
+		Store: store,
+		Kill:  func() { store.set(down) },
+		Start: func() { store.set(nil) },
+	})
 }
