@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
@@ -123,4 +124,55 @@ type Stats struct {
 	// Oldest is the arrival time of the oldest waiting or running event. It is zero if there is
 	// none. Its age grows if handlers are too slow or fail. A replay does not change the arrival.
 	Oldest time.Time
+}
+
+// Counts is the result of [Engine.Count]: the matching events by type, clinic and reason.
+type Counts struct {
+	// Total is the number of matching events.
+	Total int
+
+	// Types and Clinics count the events of each type and clinic, including the empty text.
+	Types   map[events.Type]int
+	Clinics map[string]int
+
+	// Causes groups the events by reason, including the empty text.
+	Causes map[string]Cause
+
+	// Oldest is the arrival time of the event that arrived first. It is zero without events.
+	Oldest time.Time
+
+	// Until is the position of the last counted event. Set it as [Filter].Until to match only
+	// counted events. It is zero without events.
+	Until Position
+}
+
+// Cause is the number of counted events with one reason.
+type Cause struct {
+	Events  int
+	Types   map[events.Type]int
+	Clinics map[string]int
+
+	// First and Last are the earliest and the latest [Position].At of the events. For dead letters
+	// these are the times at which the first and the last one died.
+	First, Last time.Time
+}
+
+// Failure is the record of a failed attempt in an [Engine]. It contains no text of the event or
+// of the handler's error, so it is safe to show and log.
+type Failure struct {
+	// Attempt is the number of the attempt. It counts from 1 again after a replay.
+	Attempt int `json:"attempt"`
+
+	// At is the end of the attempt by the clock of the engine. If the worker died, it is the time
+	// at which the engine noticed the death.
+	At time.Time `json:"at"`
+
+	// Duration is the run time of the handler. It is 0 if the worker died.
+	Duration time.Duration `json:"duration"`
+
+	// Reason is the result of [webhook.Attempt.Reason].
+	Reason string `json:"reason"`
+
+	// RequestID is the result of [webhook.Attempt.RequestID]. It may be empty.
+	RequestID string `json:"request_id,omitempty"`
 }
