@@ -1,12 +1,16 @@
 package admin
 
 import (
+	"cmp"
 	"errors"
 	"html/template"
 	"net/http"
+	"net/url"
 	"slices"
 	"time"
 
+	"github.com/dispensary-go/dispensary/internal/webpage"
+	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
@@ -127,4 +131,184 @@ func field(t, now time.Time) string {
 		return ""
 	}
 	return t.In(now.Location()).Format(localTime)
+}
+
+// eventView is an event on a page.
+type eventView struct {
+	*engine.Event
+	Link template.URL
+	From string // query of its list, for forms
+	now  time.Time
+}
+
+func viewOf(e *engine.Event, from string, now time.Time) *eventView {
+	query := url.Values{"key": {e.Key.String()}}
+	if from != "" {
+		query.Set("from", from)
+	}
+	return &eventView{e, address("event", query), from, now}
+}
+
+// Dead reports whether the event is a dead letter.
+func (e *eventView) Dead() bool { return e.State == engine.StateDead }
+
+// Stand returns the state and its time.
+func (e *eventView) Stand() template.HTML {
+	switch e.State {
+	case engine.StateDead:
+		return `<span class="state failed">dead</span> ` + webpage.AgoTime(e.Position.At, e.now)
+	case engine.StateRunning:
+		return `<span class="state due">being handled</span>`
+	}
+	return `<span class="state due">due</span> ` + webpage.AgoTime(e.Position.At, e.now)
+}
+
+// Tail returns the end of the event ID, where IDs differ most.
+func (e *eventView) Tail() string { return e.Key.EventID[max(0, len(e.Key.EventID)-8):] }
+
+// Cause returns the short form of the reason.
+func (e *eventView) Cause() string { return cmp.Or(shortReason(e.Reason), "–") }
+
+// Change returns the action of the event's button, or nil.
+func (e *eventView) Change() *action {
+	switch {
+	case e.Dead():
+		return &actions[0]
+	case e.State == engine.StateWaiting && e.Position.At.After(e.now):
+		return &actions[1]
+	}
+	return nil
+}
+
+// detailView is the page of one event.
+type detailView struct {
+	*eventView
+	Key     string
+	Others  template.URL // events of the same clinic
+	List    template.URL // back
+	CanOpen bool
+	Opened  bool
+	Body    string
+	Error   string
+	Lost    bool // the body cannot be decrypted
+	Discard template.URL
+}
+
+// event shows an event without its body.
+func (h *Handler) event(w http.ResponseWriter, r *http.Request) {
+	if v, ok := h.load(w, r); ok {
+		h.showEvent(w, r, v)
+	}
+}
+
+// load returns the event of a link. If the event is not available, it shows the reason and
+// returns false.
+func (h *Handler) load(w http.ResponseWriter, r *http.Request) (v detailView, ok bool) {
+	query, now := r.URL.Query(), h.now()
+	f, err := filterOf(query, now)
+	if err != nil || len(f.Keys) != 1 {
+		h.refuse(w, http.StatusBadRequest, badLink, 1)
+		return v, false
+	}
+	one := engine.Filter{Keys: f.Keys}
+	stored, err := h.config.Engine.List(r.Context(), one, engine.Position{}, 1)
+	if err != nil {
+		h.fail(w, err)
+		return v, false
+	}
+	if len(stored) == 0 {
+		h.notStored(w, r, f.Keys[0])
+		return v, false
+	}
+	from := query.Get("from")
+	v = detailView{
+		eventView: viewOf(&stored[0], from, now), Key: f.Keys[0].String(), CanOpen: h.config.Observer.BodyOpened != nil,
+		List: back(query, ""), Discard: bulkAddress("discard", one, from),
+	}
+	v.Others = address("events", queryOf(engine.Filter{ClinicID: v.ClinicID}))
+	return v, true
+}
+
+// notStored shows whether an event that is not stored was handled or discarded.
+func (h *Handler) notStored(w http.ResponseWriter, r *http.Request, key webhook.Key) {
+	finished, err := h.config.Engine.Finished(r.Context(), key.EventID)
+	if err != nil {
+		h.fail(w, err)
+		return
+	}
+	status := http.StatusOK
+	if len(finished) == 0 {
+		status = http.StatusNotFound
+	}
+	query := r.URL.Query()
+	h.show(w, status, "ended", frame{Title: "Event", Path: noPage, Did: didOf(query), View: finishedView{key.EventID, finished, back(query, "")}})
+}
+
+// finishedView is the page of an event that is not stored.
+type finishedView struct {
+	ID       string
+	Finished []engine.Finished
+	List     template.URL
+}
+
+// find redirects to the page of an event with a part of an ID, to the list of several events,
+// or to the list of a clinic.
+func (h *Handler) find(w http.ResponseWriter, r *http.Request) {
+	id := trimmed(r.URL.Query(), "id")
+	if id == "" {
+		redirect(w, "events")
+		return
+	}
+	found, err := h.config.Engine.List(r.Context(), engine.Filter{ID: id}, engine.Position{}, 2)
+	if err == nil && len(found) == 1 {
+		redirect(w, viewOf(&found[0], "", h.now()).Link)
+		return
+	}
+	var ofClinic []engine.Event
+	if err == nil && len(found) == 0 {
+		ofClinic, err = h.config.Engine.List(r.Context(), engine.Filter{ClinicID: id}, engine.Position{}, 1)
+	}
+	switch {
+	case err != nil:
+		h.fail(w, err)
+	case len(ofClinic) > 0:
+		redirect(w, address("events", queryOf(engine.Filter{ClinicID: id})))
+	default:
+		redirect(w, address("events", queryOf(engine.Filter{ID: id})))
+	}
+}
+
+func (h *Handler) showEvent(w http.ResponseWriter, r *http.Request, v detailView) {
+	h.show(w, http.StatusOK, "event", frame{Title: string(v.Type), Path: pathOf(v.State), Did: didOf(r.URL.Query()), View: v})
+}
+
+// openBody shows an event with its body after the access was recorded. Its URL is the URL of
+// the event's page, so a reload or a shared link hides the body.
+func (h *Handler) openBody(w http.ResponseWriter, r *http.Request) {
+	v, ok := h.load(w, r)
+	if !ok {
+		return
+	}
+	key := v.Event.Key
+	if h.config.Observer.BodyOpened == nil || h.config.Observer.BodyOpened(r, key) != nil {
+		h.refuse(w, http.StatusForbidden, "The body stays closed, because the access could not be recorded.", 1)
+		return
+	}
+	opened, err := h.config.Engine.Open(r.Context(), key)
+	switch {
+	case errors.Is(err, engine.ErrNotStored):
+		h.notStored(w, r, key)
+		return
+	case errors.Is(err, webhook.ErrBodyLost):
+		v.Lost = true
+	case err != nil:
+		h.fail(w, err)
+		return
+	default:
+		v.Opened, v.Body = true, webpage.Pretty(opened.Body)
+		if opened.Err != nil {
+			v.Error = opened.Err.Error()
+		}
+	}
+	h.showEvent(w, r, v)
 }
