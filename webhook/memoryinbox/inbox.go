@@ -1,16 +1,56 @@
 package memoryinbox
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
 	"time"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
+	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
+
+// Config configures an [Inbox]. Work.Handle is required. All other fields have defaults.
+type Config struct {
+	// Work configures the handling of events. Its retries have shorter defaults than in other
+	// engines, because Close waits for them: 10 attempts, and waits of at most 5 minutes.
+	Work webhook.Work
+
+	// MaxEvents is the largest number of stored events, including dead letters. 0 means 10,000.
+	// Accept rejects further events, so the platform sends them again.
+	MaxEvents int
+
+	// MaxBytes is the largest size of all stored bodies in bytes. 0 means 64 MiB.
+	MaxBytes int64
+
+	// MaxKeys is the number of keys of handled events that the inbox keeps to recognize
+	// duplicates. It also limits the number of objects for which the inbox keeps the time of the
+	// newest event. 0 means 100,000. The inbox drops the oldest entries first.
+	MaxKeys int
+}
+
+func (c Config) withDefaults() (Config, error) {
+	for field, negative := range map[string]bool{"MaxEvents": c.MaxEvents < 0, "MaxBytes": c.MaxBytes < 0, "MaxKeys": c.MaxKeys < 0} {
+		if negative {
+			return c, &api.ArgumentError{Field: "memoryinbox.Config." + field, Reason: "is negative"}
+		}
+	}
+	c.MaxEvents = cmp.Or(c.MaxEvents, 10_000)
+	c.MaxBytes = cmp.Or(c.MaxBytes, 64<<20)
+	c.MaxKeys = cmp.Or(c.MaxKeys, 100_000)
+	c.Work.Retry.MaxAttempts = cmp.Or(c.Work.Retry.MaxAttempts, 10)
+	c.Work.Retry.MaxBackOff = cmp.Or(c.Work.Retry.MaxBackOff, 5*time.Minute)
+	return c, nil
+}
+
+// errUnfinished is the error of [Inbox.Close] if the inbox still stores events.
+var errUnfinished = errors.New("memoryinbox: closed with unhandled events")
 
 // Inbox is an [engine.Engine] in the memory of the process. The package comment lists the losses
 // if the process dies. While the process runs, Inbox keeps all other guarantees of an Engine.
@@ -285,3 +325,53 @@ func (i *Inbox) checkIdle() {
 
 // Format prints only the type, because events contain patient data.
 func (i *Inbox) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "memoryinbox.Inbox") }
+
+var _ reconcile.Inbox = (*Inbox)(nil)
+
+// Missing implements [reconcile.Inbox]. It also returns keys that the inbox dropped because of
+// Config.MaxKeys.
+func (i *Inbox) Missing(ctx context.Context, keys []webhook.Key) ([]webhook.Key, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.closed {
+		return nil, webhook.ErrInboxClosed
+	}
+	return inboxkit.Missing(keys, func(key webhook.Key) bool { return i.entries[key] != nil || i.finished.has(key) }), nil
+}
+
+// ClaimCheckpoint implements [reconcile.Inbox].
+func (i *Inbox) ClaimCheckpoint(ctx context.Context, name, holder string, ttl time.Duration) ([]byte, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.closed && ctx.Err() == nil {
+		return nil, webhook.ErrInboxClosed
+	}
+	return i.checkpoints.ClaimCheckpoint(ctx, name, holder, ttl)
+}
+
+// SaveCheckpoint implements [reconcile.Inbox].
+func (i *Inbox) SaveCheckpoint(ctx context.Context, name, holder string, state []byte, ttl time.Duration) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.closed && ctx.Err() == nil {
+		return webhook.ErrInboxClosed
+	}
+	return i.checkpoints.SaveCheckpoint(ctx, name, holder, state, ttl)
+}
+
+// ReadCheckpoint returns the last saved state, or nil if there is none. It does not claim the
+// checkpoint.
+func (i *Inbox) ReadCheckpoint(ctx context.Context, name string) ([]byte, error) {
+	return i.checkpoints.ReadCheckpoint(ctx, name)
+}
+
+// ReleaseCheckpoint implements [reconcile.Inbox]. It also works on a closed inbox.
+func (i *Inbox) ReleaseCheckpoint(ctx context.Context, name, holder string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return i.checkpoints.ReleaseCheckpoint(ctx, name, holder)
+}
