@@ -1,11 +1,16 @@
 package inboxkit
 
 import (
+	"context"
+	"errors"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
@@ -209,4 +214,100 @@ func (t Table) where(f engine.Filter, after engine.Position) (where, keys, id st
 		}
 	}
 	return where, keys, id, args
+}
+
+// Group is a number of events of one type, clinic and reason.
+type Group struct {
+	Type             events.Type
+	ClinicID, Reason string
+	Events           int
+
+	// Oldest is the arrival time of the first event.
+	Oldest time.Time
+
+	// First and Last are as in [engine.Cause].
+	First, Last time.Time
+
+	// Seq is [engine.Position].Seq of the last event of all groups. AddTo ignores it.
+	Seq int64
+}
+
+// AddTo adds the events of the group to c.
+func (g Group) AddTo(c *engine.Counts) {
+	if c.Total == 0 {
+		c.Types, c.Clinics, c.Causes = map[events.Type]int{}, map[string]int{}, map[string]engine.Cause{}
+	}
+	c.Total += g.Events
+	c.Types[g.Type] += g.Events
+	c.Clinics[g.ClinicID] += g.Events
+	if c.Oldest.IsZero() || g.Oldest.Before(c.Oldest) {
+		c.Oldest = g.Oldest
+	}
+	cause, found := c.Causes[g.Reason]
+	if !found {
+		cause = engine.Cause{Types: map[events.Type]int{}, Clinics: map[string]int{}, First: g.First, Last: g.Last}
+	}
+	cause.Events += g.Events
+	cause.Types[g.Type] += g.Events
+	cause.Clinics[g.ClinicID] += g.Events
+	if g.First.Before(cause.First) {
+		cause.First = g.First
+	}
+	if g.Last.After(cause.Last) {
+		cause.Last = g.Last
+	}
+	c.Causes[g.Reason] = cause
+}
+
+// WithTransaction returns the context of an attempt whose handler may call [InTransaction]
+// with a transaction of type T. done reports whether the handler did: the outcome is then
+// stored already, and there is nothing left to record.
+//
+// commit must call write and store the attempt, a successful one, in the same transaction. Its
+// context is the context of the handler. If that context ends, commit must still find out
+// whether the event was stored.
+func WithTransaction[T any](ctx context.Context, t Task, commit func(ctx context.Context, a webhook.Attempt, write func(context.Context, T) error) error) (_ context.Context, done func() bool) {
+	x := &transaction[T]{commit: commit, attempt: webhook.Attempt{
+		Delivery: t.Delivery, Number: t.Attempt, Result: webhook.ResultHandled, Object: t.Object,
+	}}
+	return context.WithValue(ctx, transactionKey{}, x), x.committed
+}
+
+// InTransaction writes rows of your program and stores the event as handled, in one
+// transaction: the rows exist exactly if the event counts as handled. ctx must be the context
+// of the handler.
+//
+// It fails if ctx is not from a handler of an engine with transactions of type T, and on a
+// second call after a successful one.
+//
+// If the handler returns an error after a successful call, the event still counts as handled.
+// The worker logs the error.
+func InTransaction[T any](ctx context.Context, write func(context.Context, T) error) error {
+	x, _ := ctx.Value(transactionKey{}).(*transaction[T])
+	switch {
+	case x == nil:
+		return errors.New("engine: InTransaction: the context is not from a handler of this inbox")
+	case x.done:
+		return errors.New("engine: InTransaction: called twice in one attempt")
+	}
+	err := x.commit(ctx, x.attempt, write)
+	x.done = err == nil
+	return err
+}
+
+// transaction is an attempt whose outcome the handler may store itself.
+type transaction[T any] struct {
+	attempt webhook.Attempt
+	commit  func(context.Context, webhook.Attempt, func(context.Context, T) error) error
+	done    bool
+}
+
+func (x *transaction[T]) committed() bool { return x.done }
+
+type transactionKey struct{}
+
+// committed reports whether the handler of this context has stored its outcome.
+func committed(ctx context.Context) bool {
+	x, _ := ctx.Value(transactionKey{}).(interface{ committed() bool })
+	return x != nil && x.committed()
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"math"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/priority"
 	"github.com/dispensary-go/dispensary/internal/safecall"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // Worker is the shared part of all implementations of [engine.Engine]: it runs the handler for
@@ -232,4 +234,17 @@ func attrsOf(a webhook.Attempt) []slog.Attr {
 		attrs = append(attrs, slog.String("stack", p.Stack()))
 	}
 	return attrs
+}
+
+// KeptFailures is the number of failures stored for each event of an [engine.Engine].
+const KeptFailures = 5
+
+// AppendFailure returns a new slice with the failures in kept and the failure of a at the time
+// at. It drops the oldest failures beyond [KeptFailures].
+func AppendFailure(kept []engine.Failure, a webhook.Attempt, at time.Time) []engine.Failure {
+	kept = append(slices.Clip(kept), engine.Failure{
+		Attempt: a.Number, At: at.UTC().Truncate(time.Microsecond), Duration: a.Duration,
+		Reason: a.Reason(), RequestID: a.RequestID(),
+	})
+	return kept[max(0, len(kept)-KeptFailures):]
 }

@@ -21,7 +21,33 @@ import (
 	"github.com/dispensary-go/dispensary/internal/priority"
 	"github.com/dispensary-go/dispensary/internal/safecall"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 )
+
+const marked = "Zaphod-Marked" // stands for patient data
+
+var (
+	orderKey = webhook.Key{Environment: api.USSandbox, EventID: "evt_1", IntegrationID: "in_1"}
+	errDown  = errors.New("the database is down")
+)
+
+var (
+	sandbox = api.USSandbox
+	now     = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+)
+
+// delivery returns an accepted event with the given id.
+func delivery(id string) webhook.Delivery {
+	return webhook.Delivery{
+		Key:        webhook.Key{Environment: sandbox, EventID: id, IntegrationID: "in_1"},
+		Type:       events.TypeOrderPlaced,
+		ReceivedAt: time.Now(),
+		Body:       []byte(`{"event":{"id":"` + id + `","type":"order.placed","data":{"order":{"id":"or_1"}}}}`),
+	}
+}
+
+func succeed(context.Context, events.Event) error { return nil }
+func fail(context.Context, events.Event) error    { return errDown }
 
 // task is an attempt at an order.placed event.
 func task(attempt int) inboxkit.Task {
@@ -310,4 +336,19 @@ func TestLogNamesFailedRequest(t *testing.T) {
 	assert.Contains(t, out.String(), "request_id=r-1")
 	assert.NotContains(t, out.String(), "request id")
 	assert.NotContains(t, out.String(), marked)
+}
+
+func TestAppendFailureKeepsLastOnes(t *testing.T) {
+	t.Parallel()
+	kept := inboxkit.AppendFailure(nil, webhook.Attempt{Number: 1, Err: assert.AnError}, now)
+	one := kept
+	for n := 2; n <= inboxkit.KeptFailures+1; n++ {
+		inboxkit.AppendFailure(kept, webhook.Attempt{}, now) // shares nothing with the next one
+		kept = inboxkit.AppendFailure(kept, webhook.Attempt{Number: n, Err: webhook.ErrAbandoned, Duration: time.Second}, now)
+	}
+	require.Len(t, kept, inboxkit.KeptFailures)
+	for n, f := range kept {
+		assert.Equal(t, engine.Failure{Attempt: n + 2, At: now, Duration: time.Second, Reason: webhook.ErrAbandoned.Error()}, f)
+	}
+	assert.Equal(t, 1, one[0].Attempt)
 }
