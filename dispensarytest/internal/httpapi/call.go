@@ -1,9 +1,15 @@
 package httpapi
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
+	"io"
 	"net/http"
+	"net/url"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/clock"
@@ -17,6 +23,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/tokens"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/webhooks"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/internal/closestmatch"
 )
 
 // API handles the requests of the API.
@@ -154,4 +161,229 @@ func ofClinic[T any](find func(w *store.World, clinicID, id string) (*T, bool), 
 // shown returns a single row.
 func shown[T, V any](view func(*T) V) func(*call, *store.World, *T) (reply, error) {
 	return func(_ *call, _ *store.World, row *T) (reply, error) { return ok(view(row)), nil }
+}
+
+// maxPageSize limits page[size]: an assumption, because the API does not document it.
+const maxPageSize = 100
+
+// params are a request's query parameters.
+type params url.Values
+
+func parseParams(raw string) (params, error) {
+	if raw == "" {
+		return nil, nil
+	}
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		return nil, badRequest("The query string is malformed")
+	}
+	return params(values), nil
+}
+
+// get returns the last value of a parameter, as the platform does.
+func (p params) get(name string) string {
+	values := p[name]
+	if len(values) == 0 {
+		return ""
+	}
+	return values[len(values)-1]
+}
+
+// unknown returns the parameters that the operation does not know, each with the closest known
+// one.
+func (p params) unknown(known []string) []model.Unread {
+	var unknown []model.Unread
+	for name := range p {
+		if !slices.Contains(known, name) {
+			unknown = append(unknown, model.Unread{Name: name, Near: closestmatch.To(name, known)})
+		}
+	}
+	slices.SortFunc(unknown, func(a, b model.Unread) int { return cmp.Compare(a.Name, b.Name) })
+	return unknown
+}
+
+func (p params) page(reads *rules.Set) (pageRequest, error) {
+	number, err := p.count("page[number]", 1)
+	if err != nil {
+		return pageRequest{}, err
+	}
+	size, err := p.count("page[size]", reads.PageSize)
+	if err != nil {
+		return pageRequest{}, err
+	}
+	if size > maxPageSize && reads.RefuseOversized {
+		return pageRequest{}, invalid("page[size] must not be above 100")
+	}
+	return pageRequest{number: number, size: min(size, maxPageSize)}, nil
+}
+
+// count reads a positive number. Assumption: other values are rejected with 422, and so are
+// malformed values of other parameters.
+func (p params) count(name string, fallback int) (int, error) {
+	text := p.get(name)
+	if text == "" {
+		return fallback, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > 1_000_000_000 {
+		return 0, invalid(name + " must be a whole number above 0")
+	}
+	return n, nil
+}
+
+// oneOf reads a parameter with a fixed set of values. It returns "" if the parameter is
+// absent.
+func (p params) oneOf(name string, allowed ...string) (string, error) {
+	value := p.get(name)
+	if value == "" || slices.Contains(allowed, value) {
+		return value, nil
+	}
+	return "", invalid(name + " must be one of " + strings.Join(allowed, ", "))
+}
+
+// order reads sort_by and order_by.
+func (p params) order(fields ...string) (field string, descending bool, err error) {
+	if field, err = p.oneOf("sort_by", fields...); err != nil {
+		return "", false, err
+	}
+	direction, err := p.oneOf("order_by", "ASC", "DESC")
+	return field, direction == "DESC", err
+}
+
+func (p params) days(name string) (store.Days, error) {
+	text := p.get(name)
+	if text == "" {
+		return store.Days{}, nil
+	}
+	from, to, isRange := strings.Cut(text, "..")
+	switch {
+	case isRange:
+	case text[0] == '<':
+		from, to = "", store.DayAfter(text[1:], -1)
+	case text[0] == '>':
+		from, to = store.DayAfter(text[1:], 1), ""
+	default:
+		to = from
+	}
+	open := text[0] == '<' || text[0] == '>'
+	if !(store.ValidDay(from) || open && from == "") || !(store.ValidDay(to) || open && to == "") || from == to && from == "" {
+		return store.Days{}, invalid(name + " must be a date (yyyy-mm-dd)")
+	}
+	return store.Days{From: store.DayNumber(from), To: store.DayNumber(to), Set: true}, nil
+}
+
+// pageMeta is the meta object of a list. API section: "Pagination".
+type pageMeta struct {
+	CurrentPage int  `json:"current_page"`
+	NextPage    *int `json:"next_page"`
+	PrevPage    *int `json:"prev_page"`
+	TotalPages  int  `json:"total_pages"`
+	TotalCount  int  `json:"total_count"`
+}
+
+// pageRequest is the requested page of a list.
+type pageRequest struct{ number, size int }
+
+// cut returns the rows of a page and its meta object. Assumption: a page beyond the last is
+// empty and has no neighbors.
+func (p pageRequest) cut(total int) (from, to int, meta *pageMeta) {
+	pages := (total + p.size - 1) / p.size
+	meta = &pageMeta{CurrentPage: p.number, TotalPages: pages, TotalCount: total}
+	if p.number > pages {
+		return 0, 0, meta
+	}
+	if p.number > 1 {
+		meta.PrevPage = new(p.number - 1)
+	}
+	if p.number < pages {
+		meta.NextPage = new(p.number + 1)
+	}
+	from = (p.number - 1) * p.size
+	return from, min(from+p.size, total), meta
+}
+
+// sortRows sorts by a key, and keeps the order of creation among equal keys in both
+// directions.
+func sortRows[T any, K cmp.Ordered](rows []*T, descending bool, key func(*T) K) {
+	slices.SortStableFunc(rows, func(a, b *T) int {
+		if descending {
+			return cmp.Compare(key(b), key(a))
+		}
+		return cmp.Compare(key(a), key(b))
+	})
+}
+
+// largestBody is the maximum size of a body in the journal. It cuts off longer bodies.
+const largestBody = 16 << 10
+
+// keepRequestBody records the body of the request. The body can still be read.
+func (c *call) keepRequestBody() {
+	if !c.api.KeepBodies {
+		return
+	}
+	body, _ := io.ReadAll(io.LimitReader(c.request.Body, MaxBody+1)) // reading the form repeats the error
+	c.record.RequestBody = c.shown(body)
+	c.request.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(body), c.request.Body), c.request.Body}
+}
+
+// keepAnswer returns a function that records the response body after rewrite.
+func (c *call) keepAnswer(rewrite func([]byte) []byte) func([]byte) []byte {
+	if !c.api.KeepBodies {
+		return rewrite
+	}
+	return func(body []byte) []byte {
+		if rewrite != nil {
+			body = rewrite(body)
+		}
+		c.record.ResponseBody = c.shown(body)
+		return body
+	}
+}
+
+// shown returns the body for the journal. Bodies of the token endpoints contain secrets. If
+// such a body is not JSON, they may be anywhere in it.
+func (c *call) shown(body []byte) []byte {
+	if c.op != nil && c.op.Open && len(body) > 0 {
+		body = masked(body)
+	}
+	return slices.Clone(body[:min(len(body), largestBody)])
+}
+
+// secretMembers are the masked members of the token endpoints' bodies.
+var secretMembers = []string{"access_token", "client_secret", "code", "refresh_token", "token"}
+
+// masked returns a JSON document without its secrets.
+func masked(body []byte) []byte {
+	var document any
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.UseNumber()
+	if decoder.Decode(&document) != nil {
+		return []byte("not JSON, so not recorded: it may contain a token")
+	}
+	if text, isString := document.(string); isString && text != "" {
+		document = "***"
+	}
+	mask(document)
+	shown, _ := json.Marshal(document) // it was decoded from JSON
+	return shown
+}
+
+func mask(document any) {
+	switch value := document.(type) {
+	case map[string]any:
+		for name, member := range value {
+			if slices.Contains(secretMembers, name) {
+				value[name] = "***"
+			} else {
+				mask(member)
+			}
+		}
+	case []any:
+		for _, element := range value {
+			mask(element)
+		}
+	}
 }

@@ -1,13 +1,17 @@
 package httpapi
 
 import (
+	"net"
 	"net/http"
+	"net/url"
 	"strconv"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/pages"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/tokens"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // tokenView is the oauth object. API section: "Oauth token".
@@ -107,4 +111,188 @@ func (a *API) viewToken(t *tokens.AccessToken, refresh string) tokenView {
 		AccessToken: t.Value, TokenType: "Bearer", ExpiresIn: life,
 		RefreshToken: refresh, Scope: operations.ScopeText(t.Grant.Scopes), CreatedAt: view.Time(t.Created), Owner: owner,
 	}
+}
+
+// pageHandler responds to a browser and returns the status that it sent.
+type pageHandler func(c *call, w http.ResponseWriter) int
+
+// authorizeView contains the data of the page.
+type authorizeView struct {
+	App      string
+	Clinic   string
+	User     *model.User // nil before sign-in
+	Scopes   []operations.Scope
+	Users    []model.User
+	Flow     string
+	Email    string
+	Redirect string
+}
+
+// authorizePage implements GET /oauth/authorize. Client and redirect URI must match exactly.
+// It ignores scopes in the request.
+func authorizePage(c *call, w http.ResponseWriter) int {
+	query, err := parseParams(c.request.URL.RawQuery)
+	if err != nil {
+		return c.pageProblem(w, http.StatusBadRequest, "The URL of this page is malformed.")
+	}
+	c.record.Unknown = query.unknown(c.op.Query)
+	if query.get("client_id") != c.api.App.ClientID || query.get("redirect_uri") != c.api.App.RedirectURI {
+		return c.pageProblem(w, http.StatusNotFound, "No application has this client_id and redirect_uri. Both must match the registration character for character.")
+	}
+	switch query.get("response_type") {
+	case "code":
+	case "":
+		return c.leave(w, query.get("state"), url.Values{"error": {"invalid_request"}})
+	default:
+		return c.leave(w, query.get("state"), url.Values{"error": {"unsupported_response_type"}})
+	}
+	open := tokens.Flow{Query: c.request.URL.RawQuery, State: query.get("state"), User: c.signedIn()}
+	return c.showStep(w, http.StatusOK, open, "", "")
+}
+
+// authorizeAnswer handles the page's forms: sign in, authorize, cancel, and sign in as another
+// user.
+func authorizeAnswer(c *call, w http.ResponseWriter) int {
+	if err := http.NewCrossOriginProtection().Check(c.request); err != nil {
+		return c.pageProblem(w, http.StatusForbidden, "This form was sent from another site.")
+	}
+	c.request.Body = http.MaxBytesReader(w, c.request.Body, MaxBody)
+	if err := c.request.ParseForm(); err != nil {
+		return c.pageProblem(w, http.StatusBadRequest, "The form is malformed.")
+	}
+	open, known := c.api.Tokens.TakeFlow(c.request.PostForm.Get("flow"))
+	if !known {
+		return c.pageProblem(w, http.StatusForbidden, "This form was already sent, or is too old. Start again from the application.")
+	}
+	decision := c.request.PostForm.Get("decision")
+	switch {
+	case decision == "cancel":
+		return c.leave(w, open.State, url.Values{"error": {"access_denied"}, "error_description": {"The resource owner or authorization server denied the request."}})
+	case open.User == nil:
+		return c.signIn(w, open)
+	case decision == "authorize":
+		c.record.UserID = open.User.ID
+		return c.leave(w, open.State, url.Values{"code": {c.api.Tokens.NewCode(*open.User)}})
+	case decision == "switch":
+		c.signOut(w)
+		return c.reopen(w, open)
+	default:
+		return c.showStep(w, http.StatusOK, open, "", "")
+	}
+}
+
+// signIn stores the signed-in user and redirects to the page's URL, so that reloading the
+// consent page sends no form. After a wrong password the form keeps its token, so that
+// reloading sends the form again.
+func (c *call) signIn(w http.ResponseWriter, open tokens.Flow) int {
+	email := c.request.PostForm.Get("email")
+	for _, user := range c.api.Store.Users() {
+		if store.EmailKey(user.Email) == store.EmailKey(email) && user.Password == c.request.PostForm.Get("password") {
+			c.remember(w, user)
+			return c.reopen(w, open)
+		}
+	}
+	return c.showStep(w, http.StatusUnprocessableEntity, open, email, "E-mail address or password is wrong.")
+}
+
+// showStep shows the form for the current step of the flow.
+func (c *call) showStep(w http.ResponseWriter, status int, open tokens.Flow, email, message string) int {
+	f := &pages.Frame{Title: "Sign in", Message: message, Leaves: true}
+	answer := authorizeView{
+		App: c.api.App.Name, Redirect: c.api.App.RedirectURI,
+		Flow: c.api.Tokens.OpenFlow(open), Email: email, Users: c.api.Store.Users(),
+	}
+	if open.User != nil {
+		f.Title, answer.User = "Authorize "+c.api.App.Name, open.User
+		answer.Clinic = c.api.Store.ClinicName(open.User.ClinicID)
+		for _, name := range c.api.Tokens.ApplicationScopes() {
+			info, _ := operations.FindScope(name)
+			answer.Scopes = append(answer.Scopes, info)
+		}
+	}
+	f.Send(w, status, "authorize", answer)
+	return status
+}
+
+func (c *call) pageProblem(w http.ResponseWriter, status int, message string) int {
+	c.record.Errors = []string{message}
+	f := &pages.Frame{Title: http.StatusText(status), Message: message, Leaves: true}
+	f.Send(w, status, "problem", nil)
+	return status
+}
+
+// leave redirects the browser to the application.
+func (c *call) leave(w http.ResponseWriter, state string, answer url.Values) int {
+	if state != "" {
+		answer.Set("state", state)
+	}
+	target, _ := url.Parse(c.api.App.RedirectURI) // validated on construction
+	query := target.Query()
+	for name, values := range answer {
+		query[name] = values
+	}
+	target.RawQuery = query.Encode()
+	return seeOther(w, target.String())
+}
+
+// reopen redirects the browser to the URL of the page.
+func (c *call) reopen(w http.ResponseWriter, open tokens.Flow) int {
+	return seeOther(w, "?"+open.Query)
+}
+
+func seeOther(w http.ResponseWriter, location string) int {
+	w.Header().Set("Location", location)
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(http.StatusSeeOther)
+	return http.StatusSeeOther
+}
+
+// sessionCookie returns the name of the session cookie. Browsers send cookies to every port of
+// a host. The port in the name prevents that two platforms on one machine sign out each
+// other's users.
+func (c *call) sessionCookie() string {
+	if _, port, err := net.SplitHostPort(c.request.Host); err == nil {
+		return "dispensary_session_" + port
+	}
+	return "dispensary_session"
+}
+
+func (c *call) sessionToken() string {
+	cookie, err := c.request.Cookie(c.sessionCookie())
+	if err != nil {
+		return ""
+	}
+	return cookie.Value
+}
+
+// signedIn returns the user of the browser's session, or nil.
+func (c *call) signedIn() *model.User {
+	id := c.api.Tokens.SessionUser(c.sessionToken())
+	if id == "" {
+		return nil
+	}
+	for _, user := range c.api.Store.Users() {
+		if user.ID == id {
+			return &user
+		}
+	}
+	return nil
+}
+
+// remember signs the browser in until it is closed. An earlier session ends.
+func (c *call) remember(w http.ResponseWriter, user model.User) {
+	c.api.Tokens.EndSession(c.sessionToken())
+	c.setSession(w, &http.Cookie{Value: c.api.Tokens.OpenSession(user.ID)})
+}
+
+// signOut ends the browser's session.
+func (c *call) signOut(w http.ResponseWriter) {
+	c.api.Tokens.EndSession(c.sessionToken())
+	c.setSession(w, &http.Cookie{MaxAge: -1})
+}
+
+func (c *call) setSession(w http.ResponseWriter, cookie *http.Cookie) {
+	cookie.Name, cookie.Path = c.sessionCookie(), "/"
+	cookie.HttpOnly, cookie.SameSite, cookie.Secure = true, http.SameSiteLaxMode, c.request.TLS != nil
+	http.SetCookie(w, cookie)
 }

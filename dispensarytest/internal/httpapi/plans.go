@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -196,4 +197,214 @@ func checkoutPlan(c *call, w *store.World) (reply, error) {
 	return created(struct {
 		URL string `json:"url"`
 	}{c.api.Origin + "/checkouts/" + p.ID}), nil
+}
+
+// protocolView is a protocol. API section: "Protocol (formerly template)".
+type protocolView struct {
+	ID              string            `json:"id"`
+	Name            string            `json:"name"`
+	State           string            `json:"current_state"`
+	Practitioner    *view.IDRef       `json:"practitioner,omitempty"`    // protocols
+	PractitionerID  string            `json:"practitioner_id,omitempty"` // templates
+	PersonalMessage *string           `json:"personal_message"`
+	Recommendations []protocolRecView `json:"recommendations"`
+}
+
+// protocolItem is a protocol or template in a list.
+type protocolItem struct {
+	ID        string `json:"id"`
+	Name      string `json:"name"`
+	State     string `json:"current_state"`
+	Ownership string `json:"ownership_type,omitempty"` // protocols
+}
+
+type protocolRecView struct {
+	VariantID    string  `json:"variant_id"`
+	Refill       bool    `json:"refill"`
+	Amount       string  `json:"dosage_amount"`
+	Frequency    string  `json:"dosage_frequency"`
+	Duration     *string `json:"dosage_duration"`
+	Permutations string  `json:"dosage_permutations"`
+	Format       string  `json:"dosage_format"`
+	Quantity     int     `json:"quantity_recommended"`
+}
+
+// viewBoth returns the fields that protocols and templates share.
+func viewBoth(p *model.Protocol) protocolView {
+	answer := protocolView{
+		ID: p.ID, Name: p.Name, State: p.State, PersonalMessage: view.NullText(p.PersonalMessage),
+		Recommendations: []protocolRecView{},
+	}
+	for _, r := range p.Recommendations {
+		answer.Recommendations = append(answer.Recommendations, protocolRecView{
+			VariantID: r.VariantID, Refill: r.Refill, Amount: r.Dosage.Amount, Frequency: r.Dosage.Frequency,
+			Duration: view.NullText(r.Dosage.Duration), Permutations: r.Permutations, Format: r.Dosage.Format, Quantity: r.Quantity,
+		})
+	}
+	return answer
+}
+
+func viewProtocol(p *model.Protocol) protocolView {
+	answer := viewBoth(p)
+	answer.Practitioner = &view.IDRef{ID: p.PractitionerID}
+	return answer
+}
+
+func viewTemplate(p *model.Protocol) protocolView {
+	answer := viewBoth(p)
+	answer.PractitionerID = p.PractitionerID
+	return answer
+}
+
+// listProtocols supports the API's filters and ownership_type. The values and the default
+// ("owned") of ownership_type are an assumption.
+func listProtocols(c *call, w *store.World, practitioner *model.Practitioner) (reply, error) {
+	state, err := c.params.oneOf("current_state", model.PlanStateActive, model.PlanStateDraft, model.PlanStateCanceled)
+	if err != nil {
+		return reply{}, err
+	}
+	ownership, err := c.params.oneOf("ownership_type", "owned", "shared", "all")
+	if err != nil {
+		return reply{}, err
+	}
+	field, descending, err := c.params.order("name", "current_state")
+	if err != nil {
+		return reply{}, err
+	}
+	rows := table.Where(w.Protocols, func(p *model.Protocol) bool {
+		owned := p.PractitionerID == practitioner.ID
+		return (state == "" || state == p.State) && w.Offers(p, owned, ownership, c.clinicID())
+	})
+	switch {
+	case field == "name":
+		sortRows(rows, descending, func(p *model.Protocol) string { return p.Name })
+	case field == "current_state":
+		sortRows(rows, descending, func(p *model.Protocol) string { return p.State })
+	case descending:
+		slices.Reverse(rows)
+	}
+	return listOf(c, rows, func(p *model.Protocol) protocolItem {
+		item := viewProtocolItem(p)
+		item.Ownership = "shared"
+		if p.PractitionerID == practitioner.ID {
+			item.Ownership = "owned"
+		}
+		return item
+	}), nil
+}
+
+func viewProtocolItem(p *model.Protocol) protocolItem {
+	return protocolItem{ID: p.ID, Name: p.Name, State: p.State}
+}
+
+func listTemplates(c *call, w *store.World, practitioner *model.Practitioner) (reply, error) {
+	return listOf(c, table.Where(w.Protocols, func(p *model.Protocol) bool { return p.PractitionerID == practitioner.ID }), viewProtocolItem), nil
+}
+
+// dynamicLinkView is a link for completing a plan on the platform. API section: "Dynamic
+// link".
+type dynamicLinkView struct {
+	RedirectURL string            `json:"redirect_url"`
+	Plan        linkedPlan        `json:"treatment_plan"`
+	Patient     *view.PatientView `json:"patient"`
+}
+
+type linkedPlan struct {
+	ID          string  `json:"id"`
+	State       string  `json:"state"`
+	AvailableAt *string `json:"available_at"`
+}
+
+func (c *call) viewDynamicLink(w *store.World, p *model.Plan) dynamicLinkView {
+	answer := dynamicLinkView{
+		RedirectURL: c.api.Origin + "/plans/" + p.ID + "/edit",
+		Plan:        linkedPlan{ID: p.ID, State: p.State, AvailableAt: view.NullDay(p.AvailableAt)},
+	}
+	if patient, known := w.Patients.Rows[p.PatientID]; known {
+		shown := view.Patient(w, patient)
+		shown.Metadata = nil
+		// The API shows 0 here, not a boolean.
+		shown.TextNotification = 0
+		if patient.TextNotification {
+			shown.TextNotification = 1
+		}
+		answer.Patient = &shown
+	}
+	return answer
+}
+
+// newDynamicLink returns a link to the editor of the clinic. The query parameter for the
+// clinic is this platform's own choice.
+func newDynamicLink(c *call, _ *store.World) (reply, error) {
+	return bare(struct {
+		RedirectURL string `json:"redirect_url"`
+	}{c.api.Origin + "/plans/new?clinic=" + c.clinicID()}), nil
+}
+
+func getDynamicLink(c *call, w *store.World) (reply, error) {
+	p, err := c.planOf(w, c.arg)
+	if err != nil {
+		return reply{}, err
+	}
+	if p.State == model.PlanStateCanceled {
+		return reply{}, wrongState("Treatment plan is cancelled")
+	}
+	return ok(c.viewDynamicLink(w, p)), nil
+}
+
+// createDynamicLink creates a draft. It finds the patient by email address or creates one.
+func createDynamicLink(c *call, w *store.World) (reply, error) {
+	plan := c.form.object("treatment_plan")
+	if plan == nil {
+		return reply{}, badRequest("param is missing or the value is empty: treatment_plan")
+	}
+	var self string // an assumption: the API requires only treatment_plan
+	if !c.behaviors.LinkNamesPractitioner {
+		self = c.practitionerID()
+	}
+	practitioner := cmp.Or(plan.word("practitioner_id", self == "").is, self)
+	if _, known := w.PractitionerOf(c.clinicID(), practitioner); practitioner != "" && !known {
+		plan.complain("practitioner_id", "must exist")
+	}
+	patient, err := c.linkedPatient(w)
+	if err != nil {
+		return reply{}, err
+	}
+	p := &model.Plan{ClinicID: c.clinicID(), PractitionerID: practitioner, State: model.PlanStateDraft, CreatedAt: c.now, UpdatedAt: c.now}
+	if patient != nil {
+		if patient.ID == "" {
+			patient.ID = w.NewID("patient")
+			table.Put(&w.Patients, patient.ID, patient)
+		}
+		p.PatientID = patient.ID
+	}
+	p.ID = w.NewID("treatment_plan")
+	table.Put(&w.Plans, p.ID, p)
+	return ok(c.viewDynamicLink(w, p)), nil
+}
+
+// linkedPatient reads the patient of a link. A patient without an id does not exist yet.
+// Assumption: an email address alone is enough for a patient without names, and other fields
+// are allowed.
+func (c *call) linkedPatient(w *store.World) (*model.Patient, error) {
+	f := c.form.object("patient")
+	if f == nil {
+		return nil, c.form.err()
+	}
+	p := &model.Patient{ClinicID: c.clinicID(), CreatedAt: c.now}
+	readPatient(f, p, false)
+	p.Welcomed = f.truth("send_welcome_email").or(true)
+	if p.Email == "" && len(*f.errs) == 0 {
+		f.complain("email", "can't be blank")
+	}
+	if err := f.err(); err != nil {
+		return nil, err
+	}
+	if known, exists := w.PatientByEmail(p.Email); exists {
+		if known.ClinicID != c.clinicID() {
+			return nil, invalid("Patient email has already been taken")
+		}
+		return known, nil
+	}
+	return p, c.require(operations.ScopePatientsEdit)
 }
