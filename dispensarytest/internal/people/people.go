@@ -1,8 +1,20 @@
+// Package people performs actions of the people who use the platform itself. As on the real
+// platform, an action changes the world and emits an event. The interfaces of package
+// dispensarytest document the actions.
 package people
 
 import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/clock"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/rules"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/tokens"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/webhooks"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
@@ -50,4 +62,141 @@ func newest[T any](rows table.Table[*T], most int) (copied []T, total int) {
 		copied = append(copied, store.Detached(*table.At(rows, place)))
 	}
 	return copied, total
+}
+
+// Config describes the platform on which people act.
+type Config struct {
+	Store      *store.Store
+	Clock      *clock.Clock
+	Behaviors  *rules.Current
+	Tokens     *tokens.Store
+	Sender     *webhooks.Sender
+	Changes    *clock.Notifier
+	Origin     string // of the links in events
+	EventLimit int
+}
+
+// actions contains the parts that all actions share.
+type actions struct{ Config }
+
+// begin locks the world for an action. done unlocks it and announces the change.
+func (a *actions) begin() (w *store.World, done func()) {
+	a.Store.Lock()
+	return a.Store.World, func() {
+		a.Store.Unlock()
+		a.Changes.Notify()
+	}
+}
+
+// all copies a table. Like find, it is a function, because a package compiles the methods of
+// each generic type that its imports mention.
+func all[T any](a *actions, of func(*store.World) table.Table[*T]) (rows []T) {
+	a.Store.Look(func(w *store.World) {
+		for row := range table.All(of(w)) {
+			rows = append(rows, store.Detached(*row))
+		}
+	})
+	return rows
+}
+
+// find copies a row.
+func find[T any](a *actions, of func(*store.World) table.Table[*T], id string) (row T, known bool) {
+	a.Store.Look(func(w *store.World) {
+		var found *T
+		if found, known = of(w).Rows[id]; known {
+			row = store.Detached(*found)
+		}
+	})
+	return row, known
+}
+
+func set[T any](field, value *T) {
+	if value != nil {
+		*field = *value
+	}
+}
+
+// emit stores an event and passes it to the webhook sender, once for each enabled integration.
+// The caller holds the world's lock for writing.
+func (a *actions) emit(kind, clinicID, objectID string, data any) model.Event {
+	return a.emitAt(a.eventTime(objectID), kind, clinicID, objectID, data)
+}
+
+// emitAt emits an event of an object that has the event's time itself.
+func (a *actions) emitAt(at time.Time, kind, clinicID, objectID string, data any) model.Event {
+	w, now := a.Store.World, a.Clock.Now()
+	e := model.Event{ID: w.NewID("event"), Type: kind, CreatedAt: at, ClinicID: clinicID, ObjectID: objectID, Data: view.Encode(data)}
+	table.Put(&w.Events, e.ID, &e)
+	gone := w.ForgetEvents(now, a.EventLimit)
+	w.LastEvents[objectID] = at
+	concerned := table.Where(w.Integrations, func(i *store.Integration) bool {
+		return clinicID == "" || clinicID == i.ClinicID // a product concerns all clinics
+	})
+	enabled := slices.DeleteFunc(slices.Clone(concerned), func(i *store.Integration) bool { return !a.enabled(i) })
+	covered := slices.DeleteFunc(slices.Clone(enabled), func(i *store.Integration) bool { return !a.covered(e, i.ClinicID) })
+	told := e
+	told.NotSent = a.Sender.Accept(e, now, covered, a.refusal(e, concerned, enabled, covered), gone)
+	table.Put(&w.Events, e.ID, &told)
+	return store.Detached(told)
+}
+
+// refusal returns the reason for which an event is sent to no integration, or "".
+func (a *actions) refusal(e model.Event, concerned, enabled, covered []*store.Integration) string {
+	const inactive = "no integration of the clinic is active: "
+	waiting := func(i *store.Integration) bool { return !i.Revoked }
+	switch {
+	case len(covered) > 0:
+		return ""
+	case len(enabled) > 0:
+		return "no live token of the clinic has the scope " + view.EventScope(e.Type)
+	case slices.ContainsFunc(concerned, waiting):
+		return inactive + "send a request with its clinic key, or activate it: Clinics.ActivateKey, dispensary trigger clinic_key.activated"
+	}
+	return inactive + "its clinic key was revoked"
+}
+
+// eventTime returns the time for a new event of an object: now, or a millisecond after its
+// last event if both would have the same timestamp. The caller holds the world's lock.
+func (a *actions) eventTime(objectID string) time.Time {
+	now := a.Clock.Now()
+	last, known := a.Store.World.LastEvents[objectID]
+	if a.Behaviors.Get().EventsTie || !known || now.Truncate(time.Millisecond).After(last) { // the precision of timestamps
+		return now
+	}
+	return last.Add(time.Millisecond)
+}
+
+// unwrapped returns event data without a wrapper, unless the behavior wraps all data. That the
+// data has no wrapper is an assumption.
+func (a *actions) unwrapped(kind string, data any) any {
+	if a.Behaviors.Get().WrapAll {
+		return map[string]any{kind: data}
+	}
+	return data
+}
+
+// covered reports whether the delivery conditions allow an event for a clinic's integrations.
+// The conditions are an assumption.
+func (a *actions) covered(e model.Event, clinicID string) bool {
+	return a.Behaviors.Get().Unconditional || strings.HasPrefix(e.Type, "clinic_key.") || a.Tokens.Covers(clinicID, view.EventScope(e.Type))
+}
+
+// forgetEvents deletes events beyond the retention period and the limit.
+func (a *actions) forgetEvents() {
+	a.Store.Lock()
+	defer a.Store.Unlock()
+	gone := a.Store.World.ForgetEvents(a.Clock.Now(), a.EventLimit)
+	a.Sender.Forget(a.Clock.Now(), gone)
+}
+
+// emitPlan emits the event of a changed plan. Its dosage has the field names of event data.
+func (a *actions) emitPlan(kind string, plan *model.Plan) model.Event {
+	return a.emitAt(plan.UpdatedAt, kind, plan.ClinicID, plan.ID, struct {
+		Plan view.PlanView[view.EventDosageView] `json:"treatment_plan"`
+	}{view.Plan(a.Origin, a.Behaviors.Get().InviteDrafts, plan, view.EventDosage)})
+}
+
+// enabled reports whether an integration receives events.
+func (a *actions) enabled(i *store.Integration) bool {
+	return !i.Revoked && !store.ActivatedAt(i, a.Behaviors.Get()).IsZero()
 }
