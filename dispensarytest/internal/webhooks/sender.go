@@ -5,9 +5,13 @@ package webhooks
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/clock"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/faults"
@@ -16,6 +20,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/internal/closestmatch"
 )
 
 // Config contains the collaborators and options of a sender.
@@ -137,4 +142,149 @@ func (s *Sender) countDue(id string, by int) {
 	if d, known := s.deliveries.Rows[id]; known && d.isDue() {
 		s.due += by
 	}
+}
+
+// CheckEndpoint rejects an invalid URL or unknown event types.
+func CheckEndpoint(address string, types []string) error {
+	u, err := url.Parse(address)
+	switch {
+	case err != nil:
+		return errors.New("dispensarytest: the webhook endpoint is not a URL") // the text may contain a secret
+	case u.User != nil:
+		return fmt.Errorf("dispensarytest: the webhook endpoint at %s must not contain a user: the signature identifies the caller", u.Host)
+	case u.Host == "" || u.Scheme == "":
+		return fmt.Errorf("dispensarytest: %q is not absolute", address)
+	case u.Scheme != "https" && u.Scheme != "http":
+		return fmt.Errorf("dispensarytest: %q must begin with https://, or on loopback with http://", address)
+	case u.Fragment != "":
+		return fmt.Errorf("dispensarytest: %q has a fragment", address)
+	case u.Scheme == "http" && !memhttp.IsLoopback(u.Hostname()):
+		return fmt.Errorf("dispensarytest: %q is plain HTTP and not on loopback", address)
+	}
+	for _, t := range types {
+		if !slices.Contains(model.EventTypes(), t) {
+			return errors.New("dispensarytest: " + closestmatch.Unknown("event type", t, model.EventTypes()))
+		}
+	}
+	return nil
+}
+
+// NewEndpoint returns an endpoint subscribed to types, or to all types if there are none.
+func NewEndpoint(address string, types []string) *model.Endpoint {
+	if len(types) == 0 {
+		types = model.EventTypes()
+	}
+	return &model.Endpoint{URL: address, Types: slices.Clone(types)}
+}
+
+// Register implements dispensarytest.Webhooks.
+func (s *Sender) Register(address string, types ...string) error {
+	if err := CheckEndpoint(address, types); err != nil {
+		return err
+	}
+	if s.Behaviors.Get().Probe != rules.ProbeNever {
+		if a := s.post(address, nil, s.probeSignature()); a.Err != "" {
+			return fmt.Errorf("dispensarytest: %s", a.Err)
+		}
+	}
+	defer s.Changes.Notify()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.endpoint = NewEndpoint(address, types)
+	return nil
+}
+
+// receiverOrigin is the origin of handlers from RegisterHandler.
+const receiverOrigin = "https://receiver.dispensary.test"
+
+// RegisterHandler implements dispensarytest.Webhooks.
+func (s *Sender) RegisterHandler(handler http.Handler, types ...string) error {
+	if err := s.Network.Host(receiverOrigin, handler); err != nil {
+		return fmt.Errorf("dispensarytest: RegisterHandler: %w", err)
+	}
+	return s.Register(receiverOrigin+"/webhooks", types...)
+}
+
+// Endpoint implements dispensarytest.Webhooks.
+func (s *Sender) Endpoint() (model.Endpoint, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.endpoint == nil {
+		return model.Endpoint{}, false
+	}
+	ep := *s.endpoint
+	ep.Types = slices.Clone(ep.Types)
+	return ep, true
+}
+
+// Enable implements dispensarytest.Webhooks.
+func (s *Sender) Enable() error {
+	defer s.Changes.Notify()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ep := s.endpoint
+	if ep == nil {
+		return errors.New("dispensarytest: Webhooks.Enable: no webhook endpoint is registered")
+	}
+	ep.Disabled, ep.Reason, ep.FailingSince = false, "", time.Time{}
+	if s.Behaviors.Get().Resume {
+		s.resume()
+	}
+	return nil
+}
+
+// resume schedules the deliveries that stopped with the endpoint and have attempts left. The
+// caller holds mu.
+func (s *Sender) resume() {
+	stopped := table.Where(s.deliveries, func(d *Entry) bool {
+		return d.Stopped && !d.Delivered && !s.closed && len(d.Attempts) <= len(s.Behaviors.Get().RetrySchedule)
+	})
+	for _, d := range stopped {
+		s.schedule(s.change(d.ID, func(d *Entry) { d.Stopped, d.NextAttemptAt = false, s.Clock.Now() }))
+	}
+	s.announce()
+}
+
+// State is a copy of the sender's data for a snapshot.
+type State struct {
+	Endpoint   *model.Endpoint
+	Planned    int
+	Deliveries table.Table[*Entry]
+	Skips      table.Table[*Skip]
+}
+
+// Check returns an error if a decoded state is damaged.
+func (s State) Check() error {
+	return errors.Join(table.Check(s.Deliveries), table.Check(s.Skips))
+}
+
+// State copies the sender's data.
+func (s *Sender) State() State {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := State{Planned: s.planned, Deliveries: table.Clone(s.deliveries), Skips: table.Clone(s.skips)}
+	if s.endpoint != nil {
+		out.Endpoint = new(*s.endpoint)
+	}
+	return out
+}
+
+// Restore replaces the sender's data with a state and schedules its due deliveries. The
+// earlier deliveries must be off the clock.
+func (s *Sender) Restore(from State) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.endpoint, s.held, s.planned = nil, nil, from.Planned
+	clear(s.tasks)
+	s.deliveries, s.skips = table.Clone(from.Deliveries), table.Clone(from.Skips)
+	if from.Endpoint != nil {
+		s.endpoint = new(*from.Endpoint)
+	}
+	waiting := table.Where(s.deliveries, (*Entry).isDue)
+	s.due = len(waiting)
+	for _, d := range waiting {
+		// No other delivery will overtake it.
+		s.schedule(s.change(d.ID, func(d *Entry) { d.held = false }))
+	}
+	s.announce()
 }
