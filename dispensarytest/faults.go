@@ -1,10 +1,16 @@
 package dispensarytest
 
 import (
+	"fmt"
+	"os"
 	"slices"
+	"time"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/faults"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/rules"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/internal/textfile"
 )
 
 // FaultHandle is a fault that was set on a platform.
@@ -54,3 +60,68 @@ func (h *FaultHandle) Active() bool { return h.handle.Active() }
 
 // Remove removes the fault. A wait that it has begun continues. A second call does nothing.
 func (h *FaultHandle) Remove() { h.handle.Remove() }
+
+// WithBehavior chooses variants for points that the API leaves open. [New] and [Start] fail if
+// a variant is not in [behavior.Choices].
+func WithBehavior(variants ...behavior.Variant) Option {
+	return func(s *settings) error {
+		for _, v := range variants {
+			if err := s.rules.Choose(v); err != nil {
+				return invalid("WithBehavior", err)
+			}
+		}
+		return nil
+	}
+}
+
+// WithBehaviorsFile chooses the variants in a file that "dispensary probe" wrote about a
+// sandbox. Choices that are absent from the file keep the variant of an earlier option, or the
+// default. A later [WithBehavior] overrides the file.
+func WithBehaviorsFile(name string) Option {
+	return func(s *settings) error {
+		content, err := os.ReadFile(name)
+		if err != nil {
+			return invalid("WithBehaviorsFile", err)
+		}
+		if content, err = textfile.Decode(content); err != nil {
+			return invalid("WithBehaviorsFile", fmt.Errorf("%s: the file %w", name, err))
+		}
+		if err := s.rules.ChooseFile(content); err != nil {
+			return invalid("WithBehaviorsFile", fmt.Errorf("%s: %w", name, err))
+		}
+		return nil
+	}
+}
+
+// SetBehavior changes a behavior while the platform runs, from the next request or
+// delivery on. It fails if v is not in [behavior.Choices].
+func (s *Server) SetBehavior(v behavior.Variant) error {
+	defer s.changes.Notify()
+	s.store.Lock()
+	defer s.store.Unlock()
+	changed := *s.rules.Get()
+	if err := changed.Choose(v); err != nil {
+		return err
+	}
+	s.putRules(changed)
+	return nil
+}
+
+// Behaviors returns the chosen variants, one for each of [behavior.Choices], in the same
+// order.
+func (s *Server) Behaviors() []behavior.Variant {
+	return s.rules.Get().Variants()
+}
+
+// putRules activates rules.
+func (s *Server) putRules(r rules.Set) {
+	s.rules.Set(r)
+	s.tokens.SetRotation(r.Rotation)
+	switch {
+	case r.Limited && s.limit == nil:
+		s.limit = s.faults.Add(model.Fault{Effect: model.EffectRateLimit, Limit: 5000, Window: 5 * time.Minute})
+	case !r.Limited && s.limit != nil:
+		s.limit.Remove()
+		s.limit = nil
+	}
+}

@@ -2,9 +2,12 @@ package dispensarytest
 
 import (
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
+	"time"
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/clock"
@@ -13,7 +16,9 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/rules"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/webhooks"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/worldfile"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/internal/textfile"
 )
 
 // Option configures a platform. [New] and [Start] fail with an [*api.ArgumentError] with the
@@ -207,4 +212,170 @@ func WithWebhook(url string, types ...string) Option {
 		}
 		return nil
 	}
+}
+
+// Tuning contains settings of a platform that few tests need. The zero value of each field
+// keeps the default.
+type Tuning struct {
+	// Addr is the address to listen on, such as "127.0.0.1:8080". The default is a free port
+	// of the loopback interface.
+	Addr string
+
+	// Seed determines ids and data. Platforms with the same seed have the same world. Tokens
+	// and codes are always random, so a token of one platform is never valid on another. The
+	// default is 1.
+	Seed uint64
+
+	// WorldSize adds records to the default world. The same seed and size give the same world,
+	// id by id. Each clinic has its own users, see [Server.Users], and its own categories.
+	// Every second clinic is invited to the restricted brands.
+	WorldSize model.WorldSize
+
+	// Integrations is the number of integrations of each clinic, at most 100. The platform
+	// sends every event once for each, with the same event id and another integration_id.
+	// The default is 1. API section: "Webhooks" 6.
+	Integrations int
+
+	// ClinicTokens makes the application one from before 2021-08-26. Its tokens represent the
+	// clinic, and their resource owner has the type Clinic. API section: "Authentication" 4.
+	ClinicTokens bool
+
+	// TLSRequired rejects requests without TLS. Use it with [Server.Handler] behind your own
+	// TLS server. [WithTLS] and [WithInMemory] imply it. API section: "Errors" 1.
+	TLSRequired bool
+
+	// JournalLimit is the number of requests that the journal stores. It drops the oldest
+	// first. The default is 10,000.
+	JournalLimit int
+
+	// Bodies stores up to 16 KiB of each request and response body in the journal. See
+	// [model.Request]. Bodies of the token endpoint contain no tokens, codes or client secret.
+	// The default stores no bodies.
+	Bodies bool
+
+	// EventLimit is the number of events that the platform stores, and of deliveries besides
+	// those still due. It drops the oldest first, and every event after 30 days. The default
+	// is 50,000. The API documents only the 30 days, so the limit is an assumption.
+	EventLimit int
+
+	// DeliveryClient sends the webhooks, for example because it trusts a test certificate.
+	// The platform's redirect rule and timeout still apply.
+	DeliveryClient *http.Client
+
+	// DeliveryTimeout is the longest wait for a response of the webhook endpoint. The
+	// default depends on the behavior delivery-timeout: 2 seconds, which is an assumption.
+	DeliveryTimeout time.Duration
+
+	// ParallelDeliveries is the number of simultaneous deliveries, at most 1,000, for load
+	// tests of a receiver. [Clock.Advance] does not wait for parallel deliveries, so use
+	// [Webhooks.WaitDelivered]. The default is 1.
+	ParallelDeliveries int
+}
+
+// WithTuning changes the settings that are not zero in t, so several options add up. If a
+// value is invalid, it fails with an [*api.ArgumentError] with the name of the field.
+func WithTuning(t Tuning) Option {
+	return func(s *settings) error {
+		if err := t.check(); err != nil {
+			return err
+		}
+		set(&s.addr, t.Addr)
+		set(&s.seed, t.Seed)
+		set(&s.size, t.WorldSize)
+		set(&s.integrations, t.Integrations)
+		set(&s.clinicTokens, t.ClinicTokens)
+		set(&s.requireTLS, t.TLSRequired)
+		set(&s.journalLimit, t.JournalLimit)
+		set(&s.keepBodies, t.Bodies)
+		set(&s.eventLimit, t.EventLimit)
+		set(&s.deliveryClient, t.DeliveryClient)
+		set(&s.rules.SendTimeout, t.DeliveryTimeout)
+		set(&s.parallel, t.ParallelDeliveries)
+		return nil
+	}
+}
+
+// set assigns value unless it is zero.
+func set[T comparable](to *T, value T) {
+	if value != *new(T) {
+		*to = value
+	}
+}
+
+// check returns an error for the first invalid field.
+func (t *Tuning) check() error {
+	size := t.WorldSize
+	if t.Addr != "" {
+		if _, _, err := net.SplitHostPort(t.Addr); err != nil {
+			return invalid("Tuning.Addr", err)
+		}
+	}
+	switch {
+	case min(size.Clinics, size.Patients, size.Products, size.Plans, size.Orders) < 0:
+		return wrong("Tuning.WorldSize", "has a negative number")
+	case t.Integrations < 0 || t.Integrations > 100:
+		return wrong("Tuning.Integrations", fmt.Sprintf("is %d, but must be from 1 to 100", t.Integrations))
+	case t.JournalLimit < 0:
+		return wrong("Tuning.JournalLimit", "is negative")
+	case t.EventLimit < 0:
+		return wrong("Tuning.EventLimit", "is negative")
+	case t.DeliveryTimeout < 0:
+		return wrong("Tuning.DeliveryTimeout", "is negative")
+	case t.ParallelDeliveries < 0 || t.ParallelDeliveries > 1000:
+		return wrong("Tuning.ParallelDeliveries", fmt.Sprintf("is %d, but must be from 1 to 1000", t.ParallelDeliveries))
+	}
+	return nil
+}
+
+// worldFile is the file of [WithWorldFile].
+type worldFile struct {
+	name    string
+	content []byte
+	world   *store.World
+}
+
+// WithWorldFile starts a platform with the clinics, people and plans in a JSON file, in place
+// of the default world. The file's products are added to the default catalog.
+//
+//	{
+//	  "clinics": [{"name": "Two Rivers", "discount": 10}],
+//	  "practitioners": [{"first_name": "Ada", "last_name": "Stone", "email": "ada@ehr.example", "type": "ND", "password": "secret"}],
+//	  "staff": [{"first_name": "Joan", "last_name": "Reed", "email": "desk@ehr.example"}],
+//	  "patients": [{"first_name": "Max", "last_name": "Test", "email": "max@example.org", "date_of_birth": "1984-03-12",
+//	    "gender": "male", "mobile_number": "+15035550123", "discount": 5, "metadata_id": "ehr-1"}],
+//	  "products": [{"name": "Own Blend", "brand": "Own", "units": 60, "unit_of_measure": "capsules", "price": "19.99", "status": "available"}],
+//	  "plans": [{"patient": "max@example.org", "practitioner": "ada@ehr.example", "state": "draft", "personal_message": "…",
+//	    "metadata_id": "plan-1", "products": [{"product": "Own Blend", "units": 2, "refill": true}]}]
+//	}
+//
+// Each clinic needs a practitioner. If there are several clinics, each person names one by
+// "clinic". Ids follow from the seed and the order in the file. The error joins all problems
+// of the file, each with its path, such as patients[3].email, and without the value.
+// [WithSnapshot] overrides the file.
+func WithWorldFile(name string) Option {
+	return func(s *settings) error {
+		content, err := os.ReadFile(name)
+		if err != nil {
+			return invalid("WithWorldFile", err)
+		}
+		if content, err = textfile.Decode(content); err != nil {
+			return invalid("WithWorldFile", fmt.Errorf("%s: the file %w", name, err))
+		}
+		s.file = &worldFile{name: name, content: content}
+		return nil
+	}
+}
+
+// buildFile builds the world of the file, once seed and environment are known.
+func (s *settings) buildFile() (err error) {
+	if s.file == nil {
+		return nil
+	}
+	if s.size != (model.WorldSize{}) {
+		return wrong("WithWorldFile", "sets the size of the world: remove the size option")
+	}
+	if s.file.world, err = worldfile.Build(s.file.content, s.seed, s.environment); err != nil {
+		return invalid("WithWorldFile", fmt.Errorf("%s: %w", s.file.name, err))
+	}
+	return nil
 }

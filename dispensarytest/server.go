@@ -1,11 +1,13 @@
 package dispensarytest
 
 import (
+	"context"
 	"crypto/x509"
 	"net"
 	"net/http"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/clock"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/faults"
@@ -142,3 +144,87 @@ func (s *Server) Overview(latest int) model.Overview { return s.people.Overview(
 //
 // Passing time is not a change.
 func (s *Server) Changes() (next <-chan struct{}, open bool) { return s.changes.Wait() }
+
+// Clock is the clock of a platform. Authorization codes, access tokens, webhook retries, the
+// 30 days of retention and signature timestamps use it. A live clock follows the time package,
+// and so the time of the bubble inside testing/synctest. A frozen clock moves only by
+// [Clock.Advance].
+//
+// A Clock is safe for concurrent use. Several platforms can share one with [WithClock].
+type Clock struct{ clock *clock.Clock }
+
+// FrozenClock returns a clock that stays at the given time until it is advanced.
+func FrozenClock(at time.Time) *Clock { return &Clock{clock.Frozen(at)} }
+
+// Now returns the platform's time, in UTC.
+func (c *Clock) Now() time.Time { return c.clock.Now() }
+
+// Frozen reports whether the clock moves only by [Clock.Advance].
+func (c *Clock) Frozen() bool { return c.clock.Frozen() }
+
+// Next returns the time of the next task, a webhook delivery or retry. It returns false if
+// there is none.
+func (c *Clock) Next() (time.Time, bool) { return c.clock.Next() }
+
+// Advance moves the clock forward and runs all tasks that become due, including tasks that
+// those tasks schedule. It runs them in order, each at its own time, and then returns.
+// Advance(0) runs the tasks that are already due.
+//
+// A webhook receiver of this platform must not call Advance, because its delivery is one of
+// the tasks. Advance panics if d is negative.
+func (c *Clock) Advance(d time.Duration) { c.clock.Advance(d) }
+
+// Tokens are the access and refresh tokens of the integrator's application.
+type Tokens interface {
+	// Issue grants a user's consent without the browser, and returns the tokens. Without
+	// scopes the token has the application's scopes. It panics on an unknown scope or user.
+	Issue(user model.User, scopes ...string) model.Token
+
+	// Expire expires an access token now. Its refresh token stays valid.
+	Expire(accessToken string) error
+
+	// InvalidateAll invalidates every access and refresh token. Users must authorize again.
+	InvalidateAll()
+
+	// Revoke ends the consent of one user, like a withdrawal by the user: every access token,
+	// refresh token and open code of the user. All other users keep theirs. The zero User is
+	// the first practitioner. Revoke panics if the platform has no such user.
+	Revoke(user model.User)
+
+	// ExtendScopes adds scopes to the application, which invalidates every token and
+	// refresh token. API section: "Authentication" 5.
+	ExtendScopes(scopes ...string) error
+
+	// Credentials returns every access token, refresh token and open authorization code, in
+	// this order, with the oldest access token first.
+	Credentials() []model.Credential
+}
+
+// Webhooks are the integrator's webhook endpoint and its deliveries.
+type Webhooks interface {
+	// Register registers the endpoint in place of an earlier one, and subscribes it to
+	// event types. Without types it is subscribed to all. Plain HTTP is accepted only on
+	// loopback. With a probe mode other than "off" the endpoint must first respond to
+	// an empty request with its challenge.
+	Register(address string, types ...string) error
+
+	// RegisterHandler registers a handler as the webhook endpoint. Events reach it without
+	// a socket, signed as usual. It combines [Server.Host] and Register.
+	RegisterHandler(handler http.Handler, types ...string) error
+
+	// Enable enables a disabled endpoint, as the developer dashboard does. Deliveries that
+	// stopped meanwhile do not resume, except with the behavior resume-after-enable.
+	Enable() error
+
+	// Endpoint returns the registered endpoint. It returns false if there is none.
+	Endpoint() (model.Endpoint, bool)
+
+	// Deliveries returns the deliveries of kept events in the order of their events. See
+	// Tuning.EventLimit.
+	Deliveries() []model.Delivery
+
+	// WaitDelivered waits until an event is delivered to every integration it concerns,
+	// without polling. It returns an error with the reason if the event was not sent, has
+	// no attempts left, met a disabled endpoint, or waits for a retry on a frozen clock.
+	WaitDelivered(ctx context.Context, eventID string) error
+}

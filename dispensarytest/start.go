@@ -1,8 +1,20 @@
 package dispensarytest
 
 import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/httpapi"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/ids"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/memhttp"
@@ -12,6 +24,9 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/tokens"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/webhooks"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/internal/environ"
+	"github.com/dispensary-go/dispensary/internal/httplimit"
+	"github.com/dispensary-go/dispensary/openapi"
 )
 
 // New starts a platform for one test and closes it when the test ends. It listens on loopback
@@ -99,3 +114,191 @@ func registration(seed uint64, redirectURI string) model.Application {
 		WebhookSecret: ids.Secret(seed, "webhook secret"), ChallengeToken: ids.Secret(seed, "challenge")[:32],
 	}
 }
+
+// listen sets the platform's origin: on the network in memory, on loopback HTTP or on loopback
+// TLS.
+func (s *Server) listen() (err error) {
+	if s.set.inMemory {
+		s.origin, s.client = memoryOrigin(s.set.environment), &http.Client{Transport: memhttp.Transport{Network: s.net}}
+		return nil
+	}
+	pool := &http.Transport{MaxIdleConnsPerHost: 64}
+	s.client = &http.Client{Transport: memhttp.Transport{Network: s.net, Outside: pool}}
+	if s.listener, err = net.Listen("tcp", s.set.addr); err != nil {
+		return fmt.Errorf("dispensarytest: %w", err)
+	}
+	s.origin = "http://" + s.listener.Addr().String()
+	if !s.set.tls {
+		return nil
+	}
+	certificate, err := memhttp.LoopbackCertificate()
+	if err != nil {
+		_ = s.listener.Close()
+		return fmt.Errorf("dispensarytest: %w", err)
+	}
+	s.certificate = certificate.Leaf
+	pool.TLSClientConfig = &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}
+	pool.TLSClientConfig.RootCAs.AddCert(certificate.Leaf)
+	s.origin = "https://" + s.listener.Addr().String()
+	s.listener = tls.NewListener(s.listener, &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12})
+	return nil
+}
+
+// serve serves the platform's origin until [Server.Close].
+func (s *Server) serve() {
+	handler := s.handler
+	if s.listener == nil {
+		s.net.SetHome(s.origin, handler)
+		return
+	}
+	if at, ok := s.listener.Addr().(*net.TCPAddr); ok && at.IP.IsLoopback() {
+		handler = s.byLoopbackName(handler)
+	}
+	s.http = httplimit.Server(handler)
+	go func() { _ = s.http.Serve(s.listener) }() // ends with Close
+}
+
+// Handler returns the platform as a handler for your own server. URLs in its responses still
+// begin with the URLs of [Server.Site].
+func (s *Server) Handler() http.Handler { return s.handler }
+
+// handle serves the contract, the pages and the API.
+func (s *Server) handle(pages *pages.Pages, api *httpapi.API) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == contractPath && r.Method == http.MethodGet:
+			s.serveContract(w)
+		case pages.Serve(w, r):
+		default:
+			api.ServeHTTP(w, r)
+		}
+	})
+}
+
+// byLoopbackName rejects requests under a host name other than loopback. They can come from
+// web pages whose name resolves to this machine. [Server.Handler] and other addresses do not
+// use it, because they are not only for this machine.
+func (s *Server) byLoopbackName(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name := (&url.URL{Host: r.Host}).Hostname()
+		if memhttp.IsLoopback(strings.ToLower(name)) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		w.Header()["X-Request-Id"] = []string{s.requestIDs.Next()}
+		httpapi.WriteProblem(w, http.StatusForbidden, "Use a loopback host name, such as localhost")
+	})
+}
+
+// HTTPClient returns a client for the platform and for handlers from [Server.Host]. It trusts
+// the platform's certificate, follows redirects, and has no timeout. Its connections end with
+// the server.
+func (s *Server) HTTPClient() *http.Client { return s.client }
+
+// Certificate returns the certificate of a platform with [WithTLS], for your own client to
+// trust. It returns nil without TLS. [Server.HTTPClient] already trusts it.
+func (s *Server) Certificate() *x509.Certificate { return s.certificate }
+
+// Host adds your own handler to the platform's network without a socket. [Browser],
+// [Server.HTTPClient] and the webhook sender reach it under the origin, for example
+// "https://ehr.example.com". It replaces an earlier handler of the origin.
+//
+// Each request runs on a new goroutine. A panic there appears to the caller as a dropped
+// connection. Host works with every kind of platform. Together with [WithInMemory], a whole
+// integration runs inside testing/synctest.
+func (s *Server) Host(origin string, handler http.Handler) error {
+	if err := s.net.Host(origin, handler); err != nil {
+		return fmt.Errorf("dispensarytest: Host(%q): %w", origin, err)
+	}
+	return nil
+}
+
+// memoryOrigin returns the origin of a platform without sockets. Its host names are reserved,
+// so no resolver knows them.
+func memoryOrigin(environment api.Environment) string {
+	if environment == api.CanadaSandbox {
+		return "https://platform.ca.dispensary.test"
+	}
+	return "https://platform.us.dispensary.test"
+}
+
+// contractPath is the path of the contract, beside the API.
+const contractPath = "/openapi.yaml"
+
+// serveContract serves the OpenAPI document of the API, for tools of other languages. The
+// request is not a call of the API. It needs no token and does not appear in the journal.
+func (s *Server) serveContract(w http.ResponseWriter) {
+	document := openapi.Document()
+	header := w.Header()
+	header["X-Request-Id"] = []string{s.requestIDs.Next()}
+	header.Set("Content-Type", "application/yaml")
+	header.Set("Content-Length", strconv.Itoa(len(document)))
+	_, _ = w.Write(document) // a client that has left is not an error of the platform
+}
+
+// Site returns the platform for a client: the sandbox of its region, the base URL of the API
+// with the prefix /api, and the URL of the pages for a browser. Applications send their users
+// to AuthURL + "/oauth/authorize".
+func (s *Server) Site() dispensary.Site {
+	return dispensary.Site{Environment: s.set.environment, BaseURL: s.origin + httpapi.BasePath, AuthURL: s.origin + httpapi.AuthPath}
+}
+
+// Variables returns environment variables for a program that uses the platform, in the form of
+// [os.Environ]. It includes the variables of [dispensary.NewFromEnv], without a token, and the
+// variables of package integration for this environment, such as
+// DISPENSARY_US_SANDBOX_CLIENT_ID. A platform with several clinics has no variable for the
+// clinic key, because the key applies to the calls of all users.
+func (s *Server) Variables() []string {
+	site, app := s.Site(), s.Application()
+	baseURL, authURL := environ.Variables(site.Environment)
+	prefix := strings.TrimSuffix(baseURL, "BASE_URL")
+	variables := []string{
+		baseURL + "=" + site.BaseURL, authURL + "=" + site.AuthURL,
+		prefix + "CLIENT_ID=" + app.ClientID, prefix + "CLIENT_SECRET=" + app.ClientSecret, prefix + "REDIRECT_URL=" + app.RedirectURI,
+		prefix + "WEBHOOK_SECRETS=" + app.WebhookSecret, prefix + "WEBHOOK_CHALLENGE=" + app.ChallengeToken,
+	}
+	if len(s.Clinics.All()) == 1 {
+		variables = append(variables, prefix+"CLINIC_KEY="+s.ClinicKey())
+	}
+	return variables
+}
+
+// Client returns a client that calls as user, with a token of [Tokens]. The zero User is the
+// first practitioner, and Client panics if the user is unknown. options follow the client's
+// own options, which set the token and the transport. If an option is invalid, every call
+// fails with the error of [dispensary.New].
+func (s *Server) Client(user model.User, options ...dispensary.Option) *dispensary.Client {
+	given := []dispensary.Option{
+		dispensary.WithTransport(s.HTTPClient().Transport),
+		dispensary.WithTokenSource(s.TokenSource(user)),
+	}
+	client, err := dispensary.New(s.Site(), slices.Concat(given, options)...)
+	if err != nil {
+		client, _ = dispensary.New(s.Site(), given[0], dispensary.WithTokenSource(unusable{err})) // these options are valid
+	}
+	return client
+}
+
+// unusable is the token source of a client with an invalid option.
+type unusable struct{ err error }
+
+func (u unusable) Token(context.Context) (api.AccessToken, error) {
+	return api.AccessToken{}, u.err
+}
+
+// TokenSource returns a source of the user's token. It does not refresh the token after its
+// end. Without scopes the token has the application's scopes. To test refreshes, use package
+// oauth against the platform.
+func (s *Server) TokenSource(user model.User, scopes ...string) api.TokenSource {
+	token := s.Tokens.Issue(user, scopes...)
+	return issued{api.AccessToken{
+		Secret:      dispensary.NewSecret(token.AccessToken),
+		Environment: s.Site().Environment,
+		Account:     api.Account{OwnerType: token.User.Type, OwnerID: token.User.ID, ClinicID: token.User.ClinicID},
+		ExpiresAt:   token.ExpiresAt,
+	}}
+}
+
+type issued struct{ token api.AccessToken }
+
+func (i issued) Token(context.Context) (api.AccessToken, error) { return i.token, nil }
