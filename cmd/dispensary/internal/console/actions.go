@@ -7,7 +7,9 @@ import (
 	"net/url"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/control"
@@ -130,4 +132,79 @@ func (h *Handler) call(op control.Operation, path string, body []byte) string {
 		command += "-X " + op.Method + " --json " + terminal.Quote(string(body)) + " "
 	}
 	return command + terminal.Quote(h.api.Settings().ControlURL+path)
+}
+
+// outcomes stores the last 64 actions. The page after an action shows its result, and a reload
+// does not repeat the action.
+type outcomes struct {
+	mu   sync.Mutex
+	n    int // number of all outcomes so far
+	last [64]outcome
+}
+
+// keep stores an outcome and returns its name for a URL.
+func (o *outcomes) keep(v outcome) string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.n++
+	o.last[o.n%len(o.last)] = v
+	return strconv.Itoa(o.n)
+}
+
+// find returns an outcome by name, or nil if it is unknown or no longer stored.
+func (o *outcomes) find(name string) *outcome {
+	n, err := strconv.Atoi(name)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if err != nil || n < 1 || n > o.n || n <= o.n-len(o.last) {
+		return nil
+	}
+	v := o.last[n%len(o.last)]
+	return &v
+}
+
+// outcome is an operation with its response.
+type outcome struct {
+	control.Operation
+	Call   string // shell command
+	Status int
+	Answer string
+}
+
+// Checks reports whether the operation is a check.
+func (v outcome) Checks() bool { return strings.HasPrefix(v.ID, "journal.check") }
+
+// Result returns Done, or Passed or Failed for a check.
+func (v outcome) Result() string {
+	var verdict struct{ Passed bool }
+	switch {
+	case !v.Checks():
+		return "Done"
+	case json.Unmarshal([]byte(v.Answer), &verdict) == nil && verdict.Passed:
+		return "Passed"
+	}
+	return "Failed"
+}
+
+// preset is a fault with its own button.
+type preset struct {
+	Label  string
+	fields []string // alternating names and values
+}
+
+var presets = []preset{
+	{"Reject the next request with 503", []string{"body.effect", "error_status", "body.status", "503", "body.times", "1"}},
+	{"Reject the next 3 requests with 429, for 30 s", []string{"body.effect", "too_many_requests", "body.retry_after", "30s", "body.times", "3"}},
+	{"Delay the next request by 5 s", []string{"body.effect", "latency", "body.delay", "5s", "body.times", "1"}},
+	{"Lose the next response, after the change", []string{"body.effect", "drop_after_commit", "body.times", "1"}},
+	{"Expire the token of the next request", []string{"body.effect", "token_expired", "body.times", "1"}},
+	{"Allow 5 requests in 10 s", []string{"body.effect", "rate_limit", "body.limit", "5", "body.window", "10s"}},
+	{"Send the next webhook twice", []string{"body.effect", "delivery_repeated", "body.times", "1"}},
+	{"Lose the next webhook", []string{"body.effect", "delivery_lost", "body.times", "1"}},
+	{"Sign the next webhook with another secret", []string{"body.effect", "delivery_forged", "body.times", "1"}},
+	{"Swap the next two webhooks", []string{"body.effect", "delivery_reordered", "body.times", "1"}},
+}
+
+func newPresetButton(f *frame, p preset) button {
+	return newButton(f, "faults.set", p.Label, "", p.fields...)
 }

@@ -2,13 +2,17 @@ package console
 
 import (
 	"bytes"
+	"context"
+	"fmt"
 	"html/template"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/control"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/webpage"
 )
 
@@ -105,3 +109,93 @@ func (h *Handler) next() time.Time {
 	at, _ := h.fake.Clock.Next()
 	return at
 }
+
+const (
+	pause        = 200 * time.Millisecond // shortest time between two messages
+	tick         = time.Second            // time between two messages of a running clock
+	writeTimeout = 10 * time.Second       // longest time for a browser to read a message
+)
+
+// live sends server-sent events to a page if the platform has changed. The data of a message
+// is the platform's time, and the page then reloads its contents. The event name is "change",
+// or "tick" if only time has passed.
+func (h *Handler) live(w http.ResponseWriter, r *http.Request) {
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "", "none", "same-origin":
+	default:
+		http.Error(w, "console: the request comes from another site", http.StatusForbidden)
+		return
+	}
+	next, open := h.fake.Changes()
+	if !open {
+		w.WriteHeader(http.StatusNoContent) // the browser does not reconnect after 204
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	for name := "change"; open && h.sendEvent(w, name) == nil; { // first send changes since the page was rendered
+		if !sleep(r.Context(), pause) {
+			return
+		}
+		select {
+		case <-r.Context().Done():
+			return
+		case <-next:
+			name = "change"
+			next, open = h.fake.Changes()
+		case <-h.tick():
+			name = "tick"
+		}
+	}
+}
+
+func (h *Handler) sendEvent(w http.ResponseWriter, name string) error {
+	stream := http.NewResponseController(w)
+	_ = stream.SetWriteDeadline(time.Now().Add(writeTimeout)) // writers without deadlines are not slow
+	if _, err := fmt.Fprintf(w, "event: %s\ndata: %s\n\n", name, h.fake.Clock.Now().UTC().Format(time.RFC3339)); err != nil {
+		return err
+	}
+	return stream.Flush()
+}
+
+// tick returns a channel that fires after one second, or nil if the clock is frozen.
+func (h *Handler) tick() <-chan time.Time {
+	if h.fake.Clock.Frozen() {
+		return nil
+	}
+	return time.After(tick)
+}
+
+// sleep waits for d. It returns false if ctx is canceled first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// day returns the UTC date of a time.
+func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
+
+// exact formats a time for the control API.
+func exact(t time.Time) string { return t.Format(time.RFC3339Nano) }
+
+// short shortens an id or a token to 8 characters if it is longer than 12.
+func short(id string) string {
+	if len(id) <= 12 {
+		return id
+	}
+	return id[:8] + "…"
+}
+
+func or(value, fallback string) string {
+	if strings.TrimSpace(value) == "" {
+		return fallback
+	}
+	return value
+}
+
+// nameOf returns the name of a patient. If it is empty, as for a patient from a dynamic link,
+// it returns the email address.
+func nameOf(p model.Patient) string { return or(p.FirstName+" "+p.LastName, p.Email) }
