@@ -4,10 +4,13 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"mime"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
 
+	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/httpserve"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 )
 
@@ -139,4 +142,113 @@ func (r *recorder) WriteHeader(status int) { r.status = status }
 func (r *recorder) Write(p []byte) (int, error) {
 	r.body = append(r.body, p...)
 	return len(p), nil
+}
+
+// Local passes callers on this machine to next. It rejects requests of web pages on other
+// sites that change state. It protects the console.
+func Local(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := local(r); err != nil {
+			refuse(w, err)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// local rejects callers on other machines. Web pages send their requests from this machine, so
+// it also rejects other host names and cross-origin writes.
+func local(r *http.Request) error {
+	if host, _, err := net.SplitHostPort(r.RemoteAddr); err != nil || !httpserve.Loopback(host) {
+		return forbidden("only callers on the same machine have access")
+	}
+	// DNS rebinding: the page's own host name resolves to this machine.
+	if !httpserve.Loopback(hostOf(r.Host)) {
+		return forbidden("use a loopback host name, such as localhost")
+	}
+	// A cross-origin request that changes state.
+	if err := http.NewCrossOriginProtection().Check(r); err != nil {
+		return forbidden("the request comes from another site")
+	}
+	return nil
+}
+
+// guard protects the API itself, which web pages cannot even read.
+func guard(r *http.Request) error {
+	if err := local(r); err != nil {
+		return err
+	}
+	// The page could not read the response, but computing it has a cost.
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "", "same-origin", "none":
+	default:
+		return forbidden("the request comes from another site")
+	}
+	return nil
+}
+
+// guardWrite rejects forms and other requests that a web page can send without a CORS
+// preflight.
+func guardWrite(r *http.Request) error {
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != jsonMedia {
+		return &problem{status: http.StatusUnsupportedMediaType, message: "requests that change state need the content type application/json"}
+	}
+	return nil
+}
+
+func forbidden(message string) error {
+	return &problem{status: http.StatusForbidden, message: message}
+}
+
+// hostOf returns the name in a Host header, with or without a port.
+func hostOf(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		return name
+	}
+	return strings.Trim(host, "[]")
+}
+
+// Options configures a [Handler]. The zero value is valid.
+type Options struct {
+	// ControlURL and ConsoleURL are the URLs of this API and the console. They only appear in
+	// [Settings]. Both may be empty.
+	ControlURL string
+	ConsoleURL string
+}
+
+// Settings contains the URLs, credentials and accounts of a fake platform. All secrets are
+// generated and protect no real data.
+type Settings struct {
+	BaseURL        string         `json:"base_url"`        // of the API, with its /api prefix
+	AuthURL        string         `json:"auth_url"`        // of the authorization pages
+	ConsoleURL     string         `json:"console_url"`     // for browsers, empty without a console
+	ControlURL     string         `json:"control_url"`     // of the control API
+	ClientID       string         `json:"client_id"`       // of the application
+	ClientSecret   string         `json:"client_secret"`   // of the application
+	RedirectURI    string         `json:"redirect_uri"`    // where users return after authorizing
+	WebhookSecret  string         `json:"webhook_secret"`  // signs the webhooks
+	ChallengeToken string         `json:"challenge_token"` // returned by a webhook endpoint
+	ClinicKey      string         `json:"clinic_key"`      // for the header X-SVC-Clinic-Key
+	Users          []SettingsUser `json:"users"`           // with passwords, for the sign-in page
+}
+
+// SettingsUser is a user of the fake platform's sign-in page.
+type SettingsUser struct {
+	Email    string `json:"email"`
+	Password string `json:"password"`
+	Type     string `json:"type"` // Practitioner or Staff
+	ID       string `json:"id"`   // of the practitioner or staff member
+}
+
+func settingsOf(fake *dispensarytest.Server, options Options) Settings {
+	app := fake.Application()
+	settings := Settings{
+		BaseURL: fake.Site().BaseURL, AuthURL: fake.Site().AuthURL, ConsoleURL: options.ConsoleURL, ControlURL: options.ControlURL,
+		ClientID: app.ClientID, ClientSecret: app.ClientSecret, RedirectURI: app.RedirectURI,
+		WebhookSecret: app.WebhookSecret, ChallengeToken: app.ChallengeToken, ClinicKey: fake.ClinicKey(),
+	}
+	for _, u := range fake.Users() {
+		settings.Users = append(settings.Users, SettingsUser{Email: u.Email, Password: u.Password, Type: u.Type, ID: u.ID})
+	}
+	return settings
 }

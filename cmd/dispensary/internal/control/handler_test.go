@@ -1,16 +1,100 @@
 package control
 
 import (
+	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 )
+
+// fixture is a fake platform with its control API on a socket.
+type fixture struct {
+	t    *testing.T
+	fake *dispensarytest.Server
+	url  string
+}
+
+func newFixture(t *testing.T, opts ...dispensarytest.Option) *fixture {
+	t.Helper()
+	active := dispensarytest.WithBehavior(behavior.IntegrationActivationFromTheStart)
+	fake := dispensarytest.New(t, append([]dispensarytest.Option{active}, opts...)...)
+	server := httptest.NewUnstartedServer(nil)
+	at := "http://" + server.Listener.Addr().String() + "/control"
+	server.Config.Handler = http.StripPrefix("/control", New(fake, Options{ControlURL: at, ConsoleURL: "http://localhost/console"}))
+	server.Start()
+	t.Cleanup(server.Close)
+	return &fixture{t: t, fake: fake, url: at}
+}
+
+// call sends a request and returns the status and the decoded response.
+func (r *fixture) call(method, path, body string) (int, map[string]any) {
+	r.t.Helper()
+	request, err := http.NewRequestWithContext(r.t.Context(), method, r.url+path, strings.NewReader(body))
+	require.NoError(r.t, err)
+	if method != http.MethodGet {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	return r.send(request)
+}
+
+func (r *fixture) send(request *http.Request) (int, map[string]any) {
+	r.t.Helper()
+	response, err := http.DefaultClient.Do(request)
+	require.NoError(r.t, err)
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	require.NoError(r.t, err)
+	answer := map[string]any{}
+	require.NoError(r.t, json.Unmarshal(text, &answer), "%s", text)
+	return response.StatusCode, answer
+}
+
+// ok requires status 200 and returns the value at a path of keys.
+func (r *fixture) ok(method, path, body string, keys ...string) any {
+	r.t.Helper()
+	status, answer := r.call(method, path, body)
+	require.Equal(r.t, http.StatusOK, status, "%v", answer)
+	var at any = answer
+	for _, key := range keys {
+		object, isObject := at.(map[string]any)
+		require.True(r.t, isObject, "%v", answer)
+		require.Contains(r.t, object, key)
+		at = object[key]
+	}
+	return at
+}
+
+// only requires a list with one row and returns the row.
+func (r *fixture) only(path, key string) map[string]any {
+	r.t.Helper()
+	rows := r.ok("GET", path, "", key).([]any)
+	require.Len(r.t, rows, 1)
+	return rows[0].(map[string]any)
+}
+
+// refused requires an error with this status and text.
+func (r *fixture) refused(method, path, body string, status int, text string) {
+	r.t.Helper()
+	got, answer := r.call(method, path, body)
+	require.Equal(r.t, status, got, "%v", answer)
+	require.Contains(r.t, answer["error"], text)
+}
+
+func (r *fixture) patient() string { return r.fake.Patients.All()[0].ID }
+
+func frozen() dispensarytest.Option {
+	return dispensarytest.WithClock(dispensarytest.FrozenClock(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)))
+}
 
 func TestSettingsListUsersAndSecrets(t *testing.T) {
 	t.Parallel()
@@ -148,4 +232,82 @@ func TestCallWithoutHTTP(t *testing.T) {
 	assert.Contains(t, string(answer), "there is no")
 	status, _ = api.Call(t.Context(), "NO SUCH", "/none", nil)
 	assert.Equal(t, 400, status)
+}
+
+// Times and pointers are nullable. Durations and amounts are strings. A stored body is text.
+func TestContractDescribesTypes(t *testing.T) {
+	t.Parallel()
+	text := string(contract())
+	for _, want := range []string{`
+  /events/{event_id}/delivery:
+    get:
+      operationId: events.wait_delivered
+      summary: "Waits until an event was delivered for every integration. Returns the reason if it was not."
+      tags: [events]
+      parameters:
+        - {name: event_id, in: path, required: true, schema: {type: string}}
+        - {name: timeout, in: query, description: "longest wait: default 5s, at most 1m", schema: {type: string}}
+      responses:
+        "200":
+          description: Done
+          content: {application/json: {schema: {$ref: '#/components/schemas/Outcome'}}}
+        4XX: {$ref: '#/components/responses/Refused'}
+`, `
+  /faults/{fault_id}:
+    delete:
+      operationId: faults.remove
+`, `
+        - {name: limit, in: query, description: "maximum number of rows: default 100, at most 1000. A page also ends at 96 KiB.", schema: {type: integer, minimum: 0}}
+`, `
+          content: {application/json: {schema: {type: object, properties: {skips: {type: array, items: {$ref: '#/components/schemas/Skip'}}, next: {type: [string, 'null']}, total: {type: integer}}, required: [skips, next, total]}}}
+`, `
+          content: {application/json: {schema: {anyOf: [{$ref: '#/components/schemas/Endpoint'}, {type: 'null'}]}}}
+`, `
+      requestBody:
+        content: {application/json: {schema: {$ref: '#/components/schemas/Refund'}}}
+`, `
+    Refund:
+      type: object
+      properties:
+        amount: {type: string, examples: ["19.99"]}
+`, `
+    Nothing:
+      type: object
+`, `
+        now: {type: [string, 'null'], format: date-time}
+        frozen: {type: boolean}
+`, `
+        chance: {type: number}
+        seed: {type: integer}
+        delay: {type: string, examples: [1m30s]}
+`, `
+        request_body: {type: string}
+`, `
+        object_id: {type: string}
+        data: {}
+`} {
+		assert.Contains(t, text, want)
+	}
+	assert.NotContains(t, text, "\t", "YAML has no tabs")
+}
+
+// Linters and generators need all of these parts.
+func TestContractIsComplete(t *testing.T) {
+	t.Parallel()
+	text := string(contract())
+	assert.Contains(t, text, "\nsecurity: []\n", "no credentials are needed")
+	assert.Contains(t, text, "\n  contact:\n")
+	assert.Contains(t, text, "\n  license:\n")
+	tagged := regexp.MustCompile(`(?m)^      tags: \[(\w+)\]$`).FindAllStringSubmatch(text, -1)
+	assert.Len(t, tagged, len(Operations()))
+	for _, op := range Operations() {
+		assert.Equal(t, 1, strings.Count(text, "\n      operationId: "+op.ID+"\n"), op.ID)
+		assert.True(t, strings.HasSuffix(op.Summary, "."), op.ID)
+	}
+	for _, ref := range regexp.MustCompile(`#/components/\w+/(\w+)`).FindAllStringSubmatch(text, -1) {
+		assert.True(t, strings.Contains(text, "\n    "+ref[1]+":\n"), "%s is not a component", ref[1])
+	}
+	for _, tag := range tagged {
+		assert.Regexp(t, `(?m)^  - name: `+tag[1]+`\n    description: ".+\."$`, text, "description of the tag %s", tag[1])
+	}
 }

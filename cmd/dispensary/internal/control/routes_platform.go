@@ -1,9 +1,12 @@
 package control
 
 import (
+	"context"
 	"time"
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 func platformOperations() []Operation {
@@ -144,4 +147,178 @@ func issueToken(c *call, in tokenRequest) (issuedToken, error) {
 		ID: t.ID, AccessToken: t.AccessToken, RefreshToken: t.RefreshToken, Scopes: t.Scopes,
 		CreatedAt: t.CreatedAt, ExpiresAt: t.ExpiresAt, UserID: t.User.ID,
 	}, nil
+}
+
+// registration is a webhook endpoint with its event types.
+type registration struct {
+	URL   string
+	Types []string
+}
+
+// outcome reports whether an event was delivered, with the reason if not.
+type outcome struct {
+	Delivered bool
+	Reason    string
+}
+
+// defaultWait and maxWait limit how long a request waits for a delivery.
+const (
+	defaultWait = 5 * time.Second
+	maxWait     = time.Minute
+)
+
+func webhookOperations() []Operation {
+	deliveries := list("deliveries.list", "/deliveries", "deliveries", "Lists the stored deliveries with their attempts, in order of the events.", func(c *call) []model.Delivery { return c.fake.Webhooks.Deliveries() },
+		"event_id", "event_type", "integration_id", "delivered", "stopped")
+	wait := read("events.wait_delivered", "/events/{event_id}/delivery", "Waits until an event was delivered for every integration. Returns the reason if it was not.", waitDelivered)
+	wait.Query = []Query{{Name: "timeout", Summary: "longest wait: default 5s, at most 1m"}}
+	return []Operation{
+		read("webhook.get", "/webhook", "Returns the registered endpoint, or null.", getWebhook),
+		act("webhook.register", "PUT", "/webhook", "Registers the endpoint and replaces the previous one. The default is all event types.",
+			func(c *call, in registration) (*model.Endpoint, error) {
+				if err := c.fake.Webhooks.Register(in.URL, in.Types...); err != nil {
+					return nil, err
+				}
+				return getWebhook(c)
+			}),
+		do("webhook.enable", "POST", "/webhook/enable", "Enables a disabled endpoint.",
+			func(c *call) (*model.Endpoint, error) {
+				if err := c.fake.Webhooks.Enable(); err != nil {
+					return nil, &problem{status: 409, message: "no webhook endpoint is registered"}
+				}
+				return getWebhook(c)
+			}),
+		deliveries,
+		list("skips.list", "/skips", "skips", "Lists events that were not sent, with the reason.", listSkips, "event_id"),
+		wait,
+	}
+}
+
+// skip is an event that was not sent.
+type skip struct {
+	EventID string
+	Reason  string
+}
+
+func listSkips(c *call) (rows []skip) {
+	for _, e := range c.fake.Events() {
+		if e.NotSent != "" {
+			rows = append(rows, skip{e.ID, e.NotSent})
+		}
+	}
+	return rows
+}
+
+func getWebhook(c *call) (*model.Endpoint, error) {
+	endpoint, registered := c.fake.Webhooks.Endpoint()
+	if !registered {
+		return nil, nil
+	}
+	return &endpoint, nil
+}
+
+func waitDelivered(c *call) (outcome, error) {
+	limit, err := c.duration("timeout", defaultWait, maxWait)
+	if err != nil {
+		return outcome{}, err
+	}
+	ctx, cancel := context.WithTimeout(c.ctx, limit)
+	defer cancel()
+	if err := c.fake.Webhooks.WaitDelivered(ctx, c.path("event_id")); err != nil {
+		return outcome{Reason: plain(err)}, nil
+	}
+	return outcome{Delivered: true}, nil
+}
+
+// faultState is a fault with its number of uses.
+type faultState struct {
+	ID     string
+	Fault  model.Fault
+	Fired  int
+	Active bool
+}
+
+func faultOperations() []Operation {
+	return []Operation{
+		list("faults.list", "/faults", "faults", "Lists the faults, with the number of times that each has fired.",
+			func(c *call) []faultState {
+				var rows []faultState
+				for _, h := range c.fake.Faults() {
+					rows = append(rows, faultOf(h))
+				}
+				return rows
+			}),
+		act("faults.set", "POST", "/faults", "Adds a fault: requests or deliveries fail from the next one on.",
+			func(c *call, in model.Fault) (faultState, error) {
+				if err := in.Validate(); err != nil {
+					return faultState{}, err
+				}
+				return faultOf(c.fake.Fault(in)), nil
+			}),
+		do("faults.clear", "DELETE", "/faults", "Removes every fault.",
+			func(c *call) (nothing, error) { c.fake.ClearFaults(); return nothing{}, nil }),
+		do("faults.remove", "DELETE", "/faults/{fault_id}", "Removes one fault.",
+			func(c *call) (faultState, error) {
+				for _, h := range c.fake.Faults() {
+					if h.ID == c.path("fault_id") {
+						h.Remove()
+						return faultOf(h), nil
+					}
+				}
+				return faultState{}, &problem{status: 404, message: "no fault has the id " + c.path("fault_id")}
+			}),
+	}
+}
+
+func faultOf(h *dispensarytest.FaultHandle) faultState {
+	return faultState{ID: h.ID, Fault: h.Fault, Fired: h.Fired(), Active: h.Active()}
+}
+
+// behaviorState is an open point of the dispensary's API with the variant in use.
+type behaviorState struct {
+	Name       string
+	Section    string
+	Why        string
+	Operations []string
+	Variant    string
+	Variants   []variantState
+}
+
+// variantState is a variant of an open point.
+type variantState struct {
+	Name    string
+	Meaning string
+}
+
+type variantNamed struct{ Variant string }
+
+func behaviorOperations() []Operation {
+	return []Operation{
+		list("behaviors.list", "/behaviors", "behaviors", "Lists the open points of the API, with the variant in use and all variants.", listBehaviors),
+		act("behaviors.set", "PUT", "/behaviors/{behavior}", "Changes the variant of an open point of the API.",
+			func(c *call, in variantNamed) (behaviorState, error) {
+				if err := c.fake.SetBehavior(behavior.Variant(c.path("behavior") + "=" + in.Variant)); err != nil {
+					return behaviorState{}, err
+				}
+				for _, s := range listBehaviors(c) {
+					if s.Name == c.path("behavior") {
+						return s, nil
+					}
+				}
+				return behaviorState{}, nil // unreachable: SetBehavior accepted the name
+			}),
+	}
+}
+
+func listBehaviors(c *call) []behaviorState {
+	var rows []behaviorState
+	inForce := c.fake.Behaviors()
+	for i, choice := range behavior.Choices() { // both are sorted by name
+		row := behaviorState{Name: choice.Name, Section: choice.Section, Why: choice.Why, Operations: choice.Operations, Variant: inForce[i].Name()}
+		for _, v := range choice.Variants {
+			row.Variants = append(row.Variants, variantState{Name: v.Name(), Meaning: v.Meaning()})
+		}
+		rows = append(rows, row)
+	}
+	return rows
 }
