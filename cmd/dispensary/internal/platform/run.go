@@ -11,7 +11,10 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strings"
+	"time"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/console"
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/control"
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/httpserve"
@@ -116,6 +119,60 @@ func writeCertificate(name string, platform *dispensarytest.Server) error {
 	block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: platform.Certificate().Raw})
 	if err := os.WriteFile(name, block, 0o644); err != nil {
 		return fmt.Errorf("--cert: %w", err)
+	}
+	return nil
+}
+
+// flagOf maps an option to its flag.
+var flagOf = map[string]string{
+	"dispensarytest.WithRedirectURI": "--redirect-uri", "dispensarytest.WithScopes": "--scopes", "dispensarytest.WithWebhook": "--webhook",
+	"dispensarytest.WithBehavior": "--behavior", "dispensarytest.WithBehaviorsFile": "--behaviors", "dispensarytest.Tuning.Integrations": "--integrations",
+	"dispensarytest.WithWorldFile": "--world",
+}
+
+// startError returns the reason for a failed start in terms of the command line. It replaces
+// options by flags, and removes the package prefix.
+func startError(err error, addr, state string) error {
+	var listening *net.OpError
+	var argument *api.ArgumentError
+	switch {
+	case errors.As(err, &argument) && argument.Field == "dispensarytest.WithSnapshot":
+		return fmt.Errorf("--state %s: %s; the file was not changed", state, strings.TrimPrefix(argument.Reason, "is invalid: "))
+	case errors.As(err, &argument) && flagOf[argument.Field] != "":
+		return errors.New(flagOf[argument.Field] + ": " + strings.TrimPrefix(argument.Reason, "is invalid: "))
+	case errors.As(err, &listening) && listening.Op == "listen" && argument == nil:
+		return httpserve.ListenError("--addr", addr, err)
+	}
+	return errors.New(strings.TrimPrefix(err.Error(), "dispensarytest: "))
+}
+
+// healthTime is the longest wait for the response to a health check.
+const healthTime = 5 * time.Second
+
+// HealthError is the error of a platform that does not respond as it should.
+type HealthError struct{ error }
+
+// Unwrap returns the cause.
+func (e HealthError) Unwrap() error { return e.error }
+
+// Health calls the control API at --control-addr of a running platform. It reads the settings,
+// so it fails with a [HealthError] if the process does not respond, or its platform is blocked.
+func (c *Config) Health(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, healthTime)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.controlAddr+"/control/settings", nil)
+	if err != nil {
+		return fmt.Errorf("--control-addr %s: not of the form HOST:PORT", c.controlAddr)
+	}
+	transport := &http.Transport{} // without the proxy of the environment
+	defer transport.CloseIdleConnections()
+	response, err := transport.RoundTrip(request)
+	if err != nil {
+		return HealthError{fmt.Errorf("--health: %w", err)}
+	}
+	_ = response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return HealthError{fmt.Errorf("--health: %s responded with %s", request.URL, response.Status)}
 	}
 	return nil
 }
