@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
+	"os/signal"
 	"strings"
 	"syscall"
 	"time"
@@ -59,4 +61,13 @@ func ListenError(name, addr string, err error) error {
 func Loopback(host string) bool {
 	ip := net.ParseIP(host)
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
+}
+
+// UntilInterrupt returns a context that ends with the first interrupt or termination signal. A
+// second signal ends the program immediately. Within a second it is still the first one, sent by a
+// terminal to all processes and passed on by npm and other parents.
+func UntilInterrupt() context.Context {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, func() { time.AfterFunc(time.Second, stop) })
+	return ctx
 }
