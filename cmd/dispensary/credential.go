@@ -2,15 +2,25 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
+	"time"
+
+	"github.com/zalando/go-keyring"
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/integration"
 	"github.com/dispensary-go/dispensary/internal/environ"
 	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/connect"
+	"github.com/dispensary-go/dispensary/seal"
 )
 
 // hasCredential reports whether a command calls with DISPENSARY_ACCESS_TOKEN. An explicit --user
@@ -108,4 +118,177 @@ func (p *program) client(ctx context.Context, t target) (_ *dispensary.Client, c
 	}
 	client, err := dispensary.New(a.Site, options...)
 	return client, func() error { return nil }, err
+}
+
+// keyringTime is the longest wait for the system keyring, which may ask the user to unlock it.
+const keyringTime = 3 * time.Second
+
+// sealKeyName is the name of the file with the encryption keys, used without a keyring.
+const sealKeyName = "seal.key"
+
+// keyringName is the service name of the key in the keyring.
+const keyringName = "dispensary"
+
+// sealKeys returns the encryption keys of this user's token stores in folder. On first use it
+// creates a key in the system keyring. If the keyring fails, it creates a file that only the user
+// can read. It never creates a key if folder already has a token store.
+func sealKeys(ctx context.Context, ring keyringStore, folder string) (dispensary.Secret, error) {
+	name := filepath.Join(folder, sealKeyName)
+	if kept, err := readKeys(name); !kept.IsZero() || err != nil {
+		return kept, err
+	}
+	keys, err := fromKeyring(ctx, func() (string, error) { return ring.Get(keyringName, folder) })
+	if err == nil {
+		return keys, nil
+	}
+	if stores, _ := filepath.Glob(filepath.Join(folder, "tokens-*.db")); len(stores) > 0 {
+		return dispensary.Secret{}, fmt.Errorf("the encryption key of %s is in the system keyring: unlock the keyring and retry: %w", stores[0], err)
+	}
+	key, err := seal.GenerateKey(time.Now().UTC().Format("2006-01-02"))
+	if err != nil {
+		return dispensary.Secret{}, err
+	}
+	_, err = fromKeyring(ctx, func() (string, error) { return "", ring.Set(keyringName, folder, key.Text().Reveal()) })
+	if err == nil {
+		return key.Text(), nil
+	}
+	return key.Text(), writeKey(name, key)
+}
+
+// readKeys returns the encryption keys in a file, or an empty secret if the file does not exist.
+func readKeys(name string) (dispensary.Secret, error) {
+	content, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return dispensary.Secret{}, nil
+	}
+	if err != nil {
+		return dispensary.Secret{}, err
+	}
+	keys := dispensary.NewSecret(strings.TrimSpace(string(content)))
+	if _, err := seal.ParseKeyRing(keys); err != nil {
+		return dispensary.Secret{}, fmt.Errorf("%s contains no encryption key: restore the file, or delete it and the data that it encrypts", name)
+	}
+	return keys, nil
+}
+
+// writeKey writes an encryption key to a new file that only the user can read.
+func writeKey(name string, key seal.Key) error {
+	file, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteString(key.Text().Reveal() + "\n")
+	return errors.Join(err, file.Sync(), file.Close())
+}
+
+// keyringStore is a keyring. Tests replace the system keyring.
+type keyringStore interface {
+	Get(service, user string) (string, error)
+	Set(service, user, password string) error
+}
+
+// systemKeyring is the keyring of macOS, of Windows or of the Secret Service of a Linux desktop.
+type systemKeyring struct{}
+
+// Get implements keyringStore.
+func (systemKeyring) Get(service, user string) (string, error) { return keyring.Get(service, user) }
+
+// Set implements keyringStore.
+func (systemKeyring) Set(service, user, password string) error {
+	return keyring.Set(service, user, password)
+}
+
+// fromKeyring calls ask and waits up to keyringTime.
+func fromKeyring(ctx context.Context, ask func() (string, error)) (dispensary.Secret, error) {
+	ctx, cancel := context.WithTimeout(ctx, keyringTime)
+	defer cancel()
+	type answer struct {
+		text string
+		err  error
+	}
+	answered := make(chan answer, 1)
+	go func() {
+		text, err := ask()
+		answered <- answer{text, err}
+	}()
+	select {
+	case a := <-answered:
+		return dispensary.NewSecret(a.text), a.err
+	case <-ctx.Done():
+		return dispensary.Secret{}, fmt.Errorf("the keyring did not respond within %s", keyringTime)
+	}
+}
+
+// accountKeys are the settings of an integration that accounts need.
+var accountKeys = []string{"base_url", "auth_url", "client_id", "client_secret", "redirect_url"}
+
+// loadApplication reads the configuration and returns the application of a command. If the
+// client secret is missing and stdin is a terminal, it asks for the secret. It removes a store in
+// memory, because no other command would find its tokens.
+func (p *program) loadApplication(ctx context.Context, t target) (c integration.Config, a integration.Application, err error) {
+	keys := accountKeys
+	if p.asks {
+		keys = slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return key == "client_secret" })
+	}
+	if c, err = p.loadConfig(keys...); err != nil {
+		return c, a, err
+	}
+	if c.Store.Reveal() == inMemory {
+		c.Store = dispensary.Secret{}
+	}
+	if a, err = p.application(c, t); err != nil || !a.ClientSecret.IsZero() || !p.asks {
+		return c, a, err
+	}
+	_, _ = fmt.Fprintf(p.errOut, "Client secret of %s: ", a.Site.Environment)
+	text, err := p.readSecret(ctx)
+	a.ClientSecret = dispensary.NewSecret(text)
+	c.Applications = []integration.Application{a} // c had a copy of a without the secret
+	return c, a, err
+}
+
+// openAccounts opens the accounts of one application, with the browser flow if flow is not nil.
+// If no store is configured, it uses the store of login.
+func (p *program) openAccounts(ctx context.Context, t target, flow *connect.Config) (_ *integration.Integration, a integration.Application, err error) {
+	c, a, err := p.loadApplication(ctx, t)
+	if err != nil {
+		return nil, a, err
+	}
+	a.WebhookSecrets, a.WebhookChallenge = nil, dispensary.Secret{}
+	c.Applications, c.Inbox = []integration.Application{a}, dispensary.Secret{}
+	if c.Store.IsZero() {
+		if err := p.useLoginStore(ctx, &c, a); err != nil {
+			return nil, a, err
+		}
+	}
+	setup := integration.Setup{}
+	if flow != nil {
+		setup.Connect = *flow
+		if len(c.StateKeys) == 0 { // the flow begins and ends in this process
+			c.StateKeys = []dispensary.Secret{dispensary.NewSecret(rand.Text() + rand.Text())}
+		}
+	}
+	app, err := integration.Open(ctx, c, setup)
+	return app, a, err
+}
+
+// loginStore returns the path of the store of login for an application, in the configuration
+// folder. A stored token does not contain the URL that issued it, so each site and client has
+// its own store.
+func loginStore(folder string, a integration.Application) string {
+	return filepath.Join(folder, siteFile("tokens", ".db", a.Site, a.Site.AuthURL, a.ClientID))
+}
+
+// useLoginStore sets the store of login and its encryption keys in c. The configured keys may
+// end with a fake platform.
+func (p *program) useLoginStore(ctx context.Context, c *integration.Config, a integration.Application) error {
+	folder, err := p.configFolder()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return err
+	}
+	c.Store = dispensary.NewSecret("sqlite:" + loginStore(folder, a))
+	c.SealKeys, err = sealKeys(ctx, p.keyring, folder)
+	return err
 }

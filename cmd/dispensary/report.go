@@ -1,11 +1,13 @@
 package main
 
 import (
+	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/receivercheck"
 	"github.com/dispensary-go/dispensary/internal/doctor"
 )
 
@@ -55,4 +57,86 @@ func (p *program) printReportTable(report doctor.Report) error {
 		}
 	}
 	return nil
+}
+
+// checkNeeds maps [receivercheck.Verdict].Needs to arguments.
+var checkNeeds = map[string]string{
+	"Features.OldSecret":      "an old secret after the webhook secret",
+	"Features.OtherEnvelopes": "--other-envelopes",
+	"Hooks.BlockHandler":      "the hook block_handler of --hooks",
+	"Hooks.BreakStorage":      "the hook break_storage of --hooks",
+	"Hooks.Handled":           "the hook handled of --hooks",
+	"Hooks.Logs":              "--log",
+	"Hooks.WithoutSecret":     "--without-secret",
+	"Timing.BodyTimeout":      "--body-timeout",
+}
+
+// checkRows returns the rows of a report on verdicts. Each row contains up to most findings.
+func checkRows(verdicts []receivercheck.Verdict, most int) []doctor.Row {
+	rows := make([]doctor.Row, len(verdicts))
+	for i, v := range verdicts {
+		row := doctor.Row{Check: v.Case, Status: doctor.StatusPass}
+		switch {
+		case v.Needs != "":
+			row.Status, row.Seen = doctor.StatusSkip, "needs "+checkNeeds[v.Needs]
+		case v.Skipped != "":
+			row.Status, row.Seen = doctor.StatusSkip, v.Skipped
+		case v.Failed():
+			findings := v.Findings[:min(most, len(v.Findings))]
+			row.Status, row.Seen = doctor.StatusFail, strings.Join(findings, "; ")
+			if left := len(v.Findings) - most; left > 0 {
+				row.Seen += fmt.Sprintf("; and %d more with --json", left)
+			}
+			row.Consequence, row.Fix = v.Consequence, v.Fix
+		}
+		rows[i] = row
+	}
+	return rows
+}
+
+// junitSuites is the root of a JUnit report.
+type junitSuites struct {
+	XMLName xml.Name   `xml:"testsuites"`
+	Suite   junitSuite `xml:"testsuite"`
+}
+
+type junitSuite struct {
+	Name     string      `xml:"name,attr"`
+	Tests    int         `xml:"tests,attr"`
+	Failures int         `xml:"failures,attr"`
+	Skipped  int         `xml:"skipped,attr"`
+	Cases    []junitCase `xml:"testcase"`
+}
+
+type junitCase struct {
+	Section string       `xml:"classname,attr"`
+	Name    string       `xml:"name,attr"`
+	Failure *junitReason `xml:"failure"`
+	Skipped *junitReason `xml:"skipped"`
+}
+
+type junitReason struct {
+	Message string `xml:"message,attr"`
+	Text    string `xml:",chardata"`
+}
+
+// junitReport returns a report as a JUnit XML document.
+func junitReport(report doctor.Report) []byte {
+	suite := junitSuite{
+		Name: "dispensary check " + report.Environment, Tests: len(report.Rows),
+		Failures: report.Count(doctor.StatusFail), Skipped: report.Count(doctor.StatusSkip),
+	}
+	for _, row := range report.Rows {
+		section, name, _ := strings.Cut(row.Check, "/")
+		made := junitCase{Section: section, Name: name}
+		switch row.Status {
+		case doctor.StatusFail:
+			made.Failure = &junitReason{row.Seen, "consequence: " + row.Consequence + "\nfix: " + row.Fix}
+		case doctor.StatusSkip:
+			made.Skipped = &junitReason{Message: row.Seen}
+		}
+		suite.Cases = append(suite.Cases, made)
+	}
+	document, _ := xml.MarshalIndent(junitSuites{Suite: suite}, "", "  ") // never fails for texts and numbers
+	return []byte(xml.Header + string(document) + "\n")
 }

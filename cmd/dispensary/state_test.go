@@ -39,14 +39,6 @@ func register(t *testing.T, settings control.Settings) string {
 	return ask[registered](t, settings, "/patients").Patient.ID
 }
 
-// issue returns a new access token of a user.
-func issue(t *testing.T, settings control.Settings) string {
-	t.Helper()
-	return ask[struct {
-		Value string `json:"access_token"`
-	}](t, settings, "/tokens").Value
-}
-
 // start starts the binary. It returns its settings once it is ready, and a scanner of the following
 // lines.
 func start(t *testing.T, args ...string) (*exec.Cmd, control.Settings, *bufio.Scanner) {
