@@ -5,11 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jarcoal/httpmock"
 	"github.com/stretchr/testify/assert"
@@ -17,6 +19,13 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/clinic"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/internal/operation"
+	"github.com/dispensary-go/dispensary/internal/testkit/calltest"
+	"github.com/dispensary-go/dispensary/internal/testkit/resourcetest"
+	"github.com/dispensary-go/dispensary/treatmentplans"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -88,4 +97,130 @@ func compareGolden(t *testing.T, file string, got []byte) {
 	want, err := os.ReadFile(file)
 	require.NoError(t, err)
 	assert.True(t, bytes.Equal(want, got), "%s differs:\n%s", file, got)
+}
+
+// testdata/decoded.txt contains the decoded result of each operation, one line for each.
+func TestDecodedResponsesMatchGolden(t *testing.T) {
+	t.Parallel()
+	clock := dispensarytest.FrozenClock(time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC))
+	var lines strings.Builder
+	for _, op := range operation.All() {
+		if strings.HasPrefix(op.Name, "oauth.") {
+			continue
+		}
+		decoded, err := calltest.All(t)[op.Name](t.Context(), calltest.NewFixture(t, dispensarytest.WithInMemory(), dispensarytest.WithClock(clock)))
+		require.NoError(t, err)
+		line, err := json.Marshal(decoded)
+		require.NoError(t, err)
+		fmt.Fprintf(&lines, "%s %s\n", op.Name, line)
+	}
+	compareGolden(t, "../../testdata/decoded.txt", []byte(lines.String()))
+}
+
+// testdata/requests contains the body of each operation that has one. It omits token requests,
+// which contain secrets.
+func TestRequestBodiesMatchGolden(t *testing.T) {
+	t.Parallel()
+	for _, op := range operation.All() {
+		if op.Read() || strings.HasPrefix(op.Name, "oauth.") {
+			continue
+		}
+		t.Run(op.Name, func(t *testing.T) {
+			t.Parallel()
+			s := calltest.NewFixture(t)
+			last := throughLastBody(s)
+			_, err := calltest.All(t)[op.Name](t.Context(), s)
+			require.NoError(t, err)
+			if last.String() == "" {
+				assert.NoFileExists(t, "../../testdata/requests/"+op.Name+".json")
+				return
+			}
+			var indented bytes.Buffer
+			require.NoError(t, json.Indent(&indented, []byte(last.String()), "", "  "))
+			compareGolden(t, "../../testdata/requests/"+op.Name+".json", append(indented.Bytes(), '\n'))
+		})
+	}
+}
+
+// A body contains only the fields that the caller sets. Null and zero count as set.
+func TestRequestBodiesOmitUnsetFields(t *testing.T) {
+	t.Parallel()
+	s := calltest.NewFixture(t)
+	last := throughLastBody(s)
+	ctx, care, plans := t.Context(), s.Client.Clinic, s.Client.TreatmentPlans
+	sends := func(want string) func(_ any, err error) {
+		return func(_ any, err error) {
+			t.Helper()
+			require.NotErrorIs(t, err, api.ErrNotSent)
+			assert.JSONEq(t, want, last.String())
+		}
+	}
+	sends(`{"email":"l@example.com","first_name":"L","last_name":"E"}`)(care.Patients.Create(ctx, clinic.PatientCreate{Email: "l@example.com", FirstName: "L", LastName: "E"}))
+	sends(`{}`)(care.Patients.Update(ctx, s.Patient, clinic.PatientUpdate{}))
+	sends(`{"date_of_birth":"1999-12-31","gender":null,"mobile_number":null,"discount":0,"metadata":null}`)(care.Patients.Update(ctx, s.Patient, clinic.PatientUpdate{
+		DateOfBirth: api.Value(api.Date{Year: 1999, Month: 12, Day: 31}), Gender: api.Null[clinic.Gender](), MobileNumber: api.Null[string](),
+		Discount: api.Value[float64](0), Metadata: api.Null[clinic.Metadata](),
+	}))
+	sends(`{"metadata":{"id":null}}`)(care.Patients.Update(ctx, s.Patient, clinic.PatientUpdate{Metadata: api.Value(clinic.Metadata{})}))
+	sends(`{"practitioner_type_id":"` + s.PractitionerType + `","email":"p@example.com","first_name":"P","last_name":"E"}`)(care.Practitioners.Create(ctx,
+		clinic.PractitionerCreate{PractitionerTypeID: s.PractitionerType, Email: "p@example.com", FirstName: "P", LastName: "E"}))
+	sends(`{}`)(care.Practitioners.Update(ctx, s.Practitioner, clinic.PractitionerUpdate{}))
+	sends(`{"email":"s@example.com","first_name":"S","last_name":"E"}`)(care.Staff.Create(ctx, clinic.StaffMemberCreate{Email: "s@example.com", FirstName: "S", LastName: "E"}))
+	sends(`{}`)(care.Staff.Update(ctx, s.Staff, clinic.StaffMemberUpdate{}))
+
+	lines := []treatmentplans.Recommendation{{VariantID: s.Variant, UnitsToPurchase: 2, Dosage: treatmentplans.Dosage{AdditionalInfo: "before bed"}}, {VariantID: s.Variant, UnitsToPurchase: 1}}
+	sent := `"recommendations":[{"variant_id":"` + s.Variant + `","refill":false,"units_to_purchase":2,"dosage":{"additional_info":"before bed"}},
+		{"variant_id":"` + s.Variant + `","refill":false,"units_to_purchase":1}]`
+	practitioner := `"practitioner_id":"` + s.Practitioner + `"`
+	sends(`{` + practitioner + `,` + sent + `}`)(plans.Create(ctx, s.Patient, treatmentplans.PlanCreate{PractitionerID: s.Practitioner, Recommendations: lines}))
+	sends(`{` + sent + `}`)(plans.Update(ctx, s.Plan, treatmentplans.PlanUpdate{Recommendations: lines}))
+	sends(`{"personal_message":null,` + sent + `}`)(plans.Update(ctx, s.Plan, treatmentplans.PlanUpdate{PersonalMessage: api.Null[string](), Recommendations: lines}))
+	sends(`{"treatment_plan":{` + practitioner + `}}`)(plans.DynamicLinks.Create(ctx, treatmentplans.DynamicLinkCreate{PractitionerID: s.Practitioner}))
+	sends(`{"treatment_plan":{},"patient":{"email":"l@example.com"}}`)(plans.DynamicLinks.Create(ctx, treatmentplans.DynamicLinkCreate{Patient: &treatmentplans.DynamicLinkPatient{Email: "l@example.com"}}))
+}
+
+// throughLastBody keeps the body of the last request of the fixture's client.
+func throughLastBody(f *calltest.Fixture) (last *resourcetest.LastBody) {
+	f.Through(func(base http.RoundTripper) http.RoundTripper {
+		last = &resourcetest.LastBody{Base: base}
+		return last
+	})
+	return last
+}
+
+// testdata/queries.txt contains the query of each read with a query, one line for each
+// operation. Every filter and sort order is set. Package contract verifies that the platform
+// knows these names, and the fake's tests verify their effect.
+func TestRequestQueriesMatchGolden(t *testing.T) {
+	t.Parallel()
+	var lines strings.Builder
+	for _, op := range operation.All() {
+		if !op.Read() || strings.HasPrefix(op.Name, "oauth.") {
+			continue
+		}
+		f := calltest.NewFixture(t)
+		_, err := calltest.All(t)[op.Name](t.Context(), f)
+		require.NoError(t, err)
+		requests := f.Platform.Journal.Requests()
+		last := requests[len(requests)-1]
+		if last.Query != "" {
+			fmt.Fprintln(&lines, op.Name, last.Query)
+		}
+	}
+	compareGolden(t, "../../testdata/queries.txt", []byte(lines.String()))
+}
+
+func TestNilRequestOptionChangesNothing(t *testing.T) {
+	t.Parallel()
+	platform := dispensarytest.New(t, dispensarytest.WithInMemory())
+	client := platform.Client(model.User{})
+	_, err := client.Clinic.Get(t.Context(), nil)
+	require.NoError(t, err)
+	_, _, err = client.Clinic.Patients.Ensure(t.Context(), clinic.PatientCreate{
+		FirstName: "Kim", LastName: "Doe", Email: "kim@example.org", Metadata: clinic.Metadata{ID: "ehr-1"},
+	}, nil)
+	require.NoError(t, err)
+	for _, err := range client.Clinic.Patients.List(nil).All(t.Context()) {
+		require.NoError(t, err)
+	}
 }
