@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -190,4 +192,143 @@ func (r *harness) counts(inbox engine.Engine, f engine.Filter, most int, of []en
 		}
 	}
 	assert.Equal(r, want, got, "%d of %d", most, len(of))
+}
+
+// statistics tests Stats and CheckWrite.
+var statistics = map[string]func(*harness){
+	"Counts":     counts,
+	"CheckWrite": checkWrite,
+}
+
+func counts(r *harness) {
+	gate, began := make(chan struct{}), make(chan string, 1)
+	var replayed atomic.Bool
+	inbox := r.open(func(ctx context.Context, e events.Event) error {
+		switch {
+		case e.ID == "runs":
+			began <- e.ID
+			return until(ctx, gate)
+		case e.ID == "dies" && !replayed.Load():
+			return webhook.Permanent(errDown)
+		}
+		return errDown
+	}, slow)
+	r.holds(inbox, engine.Stats{})
+
+	first := patient("runs", "pa_1", 1)
+	r.accept(inbox, first)
+	receive(r, began)
+	fails, dies := patient("fails", "pa_2", 2), patient("dies", "pa_3", 3)
+	dies.ReceivedAt = dies.ReceivedAt.Add(-240 * time.Hour)
+	r.accept(inbox, fails, dies)
+	r.waitFor(webhook.ResultFailed, fails)
+	r.waitFor(webhook.ResultDead, dies)
+	r.holds(inbox, engine.Stats{Waiting: 1, Running: 1, Dead: 1, Oldest: first.ReceivedAt})
+
+	close(gate)
+	r.waitFor(webhook.ResultHandled, first)
+	r.holds(inbox, engine.Stats{Waiting: 1, Dead: 1, Oldest: fails.ReceivedAt})
+	replayed.Store(true)
+	r.replay(inbox, dies)
+	r.waitFor(webhook.ResultFailed, dies)
+	r.holds(inbox, engine.Stats{Waiting: 2, Oldest: dies.ReceivedAt}) // the age survives a replay
+}
+
+// holds compares the counts of an engine. The oldest time may differ by Patience, because the
+// clocks of machines differ.
+func (r *harness) holds(inbox engine.Engine, want engine.Stats) {
+	r.Helper()
+	got, err := inbox.Stats(r.Context())
+	require.NoError(r, err)
+	assert.Equal(r, [3]int{want.Waiting, want.Running, want.Dead}, [3]int{got.Waiting, got.Running, got.Dead}, "waiting, running, dead")
+	if want.Oldest.IsZero() {
+		assert.Zero(r, got.Oldest)
+	} else {
+		assert.WithinDuration(r, want.Oldest, got.Oldest, r.storage.Patience)
+	}
+}
+
+// checkWrite calls CheckWrite during accepts. It must succeed and change no event.
+func checkWrite(r *harness) {
+	all := numbered(20)
+	for _, inbox := range r.openSeveral(fail) {
+		accepted := make(chan struct{})
+		go func() {
+			defer close(accepted)
+			r.accept(inbox, all...)
+		}()
+		for range 5 {
+			assert.NoError(r, inbox.CheckWrite(r.Context()))
+		}
+		<-accepted
+		r.waitFor(webhook.ResultDead, all...)
+		require.NoError(r, inbox.CheckWrite(r.Context()))
+		r.holds(inbox, engine.Stats{Dead: len(all)})
+	}
+}
+
+// finished looks up handled, skipped, discarded, stored and unknown events. Most share an
+// event ID, and the other IDs resemble it.
+func finished(r *harness) {
+	const id = "evt/%1 _é"
+	gate := make(chan struct{})
+	release := sync.OnceFunc(func() { close(gate) })
+	defer release()
+	before := time.Now().Add(-time.Second)
+	inbox := r.open(func(ctx context.Context, _ events.Event) error {
+		switch name, _, _ := strings.Cut(webhook.HandlingFrom(ctx).Key.IntegrationID, " "); name {
+		case "dies":
+			return webhook.Permanent(errDown)
+		case "fails":
+			return errDown
+		case "runs":
+			return until(ctx, gate)
+		}
+		return nil
+	}, slow)
+	of := func(id string, e api.Environment, integrationID string) webhook.Delivery {
+		d := integration(patient(id, "pa_"+id+integrationID, 1), integrationID)
+		d.Key.Environment = e
+		return d
+	}
+	handled := []webhook.Delivery{of(id, usSandbox, "handled/0 %"), of(id, api.USProduction, ""), of(id, caSandbox, "in_1")}
+	gone := []webhook.Delivery{of(id, usSandbox, "dies 1"), of(id, api.CanadaProduction, "dies 1")}
+	dead, fails, runs := of(id, usSandbox, "dies 2"), of(id, usSandbox, "fails"), of(id, usSandbox, "runs")
+	others := []webhook.Delivery{of("evt", usSandbox, "%1 _é"), of(id+"1", usSandbox, "1"), of("EVT/%1 _é", usSandbox, "1"), of("evt/%1 xé", usSandbox, "1")}
+	r.accept(inbox, runs, fails, dead)
+	r.accept(inbox, slices.Concat(handled, gone, others)...)
+	r.waitFor(webhook.ResultHandled, append(handled, others...)...)
+	r.waitFor(webhook.ResultFailed, fails)
+	r.waitFor(webhook.ResultDead, append(gone, dead)...)
+	r.ends(inbox, id, before, len(handled), 0)
+	r.discard(inbox, gone...)
+	r.ends(inbox, id, before, len(handled), len(gone))
+	for _, d := range others {
+		r.ends(inbox, d.Key.EventID, before, 1, 0)
+	}
+	for _, unknown := range []string{"", "evt/%1 _", "%", "never"} {
+		r.ends(inbox, unknown, before, 0, 0)
+	}
+	r.discard(inbox, dead)
+	release()
+	r.waitFor(webhook.ResultHandled, runs)
+	r.ends(inbox, id, before, len(handled)+1, len(gone)+1)
+}
+
+// ends compares the numbers of handled and discarded events for an ID.
+func (r *harness) ends(inbox engine.Engine, eventID string, from time.Time, handled, discarded int) {
+	r.Helper()
+	all, err := inbox.Finished(r.Context(), eventID)
+	require.NoError(r, err)
+	n := 0
+	for _, f := range all {
+		if f.Discarded {
+			n++
+		}
+		if !f.At.IsZero() {
+			assert.WithinRange(r, f.At, from, time.Now().Add(time.Second))
+			assert.Equal(r, time.UTC, f.At.Location())
+		}
+	}
+	assert.Equal(r, fmt.Sprint(handled, discarded), fmt.Sprint(len(all)-n, n), "handled and discarded of %q", eventID)
 }
