@@ -193,30 +193,3 @@ func TestCutOffProcessEndsHandlersFirst(t *testing.T) {
 	d.allEnd(t)
 	assert.Empty(t, begun)
 }
-
-// TestAbandonedEventBecomesDeadLetter loses every attempt of an event. The next event of its
-// ordering key must run, and a retry of the dead letter in River must add one attempt.
-func TestAbandonedEventBecomesDeadLetter(t *testing.T) {
-	t.Parallel()
-	d, inbox, begun, made := newInbox(t, func(c *riverinbox.Config) { ordered(c); c.Work.Retry.MaxAttempts = 2 })
-	event, later := in("a", 1), in("a", 2)
-	acceptNew(t, inbox, event, later)
-	for attempt := 1; attempt <= 2; attempt++ {
-		c := next(t, begun)
-		assert.Equal(t, event.Key, c.Key)
-		assert.Equal(t, attempt, c.Attempt)
-		d.exec(t, "UPDATE river_job SET attempted_by = ARRAY['dispensary_dead'] WHERE state = 'running'")
-	}
-	a := next(t, made)
-	assert.Equal(t, webhook.ResultDead, a.Result)
-	assert.Equal(t, 2, a.Number)
-	require.ErrorIs(t, a.Err, webhook.ErrAbandoned)
-	handleAll(t, begun, later)
-	d.becomes(t, "cancelled", event)
-	assert.Equal(t, "2", d.of(t, event, "attempt"))
-	d.inRiver(t, inbox.River().JobRetry, event)
-	c := next(t, begun)
-	assert.Equal(t, 3, c.Attempt)
-	c.end <- nil
-	d.allEnd(t)
-}
