@@ -2,7 +2,10 @@ package dispensarytest
 
 import (
 	"maps"
+	"net/http"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -10,6 +13,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/httpapi"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/tokens"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
@@ -125,4 +129,139 @@ func TestRejectionsContainChallenges(t *testing.T) {
 	assert.Equal(t, `Bearer realm="dispensary", error="insufficient_scope", scope="clinic:read"`, narrow.get("/clinic").header.Get("WWW-Authenticate"))
 	b.token = "unknown"
 	assert.Equal(t, `Bearer realm="dispensary", error="invalid_token"`, b.get("/clinic").header.Get("WWW-Authenticate"))
+}
+
+// A code is valid for one exchange, even with concurrent requests.
+func TestCodeIsRedeemedOnce(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory())
+	code := b.code(model.User{})
+	assertOneWinner(t, func() int { return b.exchange(code).status })
+}
+
+// assertOneWinner makes 20 concurrent calls. Exactly one must respond with 200.
+func assertOneWinner(t *testing.T, call func() int) {
+	t.Helper()
+	var group sync.WaitGroup
+	var statuses [20]int
+	for i := range statuses {
+		group.Go(func() { statuses[i] = call() })
+	}
+	group.Wait()
+	slices.Sort(statuses[:])
+	assert.Equal(t, http.StatusOK, statuses[0])
+	assert.NotEqual(t, http.StatusOK, statuses[1])
+}
+
+// With immediate rotation a refresh token is valid once, even for concurrent requests.
+func TestImmediateRotationHasOneWinner(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory(), WithBehavior(behavior.RefreshRotationImmediate))
+	refresh := b.fake.Tokens.Issue(model.User{}).RefreshToken
+	assertOneWinner(t, func() int { return b.renew(refresh).status })
+}
+
+// A call with an expired token does not count as its use, but the first other call does.
+func TestExpiredTokenKeepsGracePeriod(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory(), WithBehavior(behavior.RefreshRotationGrace), WithClock(frozen()))
+	old := b.fake.Tokens.Issue(model.User{}).RefreshToken
+	b.token = b.renew(old).ok(200, "oauth", "access_token").(string)
+	b.fake.Clock.Advance(tokens.TokenLifetime)
+	b.get("/clinic").refused(401, "expired")
+	b.token = b.renew(old).ok(200, "oauth", "access_token").(string)
+	b.get("/clinic").ok(200)
+	b.renew(old).refused(400, "invalid_grant")
+}
+
+func TestRevocationRequiresApplication(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory())
+	pair := b.fake.Tokens.Issue(model.User{})
+	for field, wrong := range map[string]any{"client_id": "x", "client_secret": "x"} {
+		b.post("/oauth/revoke", b.credentials(map[string]any{"token": pair.AccessToken, field: wrong})).refused(401, "invalid_client")
+		b.post("/oauth/revoke", b.credentials(map[string]any{"token": pair.AccessToken, field: nil})).refused(400, "invalid_request")
+	}
+	b.post("/oauth/revoke", b.credentials(nil)).refused(400, "invalid_request")
+	b.post("/oauth/revoke", b.credentials(map[string]any{"token": "never seen"})).ok(200)
+	b.token = pair.AccessToken
+	b.get("/clinic").ok(200)
+}
+
+func TestInvalidAuthorizationHeadersAreRejected(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory())
+	for header, status := range map[string]int{
+		"Bearer " + b.token: 200, "bearer " + b.token: 200, "BEARER " + b.token: 200,
+		b.token: 401, "Bearer": 401, "Bearer ": 401, "Basic " + b.token: 401, "Token " + b.token: 401, "Bearer " + b.token + "x": 401, "Bearer  " + b.token: 401,
+	} {
+		got := b.fetch("GET", b.fake.Site().BaseURL+"/clinic", "", "Authorization", header)
+		assert.Equal(t, status, got.status, "%q", header)
+		assert.Equal(t, status == 401, strings.HasPrefix(got.header.Get("WWW-Authenticate"), "Bearer"), "%q", header)
+	}
+	b.get("/clinic?access_token=" + b.token).ok(200)
+	last, _ := lastRequest(b.fake)
+	assert.Equal(t, "access_token", last.Unknown[0].Name, "a token in the query is not used")
+}
+
+// The clinic key can be used any number of times, and is checked before the scope.
+func TestClinicKeyActivatesIntegration(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory(), WithTuning(Tuning{Integrations: 2}))
+	keys := b.fake.ClinicKeys()
+	require.Len(t, keys, 2)
+	assert.Equal(t, keys[0], b.fake.ClinicKey())
+	second := *b
+	second.key = keys[1]
+	id := second.get("/clinic").object(200, "clinic")
+	assert.NotEmpty(t, id["integration_activated_at"])
+	first := b.get("/clinic").object(200, "clinic")
+	assert.NotEqual(t, id["integration_id"], first["integration_id"], "the key selects the integration")
+	assert.Nil(t, first["integration_activated_at"], "the other integration is still inactive")
+
+	narrow := b.with("catalog:read")
+	narrow.key = keys[0]
+	narrow.get("/clinic").refused(403, "clinic:read")
+	assert.NotNil(t, b.get("/clinic").ok(200, "clinic", "integration_activated_at"), "a rejected request counts as the first use")
+	assert.Len(t, b.fake.Events(), 2)
+	for range 3 {
+		second.get("/catalog/brands").ok(200)
+	}
+	assert.Len(t, b.fake.Events(), 2, "once each")
+
+	_, err := b.fake.Clinics.RevokeKey(keys[1])
+	require.NoError(t, err)
+	for _, path := range []string{"/clinic", "/catalog/brands", "/clinic/patients"} {
+		second.get(path).refused(401, "The clinic key was revoked")
+		b.get(path).ok(200)
+	}
+}
+
+func TestRevokeDisconnectsOneUser(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory())
+	users := b.fake.Users()
+	kept, ended := b.fake.Tokens.Issue(users[0]), b.fake.Tokens.Issue(users[1])
+	older, _ := b.fake.Tokens.Issue(users[1], "clinic:read"), b.fake.Tokens.Issue(users[2])
+	open, redeemed := b.code(users[1]), b.code(users[0])
+
+	b.fake.Tokens.Revoke(users[1])
+	for _, pair := range []model.Token{ended, older} {
+		b.token = pair.AccessToken
+		b.get("/clinic").refused(401, "The access token was revoked")
+		b.renew(pair.RefreshToken).refused(400, "invalid_grant")
+	}
+	b.exchange(open).refused(400, "invalid_grant")
+	b.token = kept.AccessToken
+	b.get("/clinic").ok(200)
+	b.renew(kept.RefreshToken).ok(200)
+	b.get("/clinic").ok(200) // the earlier access token stays valid
+	b.exchange(redeemed).ok(200)
+
+	b.exchange(b.code(users[1])).ok(200, "oauth", "access_token") // connects again
+	b.fake.Tokens.Revoke(model.User{})
+	b.get("/clinic").refused(401, "revoked")
+	assert.PanicsWithValue(t, `dispensarytest: there is no user "x@example.com"; see Server.Users`, func() {
+		b.fake.Tokens.Revoke(model.User{Email: "x@example.com"})
+	})
 }

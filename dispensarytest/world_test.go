@@ -1,6 +1,8 @@
 package dispensarytest
 
 import (
+	"os"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"strings"
@@ -197,4 +199,137 @@ func brandsOf(fake *Server) (brands []store.Brand) {
 		brands = append(brands, *b)
 	}
 	return brands
+}
+
+const ownWorld = `{
+	"clinics": [{"name": "Two Rivers", "discount": 12.5}, {"name": "Hill"}],
+	"practitioners": [
+		{"clinic": "Two Rivers", "first_name": "Ada", "last_name": "Stone", "email": "ada@ehr.example", "type": "MD", "password": "own", "metadata_id": "p-1"},
+		{"clinic": "Hill", "first_name": "Ben", "last_name": "Moor", "email": "ben@ehr.example"}
+	],
+	"staff": [{"clinic": "Hill", "first_name": "Joan", "last_name": "Reed", "email": "desk@ehr.example"}],
+	"patients": [
+		{"clinic": "Two Rivers", "first_name": "Max", "last_name": "Test", "email": "max@example.org", "date_of_birth": "1984-03-12",
+			"gender": "male", "mobile_number": "+15035550123", "discount": 5, "metadata_id": "ehr-1"},
+		{"clinic": "Hill", "first_name": "Mia", "last_name": "Test", "email": "mia@example.org", "gender": null}
+	],
+	"products": [{"name": "Own Blend", "brand": "Own", "units": 90, "unit_of_measure": "tablets", "price": "12.30", "status": "backordered", "description": "<p>x</p>"}],
+	"plans": [
+		{"patient": "MAX@example.org", "practitioner": "ada@ehr.example", "personal_message": "Hello", "metadata_id": "plan-1",
+			"products": [{"product": "Own Blend", "units": 2, "refill": true}, {"product": "Zinc Picolinate"}]},
+		{"patient": "mia@example.org", "state": "draft", "products": [{"product": "Own Blend"}]},
+		{"patient": "mia@example.org", "state": "cancelled"}
+	]
+}`
+
+// worldOf writes a file and returns its path.
+func worldOf(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "world.json")
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+func TestWorldFileReplacesDefaultWorld(t *testing.T) {
+	t.Parallel()
+	for _, environment := range []api.Environment{api.USSandbox, api.CanadaSandbox} {
+		fake := New(t, WithInMemory(), WithWorldFile(worldOf(t, "\ufeff"+ownWorld)), WithEnvironment(environment), WithTuning(Tuning{Seed: 7}))
+		clinics := fake.Clinics.All()
+		require.Len(t, clinics, 2)
+		assert.Equal(t, model.Clinic{ID: clinics[0].ID, Name: "Two Rivers", Discount: 12.5, DispensaryURL: clinics[0].DispensaryURL}, clinics[0])
+		users := fake.Users()
+		require.Len(t, users, 3)
+		assert.Equal(t, model.User{ID: users[0].ID, Email: "ada@ehr.example", Password: "own", Type: model.UserPractitioner, Name: "Ada Stone", ClinicID: clinics[0].ID}, users[0])
+		assert.Equal(t, "correct-horse-staff", users[2].Password)
+		patients := fake.Patients.All()
+		require.Len(t, patients, 2)
+		assert.Equal(t, model.Patient{
+			ID: patients[0].ID, ClinicID: clinics[0].ID, FirstName: "Max", LastName: "Test", Email: "max@example.org", DateOfBirth: "1984-03-12", Gender: "male",
+			Discount: 5, MobileNumber: "+15035550123", MetadataID: "ehr-1", Welcomed: true,
+		}, patients[0])
+		plans := fake.Plans.All()
+		require.Len(t, plans, 3)
+		assert.Equal(t, []string{model.PlanStateActive, model.PlanStateDraft, model.PlanStateCanceled}, []string{plans[0].State, plans[1].State, plans[2].State})
+		assert.Equal(t, users[0].ID, plans[0].PractitionerID)
+		assert.Equal(t, users[1].ID, plans[1].PractitionerID, "the first of the clinic")
+		assert.Equal(t, 2, plans[0].Recommendations[0].UnitsToPurchase)
+		assert.True(t, plans[1].AvailableAt.IsZero())
+		products := fake.Products.All()
+		own := products[len(products)-1]
+		assert.Equal(t, "Own Blend", own.Name)
+		assert.Greater(t, len(products), 40, "the default catalog is present")
+
+		// The platform works like any other, and a reset restores its world.
+		fake.Tokens.Issue(model.User{})
+		_, _, err := fake.Orders.Place(patients[0].ID, model.OrderCreate{PlanIDs: []string{plans[0].ID}})
+		require.NoError(t, err)
+		clinic, err := fake.Client(users[0]).Clinic.Get(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, clinics[0].ID, clinic.ID)
+		_, _, err = fake.Patients.Create(model.PatientCreate{})
+		require.NoError(t, err)
+		fake.Reset()
+		assert.Equal(t, patients, fake.Patients.All())
+	}
+	small := `{"clinics": [{"name": "Two Rivers"}], "practitioners": [{"first_name": "Ada", "last_name": "Stone", "email": "ada@ehr.example"}]}`
+	fake := New(t, WithInMemory(), WithWorldFile(worldOf(t, small)))
+	_, _, err := fake.Patients.Create(model.PatientCreate{})
+	require.NoError(t, err, "a clinic needs no patients")
+}
+
+func TestWorldFileReportsPaths(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ old, new, want string }{
+		"unknown":          {`"discount": 12.5`, `"discuont": 12.5`, "clinics[0].discuont does not exist: did you mean discount?"},
+		"unknown list":     {`"staff"`, `"staf"`, "staf does not exist: did you mean staff?"},
+		"no name":          {`"first_name": "Ben"`, `"first_name": " "`, "practitioners[1].first_name is empty"},
+		"type":             {`"type": "MD"`, `"type": "canary"`, "practitioners[0].type is not one of DC, DPT, LAc, MD, ND, NP, RD"},
+		"not a text":       {`"last_name": "Reed"`, `"last_name": 5`, "staff[0].last_name is not a text"},
+		"email":            {`"email": "mia@example.org"`, `"email": "canary"`, "patients[1].email is not an e-mail address"},
+		"email taken":      {`"email": "mia@example.org"`, `"email": "Max@example.org"`, "patients[1].email belongs to another person in the file"},
+		"user taken":       {`"email": "desk@ehr.example"`, `"email": "ben@ehr.example"`, "staff[0].email belongs to another person in the file"},
+		"date":             {"1984-03-12", "canary", "patients[0].date_of_birth is not a date (yyyy-mm-dd)"},
+		"gender":           {`"gender": "male"`, `"gender": "canary"`, "patients[0].gender is not one of female, male, x"},
+		"number":           {"+15035550123", "canary", "patients[0].mobile_number is not a number in international form, a + and digits"},
+		"percent":          {`"discount": 5`, `"discount": 500`, "patients[0].discount is not a number from 0 to 100"},
+		"clinic":           {`"clinic": "Hill", "first_name": "Mia"`, `"clinic": "canary", "first_name": "Mia"`, "patients[1].clinic is not the name of a clinic in the file"},
+		"which clinic":     {`"clinic": "Hill", "first_name": "Mia"`, `"first_name": "Mia"`, "patients[1].clinic is empty, and there are several clinics"},
+		"clinic twice":     {`{"name": "Hill"}`, `{"name": "Hill"}, {"name": "Hill"}`, "clinics[2].name is the name of another clinic"},
+		"no practitioner":  {`{"name": "Hill"}`, `{"name": "Hill"}, {"name": "Dale"}`, "clinics[2].name is not the clinic of a practitioner"},
+		"price":            {`"12.30"`, `"12"`, "products[0].price is not an amount such as 19.99"},
+		"units":            {`"units": 90`, `"units": 1.5`, "products[0].units is not a whole number above 0"},
+		"status":           {"backordered", "canary", "products[0].status is not one of available, backordered, discontinued, unavailable"},
+		"plan's patient":   {"MAX@example.org", "canary@example.org", "plans[0].patient is not the e-mail address of a patient in the file"},
+		"other clinic":     {`"practitioner": "ada@ehr.example"`, `"practitioner": "ben@ehr.example"`, "plans[0].practitioner works at another clinic than the patient's"},
+		"plan's product":   {`"product": "Zinc Picolinate"`, `"product": "canary"`, "plans[0].products[1].product is not the name of a product in the catalog or the file"},
+		"refill":           {`"refill": true`, `"refill": "canary"`, "plans[0].products[0].refill is not true or false"},
+		"no products":      {`"state": "draft", "products": [{"product": "Own Blend"}]`, `"state": "draft"`, "plans[1].products is empty"},
+		"not an object":    {`{"name": "Hill"}`, `{"name": "Hill"}, "canary"`, "clinics[2] is not an object"},
+		"not a list":       {`[{"clinic": "Hill", "first_name": "Joan", "last_name": "Reed", "email": "desk@ehr.example"}]`, `{}`, "staff is not a list"},
+		"too long":         {`"Hello"`, `"` + strings.Repeat("x", 256) + `"`, "plans[0].personal_message is longer than 255 characters"},
+		"product repeated": {`"products": [{"name": "Own Blend",`, `"products": [{"name": "Own Blend"}, {"name": "Own Blend",`, "products[1].name is the name of another product in the file"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Contains(t, ownWorld, c.old)
+			path := worldOf(t, strings.Replace(ownWorld, c.old, c.new, 1))
+			_, err := Start(WithInMemory(), WithWorldFile(path))
+			require.ErrorIs(t, err, api.ErrArgument)
+			first, _, _ := strings.Cut(err.Error(), "\n")
+			assert.Equal(t, "dispensary: dispensarytest.WithWorldFile is invalid: "+path+": "+c.want, first)
+			assert.NotContains(t, err.Error(), "canary")
+		})
+	}
+	for text, want := range map[string]string{
+		"": "line 1: ", "{\n\"clinics\": canary}": "line 2: ", "[]": "is not a JSON object", "null": "is not a JSON object", "{}": "clinics is empty",
+		`{"clinics": [{}], "patients": [{}]}`: "clinics[0].name is empty\npatients[0].first_name is empty\npatients[0].last_name is empty\npatients[0].email is empty\nclinics[0].name is not the clinic",
+	} {
+		_, err := Start(WithInMemory(), WithWorldFile(worldOf(t, text)))
+		require.ErrorContains(t, err, want, text)
+		assert.NotContains(t, err.Error(), "canary")
+	}
+	_, err := Start(WithWorldFile(filepath.Join(t.TempDir(), "none")))
+	require.ErrorIs(t, err, os.ErrNotExist)
+	_, err = Start(WithWorldFile(worldOf(t, ownWorld)), WithTuning(Tuning{WorldSize: model.WorldSize{Patients: 100}}))
+	require.ErrorContains(t, err, "remove the size option")
 }

@@ -21,9 +21,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/failover"
+	"github.com/dispensary-go/dispensary/internal/fileid"
+	"github.com/dispensary-go/dispensary/internal/filelock"
 )
 
 // Querier is a database or a connection.
@@ -114,4 +118,236 @@ func CheckPath(path string) error {
 
 func isMissing(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
+}
+
+// Pool guards a database that a store uses through a connection pool. It is safe for
+// concurrent use.
+type Pool struct {
+	inner failover.Pool[*sql.Conn]
+
+	mu    sync.Mutex
+	known bool      // guard is set
+	guard *Guard    // nil for a database in memory
+	kept  *sql.Conn // see keep
+}
+
+// NewPool returns a guarded pool for db, which must be a SQLite database. The first [Pool.Do]
+// queries the path of the database.
+func NewPool(db *sql.DB) *Pool {
+	p := &Pool{inner: failover.SQL(db)}
+	release := p.inner.Release
+	p.inner.Release = func(c *sql.Conn) {
+		if !p.keeps(c) {
+			release(c)
+		}
+	}
+	return p
+}
+
+// Do calls run with a connection, like [failover.Pool.Do]. It fails with [api.ErrUnsafePath],
+// or with [api.ErrReplaced] if a file was replaced before run was called or before run
+// returned. The caller must then discard the result of run.
+func (p *Pool) Do(ctx context.Context, run func(*sql.Conn) error) error {
+	if err := p.err(); err != nil {
+		return err
+	}
+	return p.inner.Do(ctx, func(conn *sql.Conn) error {
+		guard, err := p.open(ctx, conn)
+		switch {
+		case err != nil:
+			return err
+		case guard == nil:
+			return run(conn)
+		}
+		if err := p.keep(conn, guard.check(false)); err != nil {
+			return err
+		}
+		if err := run(conn); err != nil {
+			return err
+		}
+		return p.keep(conn, guard.check(true))
+	})
+}
+
+// err returns the error of a replaced database, or nil. It needs no connection.
+func (p *Pool) err() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.guard == nil {
+		return nil
+	}
+	return p.guard.Err()
+}
+
+// open returns the guard, which it creates once. The guard is nil for a database in memory.
+func (p *Pool) open(ctx context.Context, conn *sql.Conn) (*Guard, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.known {
+		return p.guard, nil
+	}
+	path, err := Path(ctx, conn)
+	if err != nil {
+		return nil, err
+	}
+	if path != "" {
+		if err := CheckPath(path); err != nil {
+			return nil, err
+		}
+		if p.guard, err = NewGuard(Config{Path: path}); err != nil {
+			return nil, err
+		}
+	}
+	p.known = true
+	return p.guard, nil
+}
+
+// keep returns err. If a file was replaced, it keeps one connection out of the pool until the
+// process ends. SQLite removes the log by its path when the last connection to a database
+// closes. If another process uses the path by then, SQLite would remove the log of the other
+// process.
+func (p *Pool) keep(conn *sql.Conn, err error) error {
+	if errors.Is(err, api.ErrReplaced) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.kept == nil {
+			p.kept = conn
+		}
+	}
+	return err
+}
+
+func (p *Pool) keeps(conn *sql.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.kept == conn
+}
+
+// Guard compares the files of an open database with their paths. It is safe for concurrent
+// use.
+type Guard struct {
+	config Config
+	log    string
+
+	mu       sync.Mutex
+	database fileid.ID
+	logID    fileid.ID // zero if there is no log
+	failed   error     // the first mismatch, never reset
+}
+
+// Config configures a [Guard]. Path is required.
+type Config struct {
+	// Path is the path of the database, as the program specified it.
+	Path string
+
+	// Lock is the lock file beside the database. Nil means no lock file.
+	Lock *filelock.Lock
+
+	// Pinned means that the caller keeps one connection open, so SQLite never removes the log.
+	Pinned bool
+
+	// Failed is called once, at the first mismatch, with the error of Check. It must not call
+	// the guard. Nil means no call.
+	Failed func(error)
+}
+
+// NewGuard returns a guard for an open database. If Config.Pinned is set, the pinned
+// connection must have read from the database before. NewGuard fails with [api.ErrReplaced] if
+// this process still has a removed database or log open under the same path.
+func NewGuard(c Config) (*Guard, error) {
+	g := &Guard{config: c, log: Resolve(c.Path) + "-wal"}
+	var err error
+	if g.database, err = fileid.Of(c.Path); err != nil {
+		return nil, missing(err, c.Path)
+	}
+	if g.logID, err = fileid.Of(g.log); err != nil && (c.Pinned || !isMissing(err)) {
+		return nil, missing(err, g.log)
+	}
+	for _, path := range []string{Resolve(c.Path), g.log} {
+		if isOpenElsewhere(path, fileid.ID{}) {
+			return nil, replaced(path)
+		}
+	}
+	return g, nil
+}
+
+// Check fails with [api.ErrReplaced] if a path no longer names the open file. After that, it
+// always fails with this error. Other errors come from the file system and can be temporary.
+// Check makes two or three stat calls.
+//
+// A store calls Check before a commit, so it does not write into the log of another database,
+// and again before it acknowledges the commit.
+func (g *Guard) Check() error { return g.check(g.config.Pinned) }
+
+// check is Check. logging reports whether an open connection has used the log, if the database
+// has one.
+func (g *Guard) check(logging bool) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.failed != nil {
+		return g.failed
+	}
+	failed, err := g.compare(logging)
+	if failed == "" {
+		return err
+	}
+	g.failed = replaced(failed)
+	if g.config.Failed != nil {
+		g.config.Failed(g.failed)
+	}
+	return g.failed
+}
+
+// Err returns the error of the first Check that failed with [api.ErrReplaced], or nil. It does
+// not access the file system.
+func (g *Guard) Err() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.failed
+}
+
+// OwnsLog reports whether the path of the log still names the open log, or no file.
+func (g *Guard) OwnsLog() bool {
+	id, err := fileid.Of(g.log)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return isMissing(err) || err == nil && id == g.logID
+}
+
+// compare returns the path that no longer names the open file, or "".
+func (g *Guard) compare(logging bool) (failed string, err error) {
+	switch id, err := fileid.Of(g.config.Path); {
+	case isMissing(err), err == nil && id != g.database:
+		return g.config.Path, nil
+	case err != nil:
+		return "", err
+	}
+	if g.config.Lock != nil {
+		switch err := g.config.Lock.Check(); {
+		case errors.Is(err, filelock.ErrLost):
+			return g.config.Path + ".lock", nil
+		case err != nil:
+			return "", err
+		}
+	}
+	id, err := fileid.Of(g.log)
+	switch {
+	case err != nil && !isMissing(err):
+		return "", err
+	case id == g.logID:
+		return "", nil
+	case g.config.Pinned, logging && err != nil, isOpenElsewhere(g.log, g.logID):
+		return g.log, nil
+	}
+	g.logID = id // the last connection removed the log, or the first one created it
+	return "", nil
+}
+
+func replaced(path string) error { return fmt.Errorf("%w (%s)", api.ErrReplaced, filepath.Base(path)) }
+
+func missing(err error, path string) error {
+	if isMissing(err) {
+		return replaced(path)
+	}
+	return err
 }

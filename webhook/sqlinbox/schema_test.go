@@ -9,14 +9,18 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"modernc.org/sqlite"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/internal/testkit/receivertest"
 	"github.com/dispensary-go/dispensary/internal/testkit/sqltest"
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
 )
 
@@ -129,4 +133,102 @@ func (c overridingConn) Prepare(query string) (driver.Stmt, error) {
 		query = c.setting
 	}
 	return c.Conn.Prepare(query)
+}
+
+func TestFinishedSearchesKeyIndex(t *testing.T) {
+	t.Parallel()
+	inbox := open(t, newPath(t), config(t, receivertest.Succeed))
+	plan := inbox.FinishedPlan(t)
+	require.Len(t, plan, 2)
+	assert.Contains(t, plan[1], "SEARCH i USING INDEX sqlite_autoindex_dispensary_inbox_1 (key>? AND key<?)")
+}
+
+// TestCountReadsNoRows counts dead letters from the table of causes, or from an index in the
+// order of their groups.
+func TestCountReadsNoRows(t *testing.T) {
+	t.Parallel()
+	inbox := open(t, newPath(t), config(t, receivertest.Succeed))
+	for step, filters := range map[string][]engine.Filter{
+		"dispensary_inbox_causes":                    {{}, {ClinicID: "cl_1"}, {Type: "type"}, {Reason: "reason"}},
+		"USING COVERING INDEX dispensary_inbox_dead": {{ID: "evt_1"}, {GivenUpFrom: time.Now()}, {ReceivedBefore: time.Now()}},
+	} {
+		for _, f := range filters {
+			f.States = []engine.State{engine.StateDead}
+			plan := inbox.CountPlan(t, f)
+			assert.Contains(t, plan[1], step)
+			assert.NotContains(t, strings.Join(plan, "\n"), "TEMP B-TREE")
+		}
+	}
+}
+
+func TestCountEndsAtLastEvent(t *testing.T) {
+	t.Parallel()
+	c := config(t, func(context.Context, events.Event) error { return webhook.Permanent(context.Canceled) })
+	made, now := receivertest.Observe(&c.Work), time.Now()
+	inbox := open(t, newPath(t), c.WithClock(func() time.Time { return now }, time.Minute))
+	for range 3 {
+		receivertest.Accept(t, inbox)
+		<-made
+	}
+	for most, last := range []int64{3, 1, 2, 3} {
+		counts, err := inbox.Count(t.Context(), engine.Filter{}, most)
+		require.NoError(t, err)
+		assert.Equal(t, engine.Position{At: now.UTC().Truncate(time.Microsecond), Seq: last}, counts.Until)
+		assert.Equal(t, int(last), counts.Total)
+	}
+}
+
+func TestReaderReadsOpenInbox(t *testing.T) {
+	t.Parallel()
+	path := newPath(t)
+	c := config(t, func(context.Context, events.Event) error { return webhook.Permanent(errors.New("canary")) })
+	attempts := receivertest.Observe(&c.Work)
+	inbox := open(t, path, c)
+	for range 3 {
+		receivertest.Accept(t, inbox)
+		<-attempts
+	}
+	beside, err := sqlinbox.OpenReader(path)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		stats, err := beside.Stats(t.Context())
+		return err == nil && stats.Dead == 3
+	}, time.Minute, time.Millisecond)
+	require.NoError(t, beside.Close(t.Context()))
+	receivertest.Accept(t, inbox)
+}
+
+func TestReaderCreatesNoFile(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	_, err := sqlinbox.OpenReader(filepath.Join(folder, "none.db"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+	empty, text := filepath.Join(folder, "empty.db"), filepath.Join(folder, "text.db")
+	require.NoError(t, os.WriteFile(empty, nil, 0o600))
+	require.NoError(t, os.WriteFile(text, []byte("this is no database, whatever its name says it may be"), 0o600))
+	_, err = sqlinbox.OpenReader(empty)
+	var missing *api.SchemaError
+	require.ErrorAs(t, err, &missing)
+	_, err = sqlinbox.OpenReader(text)
+	require.Error(t, err)
+	files, err := os.ReadDir(folder)
+	require.NoError(t, err)
+	assert.Len(t, files, 2)
+	info, err := os.Stat(empty)
+	require.NoError(t, err)
+	assert.Zero(t, info.Size())
+}
+
+// After Close, SQLite keeps no file open.
+func TestReaderClosesFiles(t *testing.T) {
+	t.Parallel()
+	path := newPath(t)
+	require.NoError(t, open(t, path, config(t, receivertest.Succeed)).Close(context.Background()))
+	beside, err := sqlinbox.OpenReader(path)
+	require.NoError(t, err)
+	_, err = beside.Stats(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, beside.Close(t.Context()))
+	assert.NoFileExists(t, path+"-wal")
+	assert.NoFileExists(t, path+"-shm")
 }

@@ -1,7 +1,9 @@
 package contract_test
 
 import (
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,6 +15,8 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/internal/lab/contract"
+	"github.com/dispensary-go/dispensary/internal/testkit/calltest"
 )
 
 // described returns the operation of the document with a name.
@@ -126,4 +130,80 @@ func TestOptionsFollowContract(t *testing.T) {
 			s.accepted("clinic.get", 200, s.send("clinic.get", request{token: s.token}))
 		})
 	}
+}
+
+// The request and the response of each client call follow the contract.
+func TestClientFollowsContract(t *testing.T) {
+	t.Parallel()
+	made := calltest.All(t)
+	assert.ElementsMatch(t, exercised(), slices.Collect(maps.Keys(made)))
+	for _, name := range exercised() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := calltest.NewFixture(t)
+			var recorder *contract.Recorder
+			s.Through(func(base http.RoundTripper) http.RoundTripper {
+				recorder = &contract.Recorder{Base: base}
+				return recorder
+			})
+			require.Contains(t, made, name)
+			s.Platform.Journal.Reset()
+			value, err := made[name](t.Context(), s)
+			require.NoError(t, err)
+			s.Platform.Journal.CheckNoUnexpected(t)
+			if name == "oauth.authorize" {
+				return // only a browser requests it
+			}
+			s.Platform.Journal.CheckRequested(t, name)
+			assert.Equal(t, name != "oauth.revoke", value != nil, "decoded response")
+			keepsContract(t, s.Platform, recorder)
+		})
+	}
+}
+
+// keepsContract checks the recorded exchanges of a platform. Its journal contains their operations.
+func keepsContract(t *testing.T, platform *dispensarytest.Server, recorder *contract.Recorder) {
+	t.Helper()
+	check := loaded(t)
+	operations := map[string]string{}
+	for _, request := range platform.Journal.Requests() {
+		operations[request.ID] = request.Operation
+	}
+	require.NotEmpty(t, recorder.Exchanges)
+	for _, e := range recorder.Exchanges {
+		assert.Empty(t, check.CheckExchange(operations[e.Response.Header.Get("X-Request-Id")], e))
+	}
+}
+
+func TestTableMatchesDocument(t *testing.T) {
+	t.Parallel()
+	rows := loaded(t).Rows()
+	assert.Len(t, rows, 62, "61 endpoints and the authorize page")
+	assert.Equal(t, contract.TableRows(), rows)
+	for name := range rows {
+		assert.Contains(t, exercises, name)
+	}
+	assert.Len(t, exercises, len(rows))
+}
+
+// The fake platform serves every route of the document as the same operation.
+func TestFakeServesDocumentedRoutes(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	for name, row := range s.check.Rows() {
+		req, err := http.NewRequest(row.Method, s.fake.Site().BaseURL+routeParameter.ReplaceAllString(row.Route, "probe"), nil)
+		require.NoError(t, err)
+		s.exchange(req, nil)
+		last := s.lastRequest()
+		assert.Equal(t, []string{name, row.Method, row.Route}, []string{last.Operation, last.Method, last.Route})
+	}
+}
+
+func TestEventTypesMatchDocument(t *testing.T) {
+	t.Parallel()
+	var documented []string
+	for _, value := range loaded(t).Document().Components.Schemas["EventType"].Value.Enum {
+		documented = append(documented, value.(string))
+	}
+	assert.Equal(t, model.EventTypes(), documented)
 }

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"net/url"
 	"slices"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // exercise contains a successful call of an operation, and wrong calls that do not follow from the
@@ -114,5 +116,265 @@ var catalogExercises = map[string]exercise{
 		refusals: []refusal{{"another clinic's practitioner", 422, func(_ *fixture, r *request) {
 			r.query = query("practitioner_id", "nobody")
 		}}},
+	},
+}
+
+func newPatient(*fixture) map[string]any {
+	return map[string]any{
+		"email": "nora.vance@example.org", "first_name": "Nora", "last_name": "Vance",
+		"date_of_birth": "1979-05-31", "gender": "x", "mobile_number": "+15035550142",
+		"send_welcome_email": false, "discount": 7.5, "metadata": map[string]any{"id": "ehr-2002"},
+	}
+}
+
+func newStaff(*fixture) map[string]any {
+	return map[string]any{
+		"email": "lee.moss@example.com", "first_name": "Lee", "last_name": "Moss",
+		"metadata": map[string]any{"id": nil},
+	}
+}
+
+func newPractitioner(s *fixture) map[string]any {
+	body := newStaff(s)
+	body["email"], body["practitioner_type_id"] = "ida.brandt@example.com", s.first("practitioner_types.list")
+	return body
+}
+
+func lastName(*fixture) map[string]any { return map[string]any{"last_name": "Renamed"} }
+
+func staff(s *fixture) string { return s.first("staff.list") }
+
+var clinicExercises = map[string]exercise{
+	"clinic.get": {
+		request: func(s *fixture) request { return request{key: s.fake.ClinicKey()} },
+		refusals: []refusal{
+			{"unknown clinic key", 401, func(_ *fixture, r *request) { r.key = "ck_unknown" }},
+			{"revoked clinic key", 401, func(s *fixture, _ *request) {
+				_, _ = s.fake.Clinics.RevokeKey(s.fake.ClinicKey()) // the status shows a failure
+			}},
+		},
+	},
+	"addresses.list":      {request: at((*fixture).patient)},
+	"categories.list":     {request: plainly},
+	"categories.get":      {request: firstOf("categories.list")},
+	"categories.products": {request: firstOf("categories.list")},
+
+	"orders.list_for_patient": {request: at((*fixture).patient)},
+	"orders.get":              {request: firstOf("orders.list")},
+	"orders.list":             {request: plainly},
+
+	"patients.list":   {request: plainly},
+	"patients.get":    {request: at((*fixture).patient)},
+	"patients.create": {request: having(newPatient), status: 201},
+	"patients.update": {request: having(lastName, (*fixture).patient)},
+	"patients.search": {request: func(*fixture) request { return request{query: query("query", "jane")} }},
+
+	"practitioners.list":   {request: plainly},
+	"practitioners.get":    {request: at((*fixture).practitioner)},
+	"practitioners.create": {request: having(newPractitioner), status: 201},
+	"practitioners.update": {request: having(lastName, (*fixture).practitioner)},
+
+	"staff.list":   {request: plainly},
+	"staff.get":    {request: at(staff)},
+	"staff.create": {request: having(newStaff), status: 201},
+	"staff.update": {request: having(lastName, staff)},
+
+	"metadata.list": {
+		request: func(s *fixture) request {
+			id := s.fake.Patients.All()[0].MetadataID
+			return request{query: query("id", id, "type", "patient")}
+		},
+		// The scope depends on the type.
+		scopes:   []string{"patients:read"},
+		refusals: []refusal{{"no identifier", 422, func(_ *fixture, r *request) { r.query = query("type", "patient") }}},
+	},
+}
+
+// patientEvent creates an event with data and returns its ID.
+func patientEvent(s *fixture) string {
+	_, event, err := s.fake.Patients.Update(s.patient(), model.PatientUpdate{LastName: new("Married")})
+	if err != nil {
+		s.t.Error(err)
+	}
+	return event.ID
+}
+
+var eventExercises = map[string]exercise{
+	"events.get": {
+		request: at(patientEvent),
+		// The scope depends on the event type.
+		scopes: []string{"patients:read"},
+	},
+	"events.list_clinic_keys": {request: func(s *fixture) request {
+		_, _ = s.fake.Clinics.RevokeKey(s.fake.ClinicKey()) // makes the list non-empty
+		return request{}
+	}},
+	"events.list_patients": {request: func(s *fixture) request {
+		patientEvent(s)
+		return request{}
+	}},
+	"events.list_treatment_plans": {request: func(s *fixture) request {
+		_, _, _ = s.fake.Plans.Create(s.patient(), model.PlanCreate{}) // makes the list non-empty
+		return request{}
+	}},
+	"events.list_orders": {request: func(s *fixture) request {
+		_, _, _ = s.fake.Orders.Place(s.patient(), model.OrderCreate{}) // makes the list non-empty
+		return request{}
+	}},
+	"events.list_products": {request: func(s *fixture) request {
+		_, _, _ = s.fake.Products.Create(model.ProductCreate{}) // makes the list non-empty
+		return request{}
+	}},
+	"webhook_deliveries.list": {request: func(s *fixture) request {
+		s.deliver(patientEvent(s.subscribed()))
+		return request{}
+	}},
+}
+
+func draft(s *fixture) string     { return s.plan("draft") }
+func active(s *fixture) string    { return s.plan("active") }
+func cancelled(s *fixture) string { return s.cancelled() }
+
+func activePlan(s *fixture) map[string]any { return s.newPlan("active") }
+
+func planChange(s *fixture) map[string]any {
+	body := s.newPlan(nil)
+	delete(body, "practitioner_id")
+	delete(body, "state")
+	return body
+}
+
+// onPlan changes the request to another plan.
+func onPlan(plan func(*fixture) string) func(*fixture, *request) {
+	return func(s *fixture, r *request) { r.path = []string{plan(s)} }
+}
+
+var careExercises = map[string]exercise{
+	"protocols.list": {request: at((*fixture).practitioner)},
+	"protocols.get":  {request: firstOf("protocols.list", (*fixture).practitioner)},
+	"templates.list": {request: at((*fixture).practitioner)},
+	"templates.get":  {request: firstOf("templates.list", (*fixture).practitioner)},
+
+	"treatment_plans.list":   {request: at((*fixture).patient)},
+	"treatment_plans.get":    {request: at(active)},
+	"treatment_plans.create": {request: having(activePlan, (*fixture).patient), status: 201},
+	"treatment_plans.update": {
+		request:  having(planChange, active),
+		refusals: []refusal{{"canceled plan", 422, onPlan(cancelled)}},
+	},
+	"treatment_plans.cancel": {
+		request: at(active),
+		refusals: []refusal{
+			{"draft", 422, onPlan(draft)},
+			{"canceled plan", 422, onPlan(cancelled)},
+		},
+	},
+	"treatment_plans.activate": {
+		request: at(draft),
+		refusals: []refusal{
+			{"active plan", 422, onPlan(active)},
+			{"canceled plan", 422, onPlan(cancelled)},
+		},
+	},
+	"treatment_plans.in_office_checkout": {
+		request: at(active), status: 201,
+		refusals: []refusal{
+			{"draft", 422, onPlan(draft)},
+			{"canceled plan", 422, onPlan(cancelled)},
+		},
+	},
+}
+
+// newLink returns the body of a link to a draft for a known patient. The call then needs only the
+// stated scope.
+func newLink(s *fixture) map[string]any {
+	return map[string]any{
+		"treatment_plan": map[string]any{"practitioner_id": s.practitioner()},
+		"patient":        map[string]any{"email": s.fake.Patients.All()[0].Email},
+	}
+}
+
+var linkExercises = map[string]exercise{
+	"dynamic_links.get": {
+		request:  at(active),
+		refusals: []refusal{{"canceled plan", 422, onPlan(cancelled)}},
+	},
+	"dynamic_links.new": {request: plainly},
+	"dynamic_links.create": {
+		request: having(newLink),
+		refusals: []refusal{
+			{"unknown practitioner", 422, field("treatment_plan", fixed(map[string]any{"practitioner_id": "nobody"}))},
+			{"patient without e-mail address", 422, field("patient", fixed(map[string]any{"first_name": "Nora"}))},
+			{"no treatment_plan", 400, func(_ *fixture, r *request) { r.body = map[string]any{} }},
+			{"new patient without patients:write", 403, func(s *fixture, r *request) {
+				r.token = s.tokenWith("clinic:write")
+				field("patient", fixed(map[string]any{"email": "someone.new@example.org"}))(s, r)
+			}},
+		},
+	},
+}
+
+func credentials(s *fixture) map[string]any {
+	app := s.fake.Application()
+	return map[string]any{"client_id": app.ClientID, "client_secret": app.ClientSecret}
+}
+
+func refreshGrant(s *fixture) map[string]any {
+	body := credentials(s)
+	body["grant_type"], body["redirect_uri"] = "refresh_token", s.fake.Application().RedirectURI
+	body["refresh_token"] = s.fake.Tokens.Issue(model.User{}).RefreshToken
+	return body
+}
+
+func revocation(s *fixture) map[string]any {
+	body := credentials(s)
+	body["token"] = s.fake.Tokens.Issue(model.User{}).AccessToken
+	return body
+}
+
+func sent(body any) func(*fixture, *request) { return func(_ *fixture, r *request) { r.body = body } }
+
+var oauthExercises = map[string]exercise{
+	"oauth.authorize": {
+		request: func(s *fixture) request {
+			app := s.fake.Application()
+			return request{query: query("client_id", app.ClientID, "redirect_uri", app.RedirectURI, "response_type", "code", "state", "s t&te")}
+		},
+		refusals: []refusal{
+			{"unknown client", 404, func(_ *fixture, r *request) { r.query.Set("client_id", "unknown") }},
+			{"another address", 404, func(_ *fixture, r *request) { r.query.Set("redirect_uri", "https://example.org/") }},
+			{"another response type", 303, func(_ *fixture, r *request) { r.query.Set("response_type", "token") }},
+			{"malformed query", 400, func(_ *fixture, r *request) { r.query, r.rawQuery = nil, "state=%zz" }},
+		},
+	},
+	"oauth.token": {
+		request: having(refreshGrant),
+		refusals: []refusal{
+			{"unknown refresh token", 400, field("refresh_token", fixed("unknown"))},
+			{"unknown code", 400, func(s *fixture, r *request) {
+				field("grant_type", fixed("authorization_code"))(s, r)
+				field("code", fixed("unknown"))(s, r)
+			}},
+			{"unknown grant type", 400, field("grant_type", fixed("password"))},
+			{"missing grant type", 400, field("grant_type", fixed(""))},
+			{"another address", 400, field("redirect_uri", fixed("https://example.org/"))},
+			{"wrong secret", 401, field("client_secret", fixed("wrong"))},
+			{"unknown client", 401, field("client_id", fixed("unknown"))},
+			{"number instead of text", 400, field("client_id", fixed(7))},
+			{"nothing", 400, sent(nil)},
+			{"no JSON", 400, sent("grant_type=refresh_token")},
+			{"no object", 400, sent("[]")},
+			tooLarge,
+		},
+	},
+	"oauth.revoke": {
+		request: having(revocation),
+		refusals: []refusal{
+			{"missing token", 400, field("token", fixed(""))},
+			{"wrong secret", 401, field("client_secret", fixed("wrong"))},
+			{"nothing", 400, sent(nil)},
+			{"no JSON", 400, sent("{")},
+			tooLarge,
+		},
 	},
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"maps"
 	"mime"
 	"net/http"
@@ -15,6 +16,8 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	table "github.com/dispensary-go/dispensary/internal/operation"
 )
 
 // body is the content of a message, by media type. A nil schema accepts any text.
@@ -172,4 +175,106 @@ func checkParameters(op *operation, req *http.Request, path map[string]string, q
 		violations = append(violations, "query "+name+": unknown")
 	}
 	return violations
+}
+
+// Exchange is a request and its response, with the bodies read.
+type Exchange struct {
+	Request      *http.Request
+	RequestBody  []byte
+	Response     *http.Response
+	ResponseBody []byte
+}
+
+// Recorder is an [http.RoundTripper] that stores the exchanges of sequential calls.
+type Recorder struct {
+	Base      http.RoundTripper
+	Exchanges []Exchange // in the order of the responses
+}
+
+// RoundTrip sends the request and stores the exchange. It reads the response to its end.
+func (r *Recorder) RoundTrip(req *http.Request) (*http.Response, error) {
+	sent := req.Clone(req.Context())
+	var body []byte
+	if req.Body != nil {
+		var err error
+		if body, err = io.ReadAll(req.Body); err != nil {
+			return nil, err
+		}
+		sent.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	resp, err := r.Base.RoundTrip(sent)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	answer, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, err
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(answer))
+	r.Exchanges = append(r.Exchanges, Exchange{sent, body, resp, answer})
+	return resp, nil
+}
+
+// Row is an operation of the document or of the client's table.
+type Row struct {
+	Method string
+	Route  string // path below the base URL, with parameters in braces
+
+	// Key is the key around the response, or empty if there is none.
+	Key string
+
+	// List reports whether responses have items and meta instead of a single object.
+	List bool
+
+	// Scopes contains the scopes of the token, separated by spaces, or is empty without a token.
+	Scopes string
+
+	// ScopeStated reports whether the API's documentation states the scopes.
+	ScopeStated bool
+
+	Deprecated bool
+}
+
+// TableRows returns the client's table of operations, by name.
+func TableRows() map[string]Row {
+	rows := map[string]Row{}
+	for _, op := range table.All() {
+		rows[op.Name] = Row{op.Method, op.Route, op.Key, op.List, op.Scope, op.ScopeStated, op.Deprecated}
+	}
+	return rows
+}
+
+// Rows returns the operations of the document, by name.
+func (v *Validator) Rows() map[string]Row {
+	rows := map[string]Row{}
+	for path, item := range v.doc.Paths.Map() {
+		for method, op := range item.Operations() {
+			scopes, _ := v.scopes(op)
+			key, list := envelope(op)
+			stated := len(scopes) > 0 && op.Extensions["x-scope-assumed"] != true
+			rows[op.OperationID] = Row{method, path, key, list, strings.Join(scopes, " "), stated, op.Deprecated}
+		}
+	}
+	return rows
+}
+
+// envelope returns the key around the JSON response with a 2xx status. A list has meta besides its
+// items. A response with only a text member has no such key.
+func envelope(op *openapi3.Operation) (key string, list bool) {
+	for status, ref := range op.Responses.Map() {
+		media := ref.Value.Content.Get("application/json")
+		if !strings.HasPrefix(status, "2") || media == nil {
+			continue
+		}
+		for name, property := range media.Schema.Value.Properties {
+			switch {
+			case name == "meta":
+				list = true
+			case !property.Value.Type.Is("string"):
+				key = name
+			}
+		}
+	}
+	return key, list
 }

@@ -2,14 +2,24 @@ package contract_test
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
+	"net/url"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
 	"testing"
 
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/internal/lab/contract"
 )
 
 // variety is a successful call with another form than the call of the exercise.
@@ -183,4 +193,207 @@ func (s *fixture) walk(list, single string, path ...string) {
 	for _, item := range items {
 		s.accepted(single, http.StatusOK, s.send(single, request{path: []string{item.ID}, token: s.token}))
 	}
+}
+
+// breaches returns the wrong requests of an operation that follow from the document: from its
+// scopes, path, parameters and body.
+func breaches(name string, row contract.Row, op *openapi3.Operation, scopes []string) []refusal {
+	var all []refusal
+	if row.Scopes != "" {
+		all = append(all, tokenBreaches(scopes)...)
+		all = append(all, refusal{"malformed query", 400, func(_ *fixture, r *request) { r.query, r.rawQuery = nil, "query=%zz" }})
+	}
+	if strings.Contains(row.Route, "{") {
+		all = append(all, refusal{"unknown id", 404, func(_ *fixture, r *request) { r.path[0] = "00000000-unknown" }})
+	}
+	for _, ref := range op.Parameters {
+		if wrong, has := wrongParameter(ref.Value); has && row.Scopes != "" {
+			all = append(all, refusal{"wrong " + ref.Value.Name, 422, func(_ *fixture, r *request) {
+				r.query = query(ref.Value.Name, wrong)
+			}})
+		}
+	}
+	if op.RequestBody != nil && row.Scopes != "" {
+		all = append(all, bodyBreaches(name, op.RequestBody.Value.Content.Get("application/json").Schema.Value)...)
+	}
+	return all
+}
+
+func tokenBreaches(scopes []string) []refusal {
+	all := []refusal{
+		{"no token", 401, func(_ *fixture, r *request) { r.token = "" }},
+		{"unknown token", 401, func(_ *fixture, r *request) { r.token = "unknown" }},
+		{"expired token", 401, func(s *fixture, r *request) {
+			if err := s.fake.Tokens.Expire(r.token); err != nil {
+				s.t.Error(err)
+			}
+		}},
+		{"invalidated token", 401, func(s *fixture, _ *request) { s.fake.Tokens.InvalidateAll() }},
+	}
+	for _, scope := range scopes {
+		all = append(all, refusal{"no " + scope, 403, func(s *fixture, r *request) {
+			r.token = s.tokenWith(slices.DeleteFunc(s.fake.Application().Scopes, func(have string) bool { return have == scope })...)
+		}})
+	}
+	return all
+}
+
+// wrongParameter returns an invalid value of a query parameter, or false if every text is valid.
+func wrongParameter(p *openapi3.Parameter) (string, bool) {
+	schema := p.Schema.Value
+	switch {
+	case p.In != openapi3.ParameterInQuery:
+		return "", false
+	case schema.Type.Is("integer"):
+		return "0", true
+	case schema.Type.Is("boolean"), len(schema.Enum) > 0, schema.Pattern != "":
+		return "neither", true
+	default:
+		return "", false
+	}
+}
+
+// tooLarge is a request with a body of more than 1 MiB.
+var tooLarge = refusal{"too large", 413, sent("{}" + strings.Repeat(" ", 1<<20))}
+
+// missing contains the status of an operation for a body without a required field. The default is
+// 422.
+var missing = map[string]int{"dynamic_links.create": 400}
+
+func bodyBreaches(operation string, schema *openapi3.Schema) []refusal {
+	all := []refusal{
+		{"no JSON", 400, sent("{")},
+		{"no object", 400, sent("[]")},
+		{"null", 400, sent("null")},
+		{"two objects", 400, sent("{} {}")},
+		tooLarge,
+	}
+	status := 422
+	if other, is := missing[operation]; is {
+		status = other
+	}
+	if len(schema.Required) > 0 {
+		all = append(all,
+			refusal{"no body", status, sent(nil)},
+			refusal{"empty body", status, sent(map[string]any{})})
+	}
+	for name, property := range schema.Properties {
+		refused := 422
+		if slices.Contains(schema.Required, name) {
+			refused = status
+		}
+		all = append(all, refusal{"wrong " + name, refused, field(name, fixed(wrongValue(property.Value)))})
+	}
+	return all
+}
+
+// wrongValue returns a value of another type than the field.
+func wrongValue(schema *openapi3.Schema) any {
+	if schema.Type.Includes("string") {
+		return 42
+	}
+	return "neither"
+}
+
+// known contains the values of parameters that must name an existing record.
+var known = map[string]func(*fixture) string{"practitioner_id": (*fixture).practitioner}
+
+// plausible returns a valid value of a query parameter.
+func (s *fixture) plausible(p *openapi3.Parameter) string {
+	schema := p.Schema.Value
+	switch {
+	case known[p.Name] != nil:
+		return known[p.Name](s)
+	case len(schema.Enum) > 0:
+		return schema.Enum[0].(string)
+	case len(schema.Examples) > 0:
+		return schema.Examples[0].(string)
+	case schema.Type.Is("integer"):
+		return "1"
+	case schema.Type.Is("boolean"):
+		return "true"
+	default:
+		return "some text"
+	}
+}
+
+// The fake platform knows every documented parameter and accepts its values.
+func TestFakeKnowsEveryParameter(t *testing.T) {
+	t.Parallel()
+	for _, name := range exercised() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t)
+			op := s.described(name)
+			if name == "oauth.authorize" {
+				return // the page does not read single parameters
+			}
+			r := s.prepared(name)
+			r.query = url.Values{}
+			for _, ref := range op.Parameters {
+				if ref.Value.In == openapi3.ParameterInQuery {
+					r.query.Set(ref.Value.Name, s.plausible(ref.Value))
+				}
+			}
+			if len(r.query) == 0 {
+				return
+			}
+			if name == "metadata.list" {
+				r.token = s.token // the requested type needs another scope
+			}
+			s.accepted(name, http.StatusOK, s.send(name, r))
+			last := s.lastRequest()
+			assert.Empty(t, last.Unknown, "documented parameters unknown to the fake")
+		})
+	}
+}
+
+// Date filters have four forms, and sorting has two directions.
+func TestFiltersAcceptAllForms(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	for _, day := range []string{"2026-03-02", "<2026-03-02", ">2026-03-02", "2026-03-01..2026-03-31"} {
+		s.accepted("orders.list", 200, s.send("orders.list", request{query: query("completed_at", day), token: s.token}))
+		s.accepted("events.list_orders", 200, s.send("events.list_orders", request{query: query("created_at", day), token: s.token}))
+		s.accepted("webhook_deliveries.list", 200, s.send("webhook_deliveries.list", request{query: query("attempted_at", day), token: s.token}))
+	}
+	s.accepted("orders.list", 200, s.send("orders.list", request{query: query("sort_by", "order_number", "order_by", "DESC"), token: s.token}))
+	s.accepted("products.search", 200, s.send("products.search", request{
+		query: query("allergen_ids[]", "a", "allergen_ids[]", "b"), token: s.token,
+	}))
+	s.accepted("products.list", 200, s.send("products.list", request{query: query("page[number]", "9", "page[size]", "100"), token: s.token}))
+}
+
+// The tables of docs/platform.md list exactly the operations, open points and faults of the
+// platform.
+func TestPlatformPage(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../../docs/platform.md")
+	require.NoError(t, err)
+	var listed []string
+	rows := map[string]string{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\|(.*)$").FindAllStringSubmatch(string(page), -1) {
+		listed = append(listed, row[1])
+		rows[row[1]] = strings.ReplaceAll(row[2], `\|`, "|")
+	}
+	known := slices.Collect(maps.Keys(exercises))
+	for name, op := range loaded(t).Rows() {
+		assert.Contains(t, rows[name], "`"+op.Method+" "+op.Route+"`", name)
+		if op.Scopes != "" && exercises[name].scopes == nil { // the same for every request
+			assert.Contains(t, rows[name], "`"+strings.ReplaceAll(op.Scopes, " ", "` `")+"`", name)
+		}
+	}
+	for _, choice := range behavior.Choices() {
+		known = append(known, choice.Name)
+		assert.Contains(t, rows[choice.Name], choice.Section+" | "+choice.Why, choice.Name)
+		assert.Contains(t, rows[choice.Name], "**`"+choice.Variants[0].Name()+"`**", choice.Name)
+		for _, variant := range choice.Variants {
+			assert.Contains(t, rows[choice.Name], "`"+variant.Name()+"`", choice.Name)
+			assert.Contains(t, rows[choice.Name], ": "+variant.Meaning(), choice.Name)
+		}
+	}
+	for _, effect := range model.Effects() {
+		known = append(known, string(effect))
+	}
+	assert.ElementsMatch(t, known, listed)
 }
