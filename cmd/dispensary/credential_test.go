@@ -1,16 +1,23 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/integration"
+	"github.com/dispensary-go/dispensary/webhook"
 )
 
 // withCredential sets an access token and a clinic key that are unknown to every platform.
@@ -187,4 +194,128 @@ func TestEnvironmentIgnoresCase(t *testing.T) {
 		f.variables[environmentVariable] = wrong
 		f.refused("dispensary: DISPENSARY_ENVIRONMENT "+wrong+" is not configured: use us/sandbox", "api", "GET", "/clinic", "--user", "me")
 	}
+}
+
+func TestFakeWritesVariables(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), ".env")
+	for range 2 { // the second run replaces the file of the first
+		r := launch(t, "--env", path)
+		config, err := integration.Load(nil, path)
+		require.NoError(t, err)
+		require.Len(t, config.Applications, 1)
+		a := config.Applications[0]
+		assert.Equal(t, r.settings.BaseURL, a.Site.BaseURL)
+		assert.Equal(t, r.settings.ClientSecret, a.ClientSecret.Reveal())
+		assert.Equal(t, r.settings.WebhookSecret, a.WebhookSecrets[0].Reveal())
+		app, err := integration.Open(t.Context(), config, integration.Setup{
+			DisableReconcile: true, Work: webhook.Work{Handle: func(context.Context, events.Event) error { return nil }},
+		})
+		require.NoError(t, err)
+		require.NoError(t, app.Shutdown(t.Context()))
+		content, err := os.ReadFile(path)
+		require.NoError(t, err)
+		assert.Contains(t, string(content), "\nDISPENSARY_CONTROL_URL="+r.settings.ControlURL+"\n")
+		assert.NotContains(t, string(content), "_FILE=")
+		info, err := os.Stat(path)
+		require.NoError(t, err)
+		if runtime.GOOS != "windows" {
+			assert.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+		}
+		require.NoError(t, os.Chmod(path, 0o644))
+		r.end(exitDone)
+	}
+}
+
+func TestDevWritesVariables(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	path := filepath.Join(f.folder, ".env")
+	f.ran("dev", "--env", path, "--", "grep", "-q", "DISPENSARY_ACCESS_TOKEN=.", path)
+}
+
+func TestEnvRejectsForeignFile(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	path := filepath.Join(f.folder, ".env")
+	require.NoError(t, os.WriteFile(path, []byte("OWN=1\n"), 0o600))
+	for _, command := range [][]string{{"fake", "--env", path}, {"dev", "--env", path, "--", "true"}} {
+		f.refused("--env "+path+" exists and was not written by dispensary: use another file", command...)
+	}
+	require.NoError(t, os.Symlink(path, path+".link"))
+	f.refused("was not written by dispensary", "fake", "--env", path+".link")
+	f.refused("was not written by dispensary", "fake", "--env", f.folder)
+	f.refused("no such file", "fake", "--env", filepath.Join(f.folder, "none", ".env"))
+	content, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Equal(t, "OWN=1\n", string(content))
+}
+
+func TestQuotedValuesAreReadBack(t *testing.T) {
+	t.Parallel()
+	for _, value := range []string{"plain", "two words", `a#b $HOME \n "x"`, `it's "x" \ $HOME`, "2026:q83v+/A="} {
+		path := envFile(filepath.Join(t.TempDir(), ".env"))
+		require.NoError(t, path.write(map[string]string{"DISPENSARY_STORE": value}))
+		config, _ := integration.Load(nil, string(path))
+		assert.Equal(t, dispensary.NewSecret(value), config.Store)
+	}
+}
+
+func TestMissingConfigurationHasOneWording(t *testing.T) {
+	t.Parallel()
+	empty := filepath.Join(t.TempDir(), "config.json")
+	require.NoError(t, os.WriteFile(empty, []byte("{}"), 0o600))
+	for _, args := range [][]string{
+		{"api", "GET", "/clinic"}, {"login"}, {"accounts", "list"}, {"doctor"}, {"listen", "--forward-to", "http://localhost:1"},
+		{"listen", "--forward-to", "http://localhost:1", "--configured"}, {"catalog", "sync"}, {"probe", "--yes"},
+	} {
+		for _, variable := range []string{"", "DISPENSARY_ACCESS_TOKEN"} {
+			f := bare(t)
+			if variable != "" {
+				f.variables = map[string]string{variable: "token"}
+			}
+			f.refused(`dispensary: no environment is configured: run "dispensary dev -- COMMAND" with a fake platform, or set the variables`, args...)
+			f.refused(`dispensary: no environment is configured: add one to "environments" in the file`, append(args, "--config", empty)...)
+		}
+	}
+}
+
+func TestUnknownVariableIsReported(t *testing.T) {
+	t.Parallel()
+	f := bare(t)
+	f.variables = map[string]string{"DISPENSARY_US_SANDBOX_BASEURL": "https://canary.example"}
+	folder := filepath.Join(f.folder, "dispensary")
+	require.NoError(t, os.MkdirAll(folder, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(folder, configName), []byte(`{"profiles": {"default": {}}}`), 0o600))
+	stderr := f.refused("DISPENSARY_US_SANDBOX_BASEURL is not a variable of this library: did you mean DISPENSARY_US_SANDBOX_BASE_URL?", "api", "GET", "/clinic")
+	assert.NotContains(t, stderr, "canary")
+}
+
+// Two sites can have the same environment, such as a sandbox and a fake platform.
+func TestSitesOfOneEnvironmentShareNoFiles(t *testing.T) {
+	t.Parallel()
+	p := bare(t).program(nil, nil, nil)
+	one := dispensary.Site{Environment: dispensary.USSandbox, BaseURL: "https://one.example/api", AuthURL: "https://one.example"}
+	slash, other := one, one
+	slash.BaseURL += "/"
+	other.BaseURL = "https://other.example/api"
+	for name, file := range map[string]func(dispensary.Site) string{
+		"catalog": func(s dispensary.Site) string { return siteFile("catalog", ".json.gz", s) },
+		"cursor": func(s dispensary.Site) string {
+			name, err := p.cursorFile(s, "http://localhost:3000")
+			require.NoError(t, err)
+			return name
+		},
+		"tokens": func(s dispensary.Site) string { return loginStore("", integration.Application{Site: s}) },
+	} {
+		assert.NotEqual(t, file(one), file(other), name)
+		assert.Equal(t, file(one), file(slash), name)
+	}
+}
+
+func TestSQLitePathHasNoHost(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t).withToken()
+	f.variables["DISPENSARY_STORE"] = "sqlite://var/lib/tokens.db"
+	f.refused("DISPENSARY_STORE must not begin with sqlite:// and a host", "accounts", "list")
 }
