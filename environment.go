@@ -44,8 +44,7 @@ func named(variable, value string, option Option) Option {
 			return &api.ArgumentError{Field: variable, Reason: problem}
 		}
 		err := option(c)
-		var argument *api.ArgumentError
-		if errors.As(err, &argument) {
+		if argument, ok := errors.AsType[*api.ArgumentError](err); ok {
 			return &api.ArgumentError{Field: variable, Reason: argument.Reason}
 		}
 		return err

@@ -320,8 +320,7 @@ func ExampleError_fields() {
 	_, err := reader.Clinic.Patients.Create(context.Background(), clinic.PatientCreate{
 		FirstName: "Ada", LastName: "Example", Email: "ada@example.com",
 	})
-	var failure *dispensary.Error
-	if errors.As(err, &failure) {
+	if failure, ok := errors.AsType[*dispensary.Error](err); ok {
 		fmt.Println(failure.Operation, failure.Route, failure.StatusCode)
 		fmt.Println("refused:", errors.Is(err, dispensary.ErrNotApplied), "- repeatable:", errors.Is(err, dispensary.ErrNotSent))
 	}

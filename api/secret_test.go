@@ -63,7 +63,7 @@ func secretPlaces(text string) map[string]any {
 var printers = map[string]func(t *testing.T, value, other any) string{
 	"fmt": func(_ *testing.T, value, _ any) string {
 		var out strings.Builder
-		for _, verb := range strings.Fields("%v %+v %#v %T %s %q %+q %#q %x %X %#x %d %t %p %b %o %O %c %U %e %g") {
+		for verb := range strings.FieldsSeq("%v %+v %#v %T %s %q %+q %#q %x %X %#x %d %t %p %b %o %O %c %U %e %g") {
 			fmt.Fprintf(&out, verb, value)
 		}
 		return out.String()

@@ -3,6 +3,7 @@ package dispensarytest
 import (
 	"bytes"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -28,9 +29,7 @@ func canned(b *testing.B, fake *Server, path, token string) http.HandlerFunc {
 	}
 	header, body := recorder.Header(), recorder.Body.Bytes()
 	return func(w http.ResponseWriter, _ *http.Request) {
-		for name, values := range header {
-			w.Header()[name] = values
-		}
+		maps.Copy(w.Header(), header)
 		_, _ = w.Write(body)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -257,9 +258,7 @@ func (b *browser) credentials(more map[string]any) map[string]any {
 func (b *browser) authorizeURL(change url.Values) string {
 	app := b.fake.Application()
 	query := url.Values{"client_id": {app.ClientID}, "redirect_uri": {app.RedirectURI}, "response_type": {"code"}, "state": {"s t&te"}}
-	for key, value := range change {
-		query[key] = value
-	}
+	maps.Copy(query, change)
 	return b.fake.Site().AuthURL + "/oauth/authorize?" + query.Encode()
 }
 

@@ -2,6 +2,7 @@ package dispensarytest
 
 import (
 	"encoding/json"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -26,9 +27,7 @@ func (b *browser) draft(change map[string]any) map[string]any {
 			map[string]any{"variant_id": products[1].VariantIDs[0], "units_to_purchase": 1, "refill": false},
 		},
 	}
-	for key, value := range change {
-		body[key] = value
-	}
+	maps.Copy(body, change)
 	return body
 }
 

@@ -1,6 +1,7 @@
 package dispensarytest
 
 import (
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -54,9 +55,7 @@ func (p *person) fields() url.Values {
 func (p *person) press(button string, change url.Values) *person {
 	p.t.Helper()
 	fields := p.fields()
-	for name, value := range change {
-		fields[name] = value
-	}
+	maps.Copy(fields, change)
 	fields.Set("do", button)
 	resp, err := p.plain().PostForm(p.address, fields)
 	require.NoError(p.t, err)

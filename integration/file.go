@@ -99,8 +99,7 @@ func validJSON(data []byte) error {
 	}
 	var nothing any
 	err := json.Unmarshal(data, &nothing)
-	var syntax *json.SyntaxError
-	if errors.As(err, &syntax) {
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 		return fmt.Errorf("line %d: %w", 1+bytes.Count(data[:syntax.Offset], []byte("\n")), err)
 	}
 	return err

@@ -1,6 +1,7 @@
 package seal
 
 import (
+	"bytes"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/rand"
@@ -89,7 +90,7 @@ func NewKey(id string, secret []byte) (Key, error) {
 		return Key{}, keyProblem("id", "must be 1 to 32 letters, digits, dots, dashes or underscores")
 	case len(secret) != keyBytes:
 		return Key{}, keyProblem(id, fmt.Sprintf("has %d bytes and must have %d", len(secret), keyBytes))
-	case strings.Count(string(secret), string(secret[:1])) == keyBytes:
+	case bytes.Count(secret, secret[:1]) == keyBytes:
 		return Key{}, keyProblem(id, "is not random: all bytes are the same")
 	}
 	return Key{id: id, secret: api.NewSecret(string(secret))}, nil

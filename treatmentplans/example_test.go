@@ -263,8 +263,7 @@ func ExampleService_CheckAvailable() {
 		log.Fatal(err)
 	}
 	err = client.TreatmentPlans.CheckAvailable(ctx, plan.Recommendations)
-	var unavailable *treatmentplans.UnavailableError
-	if errors.As(err, &unavailable) {
+	if unavailable, ok := errors.AsType[*treatmentplans.UnavailableError](err); ok {
 		for _, variant := range unavailable.Variants {
 			fmt.Println("recommendation", variant.Position, "is", variant.Status)
 			choices.Recommendations[variant.Position].Omit = true // nothing was omitted before, so positions match the protocol

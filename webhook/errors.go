@@ -146,8 +146,7 @@ var reasonCode = regexp.MustCompile(`^[a-z0-9_.-]{1,64}$`)
 
 // ReasonCode returns the code from [WithReason], or an empty string.
 func ReasonCode(err error) string {
-	var coded *reasonError
-	if errors.As(err, &coded) {
+	if coded, ok := errors.AsType[*reasonError](err); ok {
 		return coded.code
 	}
 	return ""

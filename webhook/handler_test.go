@@ -305,7 +305,7 @@ func TestTenantUsesOwnInbox(t *testing.T) {
 func TestNewTenantRejectsInvalidConfig(t *testing.T) {
 	t.Parallel()
 	good := webhook.TenantConfig{Environment: sandbox, Secrets: []api.Secret{api.NewSecret(secret)}, Challenge: api.NewSecret(challenge)}
-	_, err := webhook.NewTenant(webhook.TenantConfig{Secrets: []api.Secret{api.Secret{}, api.NewSecret(" ")}})
+	_, err := webhook.NewTenant(webhook.TenantConfig{Secrets: []api.Secret{{}, api.NewSecret(" ")}})
 	for _, field := range []string{"TenantConfig.Environment", "TenantConfig.Challenge", "TenantConfig.Secrets[0]", "TenantConfig.Secrets[1]"} {
 		require.ErrorContains(t, err, field, "the error must list all problems")
 	}

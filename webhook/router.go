@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -36,8 +37,8 @@ func (r *Router) Dispatch(ctx context.Context, event events.Event) error {
 	r.seal.Do(func() {
 		r.sealed.Store(true)
 		r.entry = r.route
-		for i := len(r.middleware) - 1; i >= 0; i-- {
-			r.entry = r.middleware[i](r.entry)
+		for _, around := range slices.Backward(r.middleware) {
+			r.entry = around(r.entry)
 		}
 	})
 	return r.entry(ctx, event)

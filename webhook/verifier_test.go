@@ -119,7 +119,7 @@ func TestVerifierUsesTimestampAsReceived(t *testing.T) {
 func TestNewVerifierRejectsInvalidConfig(t *testing.T) {
 	t.Parallel()
 	for _, c := range []webhook.VerifierConfig{
-		{}, {Secrets: []api.Secret{api.Secret{}}}, {Secrets: []api.Secret{api.NewSecret(secret), api.NewSecret(" ")}},
+		{}, {Secrets: []api.Secret{{}}}, {Secrets: []api.Secret{api.NewSecret(secret), api.NewSecret(" ")}},
 		{Secrets: []api.Secret{api.NewSecret(secret + "\n")}}, {Secrets: []api.Secret{api.NewSecret(secret)}, Tolerance: -time.Second},
 	} {
 		v, err := webhook.NewVerifier(c)

@@ -77,8 +77,7 @@ func asFlags(err error, names map[string]string) error {
 // flagError returns the error of a flag. It explains a long flag with one dash, and suggests a
 // similar flag for an unknown one.
 func flagError(c *cobra.Command, err error) error {
-	var unknown *pflag.NotExistError
-	if errors.As(err, &unknown) {
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		written := unknown.GetSpecifiedShortnames()
 		name, _, _ := strings.Cut(written, "=")
 		if c.Flags().Lookup(name) != nil {
@@ -150,8 +149,7 @@ func (p *program) exitCode(ran *cobra.Command, err error) int {
 		return exitFailed
 	}
 	text := strings.TrimPrefix(oneLine(err.Error()), "dispensary: ")
-	var again *tokens.ReauthorizeError
-	if errors.As(err, &again) {
+	if again, ok := errors.AsType[*tokens.ReauthorizeError](err); ok {
 		if !p.began(err) { // drop the identical prefix of each call that was not sent
 			text = strings.TrimPrefix(oneLine(again.Error()), "tokens: ")
 		}
@@ -159,8 +157,7 @@ func (p *program) exitCode(ran *cobra.Command, err error) int {
 	}
 	if p.began(err) {
 		fmt.Fprintf(p.errOut, "dispensary: %s\n", text)
-		var child childError
-		if errors.As(err, &child) {
+		if child, ok := errors.AsType[childError](err); ok {
 			return child.code
 		}
 		return exitFailed

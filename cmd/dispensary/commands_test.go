@@ -266,7 +266,7 @@ func TestInvalidArgumentsAreRejected(t *testing.T) {
 		"fake --behavior probe":             "must be NAME=VARIANT, such as probe=before-each",
 		"fake --behavior foo=bar":           `--behavior: there is no behavior "foo" (see dispensary help fake)`,
 		"fake --behavior prob=off":          `(did you mean "probe"?)`,
-		"fake --behaviors commands_test.go":    "--behaviors: commands_test.go: not a file of behaviors",
+		"fake --behaviors commands_test.go": "--behaviors: commands_test.go: not a file of behaviors",
 		"fake --addr 8080":                  "HOST:PORT",
 		"fake --control-addr 8080":          "HOST:PORT",
 		"fake --addr 192.0.2.1:80":          "add --expose",

@@ -1,7 +1,6 @@
 package receivercheck
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 	"mime"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/signature"
@@ -85,7 +85,7 @@ func (c *checker) acknowledgement(e exchange) string {
 	switch {
 	case e.answer == "":
 		return "has no body"
-	case bytes.Contains([]byte(e.answer), []byte(c.Secret)):
+	case strings.Contains(e.answer, c.Secret):
 		return "contains the webhook secret: the challenge token is another value in the dashboard, and the secret must stay secret"
 	case err != nil:
 		return fmt.Sprintf("is not a JSON object: %s", c.quote(e.answer))

@@ -194,8 +194,7 @@ func Example_missingScope() {
 	_, err = client.TreatmentPlans.DynamicLinks.Create(ctx, treatmentplans.DynamicLinkCreate{
 		PractitionerID: platform.Practitioners.All()[0].ID,
 	})
-	var missing *api.ScopeError
-	if errors.As(err, &missing) {
+	if missing, ok := errors.AsType[*api.ScopeError](err); ok {
 		fmt.Println("add", missing.Scope, "to the application, and ask the user to connect again")
 	}
 	fmt.Println("sent:", len(platform.Journal.Requests("dynamic_links.create")))

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -98,10 +99,8 @@ func (w *wire) listen(r *http.Request, body []byte) {
 }
 
 func (w *wire) remember(name, word string) {
-	for _, known := range public {
-		if name == known {
-			return
-		}
+	if slices.Contains(public, name) {
+		return
 	}
 	if len(word) > 2 {
 		w.words[word] = true

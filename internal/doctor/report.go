@@ -103,7 +103,7 @@ func (r Report) Write(w io.Writer, columns int) error {
 // after the first. A longer word has its own line. wrap returns at least one line.
 func wrap(text string, room int) (lines []string) {
 	line := ""
-	for _, word := range strings.Fields(text) {
+	for word := range strings.FieldsSeq(text) {
 		switch longer := line + " " + word; {
 		case line == "":
 			line = word
@@ -174,8 +174,7 @@ func reason(err error) string {
 	if text := transport.ProxyFailure(err); text != "" {
 		return text
 	}
-	var dns *net.DNSError
-	if errors.As(err, &dns) {
+	if _, ok := errors.AsType[*net.DNSError](err); ok {
 		return "host not found"
 	}
 	for _, known := range reasons {
@@ -191,8 +190,7 @@ func reason(err error) string {
 	if errors.As(err, &call) && call.StatusCode != 0 {
 		return fmt.Sprintf("the platform responds with %d", call.StatusCode)
 	}
-	var network *net.OpError
-	if errors.As(err, &network) {
+	if _, ok := errors.AsType[*net.OpError](err); ok {
 		return "network failure"
 	}
 	return "unknown error" // its text may contain a secret

@@ -103,8 +103,7 @@ func (c Config) check() error {
 	problem := func(field, reason string) {
 		problems = append(problems, &api.ArgumentError{Field: "doctor.Config." + field, Reason: reason})
 	}
-	var invalid *api.ArgumentError
-	if errors.As(c.OAuth.Site.Environment.Validate(), &invalid) {
+	if invalid, ok := errors.AsType[*api.ArgumentError](c.OAuth.Site.Environment.Validate()); ok {
 		problem("OAuth.Site.Environment", invalid.Reason)
 	}
 	for i, name := range c.Operations {

@@ -118,7 +118,7 @@ func closePooled(conn any) {
 	if !method.IsValid() || method.Type().NumIn() != 0 || method.Type().NumOut() != 1 {
 		return
 	}
-	if inner, ok := method.Call(nil)[0].Interface().(interface{ Close(context.Context) error }); ok {
+	if inner, ok := reflect.TypeAssert[interface{ Close(context.Context) error }](method.Call(nil)[0]); ok {
 		// With a canceled context, pgx closes the socket immediately and sends no message.
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()

@@ -24,7 +24,7 @@ func TestRowsAreWellFormed(t *testing.T) {
 		names[op.Name], routes[op.Method+op.Route] = true, true
 		assert.Contains(t, methods, op.Method, op.Name)
 		assert.True(t, strings.HasPrefix(op.Route, "/"), op.Name)
-		for _, scope := range strings.Fields(op.Scope) {
+		for scope := range strings.FieldsSeq(op.Scope) {
 			assert.Contains(t, Scopes(), scope, op.Name)
 			assert.Contains(t, scope, ":", "%s must need a scope and not a group", op.Name)
 		}

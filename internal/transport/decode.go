@@ -172,8 +172,7 @@ func (e *decodeError) Is(target error) bool { return target == api.ErrBadRespons
 // describeDecode returns the position of a decoding error. The original text may quote the
 // response.
 func describeDecode(err error) string {
-	var syntax *json.SyntaxError
-	if errors.As(err, &syntax) {
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 		return fmt.Sprintf("malformed JSON at byte %d", syntax.Offset)
 	}
 	return "is not a JSON object"

@@ -50,8 +50,7 @@ func buildError(s *callState, err error) *api.Error {
 	if asked, ok := retryAfter(a.header); ok && a.status >= 300 {
 		e.RetryAfter = asked
 	}
-	var throttled *throttledError
-	if errors.As(err, &throttled) {
+	if throttled, ok := errors.AsType[*throttledError](err); ok {
 		e.RetryAfter = throttled.left
 	}
 	s.observed.recordFailure(classify(err, a), e.Outcome)

@@ -61,8 +61,7 @@ type networkError struct {
 // publicCause returns err in a form that may be printed: nil and the errors of contexts and of
 // this module unchanged, and any other error as a networkError.
 func publicCause(err error) error {
-	var local *localError
-	if errors.As(err, &local) {
+	if local, ok := errors.AsType[*localError](err); ok {
 		return local.cause
 	}
 	if err == nil || isSafe(err) {
@@ -73,8 +72,7 @@ func publicCause(err error) error {
 
 // isSafe reports whether err contains no data and is not wrapped by net/http.
 func isSafe(err error) bool {
-	var address *url.Error
-	if errors.As(err, &address) {
+	if _, ok := errors.AsType[*url.Error](err); ok {
 		return false
 	}
 	// A wrapping error may have another text.

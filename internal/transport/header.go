@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -146,7 +147,7 @@ var Version = sync.OnceValue(func() string {
 // built in a checkout has no such dependency, but Go gives its main module the version of the
 // commit.
 func recordedVersion(info *debug.BuildInfo) string {
-	for _, m := range append(info.Deps[:len(info.Deps):len(info.Deps)], &info.Main) {
+	for _, m := range append(slices.Clip(info.Deps), &info.Main) {
 		if m.Path != module && (m != &info.Main || !strings.HasPrefix(m.Path, module+"/")) {
 			continue
 		}

@@ -221,8 +221,7 @@ func (c *Call) encodeQuery() (string, api.ArgumentErrors) {
 	if err != nil {
 		// Query types check themselves and name the field. Any other text could contain a
 		// value.
-		var argument *api.ArgumentError
-		if errors.As(err, &argument) {
+		if argument, ok := errors.AsType[*api.ArgumentError](err); ok {
 			argument.Operation = c.Operation.Name
 			return "", api.ArgumentErrors{argument}
 		}

@@ -70,7 +70,7 @@ func (s *store) finish(ctx context.Context, op string, query statement, lease to
 	if err != nil {
 		return tokenstore.Record{}, err
 	}
-	version, err := int64(0), error(sql.ErrNoRows)
+	version, err := int64(0), sql.ErrNoRows
 	if isOwner(lease.Owner) {
 		v["version"], v["owner"], v["reason"] = lease.Version, lease.Owner, string(reason)
 		version, err = s.write(ctx, op, query, v)

@@ -258,7 +258,7 @@ func (s *store) change(ctx context.Context, op string, key tokenstore.Key, query
 // one reads the single row of a statement, or returns [sql.ErrNoRows]. It reads to the end of
 // the result, because a write is durable only after its statement has finished.
 func (s *store) one(ctx context.Context, conn *sql.Conn, query statement, v values, read func(scanner) error) error {
-	none := error(sql.ErrNoRows)
+	none := sql.ErrNoRows
 	err := s.each(ctx, conn, query, v, func(row scanner) error {
 		none = nil
 		return read(row)

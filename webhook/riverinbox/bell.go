@@ -29,7 +29,11 @@ func (b *bell) run(ended <-chan struct{}) {
 		select {
 		case <-b.rung:
 			b.warn("webhook inbox cannot announce events", b.announce(b.life.Context()))
-			time.Sleep(20 * time.Millisecond)
+		case <-ended:
+			return
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
 		case <-ended:
 			return
 		}

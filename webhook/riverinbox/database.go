@@ -128,8 +128,7 @@ func finish[T any](batch []*inboxkit.Write[T], err error) {
 
 // code returns the code of an error of PostgreSQL, or an empty string.
 func code(err error) string {
-	var e *pgconn.PgError
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return e.Code
 	}
 	return ""

@@ -83,7 +83,11 @@ func (i *Inbox) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt
 		if !a.busy {
 			return webhook.Receipt{Duplicate: !a.fresh}, nil
 		}
-		time.Sleep(5 * time.Millisecond) // another transaction is storing the event
+		select { // another transaction is storing the event
+		case <-time.After(5 * time.Millisecond):
+		case <-ctx.Done():
+			return webhook.Receipt{}, ctx.Err()
+		}
 	}
 }
 

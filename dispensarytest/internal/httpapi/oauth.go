@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -228,9 +229,7 @@ func (c *call) leave(w http.ResponseWriter, state string, answer url.Values) int
 	}
 	target, _ := url.Parse(c.api.App.RedirectURI) // validated on construction
 	query := target.Query()
-	for name, values := range answer {
-		query[name] = values
-	}
+	maps.Copy(query, answer)
 	target.RawQuery = query.Encode()
 	return seeOther(w, target.String())
 }

@@ -75,12 +75,14 @@ func (r *report) addInbox(t *testing.T, lines []string, takeOver time.Duration) 
 		}
 	}
 	for _, call := range noted {
-		outcome := ""
-		if result, returned := results[call.ID]; call.Op != opClaim && !returned {
+		result, returned := results[call.ID]
+		outcome := result.Err
+		switch {
+		case call.Op != opClaim && !returned:
 			outcome = errUnknown
-		} else if call.Op == opAccept && result.N == 1 {
+		case call.Op == opAccept && result.N == 1:
 			outcome = "duplicate"
-		} else if outcome = result.Err; result.Returned {
+		case result.Returned:
 			outcome = "returned"
 		}
 		if call.Op != opLapse {

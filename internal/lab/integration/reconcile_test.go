@@ -176,7 +176,7 @@ func TestDisconnectedClinicIsReported(t *testing.T) {
 	require.Eventually(t, func() bool { return len(i.Reconcilers[us].Stats().Failing) == 1 }, time.Minute, time.Millisecond)
 	failing := i.Reconcilers[us].Stats().Failing[0]
 	assert.True(t, failing.Disconnected())
-	for _, line := range strings.Split(log.String(), "\n") {
+	for line := range strings.SplitSeq(log.String(), "\n") {
 		assert.NotContains(t, line, "level=ERROR")
 	}
 	assert.Equal(t, 1, strings.Count(log.String(), "no user of the clinic is connected"))

@@ -2,6 +2,7 @@ package powercut
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 )
@@ -140,9 +141,7 @@ func apply(folder map[string]*content, changes []change) {
 // image returns the files after a power cut at the current step.
 func (m *machine) image(loss Loss, random *rand.Rand) map[string][]byte {
 	folder := map[string]*content{}
-	for name, c := range m.durable {
-		folder[name] = c
-	}
+	maps.Copy(folder, m.durable)
 	apply(folder, survivors(m.changes, loss, random))
 	image := map[string][]byte{}
 	for name, c := range folder {

@@ -50,8 +50,7 @@ func ListenError(name, addr string, err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("%s %s: address already in use", name, addr)
 	}
-	var listening *net.OpError
-	if errors.As(err, &listening) {
+	if listening, ok := errors.AsType[*net.OpError](err); ok {
 		err = listening.Err
 	}
 	return fmt.Errorf("%s %s: %w", name, addr, err)

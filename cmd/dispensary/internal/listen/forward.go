@@ -201,8 +201,7 @@ func (f *Forwarder) post(ctx context.Context, body []byte, now time.Time, a *Ans
 // noAnswer returns the cause of a failed request without its URL. The query may contain a
 // secret.
 func noAnswer(ctx context.Context, err error) error {
-	var where *url.Error
-	if errors.As(err, &where) {
+	if where, ok := errors.AsType[*url.Error](err); ok {
 		err = where.Err
 	}
 	return fmt.Errorf("%w: no response: %w", ErrNotAcknowledged, cmp.Or(context.Cause(ctx), err))

@@ -180,8 +180,7 @@ func (s *session) exchange(token, method, address string, body object) (answer, 
 	s.sent++
 	response, err := s.http.Do(request)
 	if err != nil {
-		var wrapped *url.Error // its text contains the URL
-		if errors.As(err, &wrapped) {
+		if wrapped, ok := errors.AsType[*url.Error](err); ok {
 			err = wrapped.Err
 		}
 		return answer{}, fmt.Errorf("probe: a request got no response: %w", err)
