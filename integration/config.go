@@ -1,10 +1,20 @@
 package integration
 
 import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/defaults"
+	"github.com/dispensary-go/dispensary/internal/joined"
 	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/seal"
+	"github.com/dispensary-go/dispensary/webhook"
 )
 
 // Config contains the settings of an integration. [Load] and [LoadFile] read it, or you write it
@@ -98,3 +108,158 @@ const (
 	fromVariables
 	fromFile
 )
+
+// Check reports all missing and invalid settings. It opens no file or database and sends no
+// request. Each problem is an [*api.ArgumentError] with the name of the variable, the key of the
+// file or the Go field. It never repeats a value.
+func (c Config) Check() error {
+	var problems []error
+	if len(c.Applications) == 0 {
+		problems = append(problems, c.problem(c.names.environments(), "is empty: no environment is configured, such as us/sandbox"))
+	}
+	environments := map[dispensary.Environment]bool{}
+	for i := range c.Applications {
+		a := &c.Applications[i]
+		if environments[a.Site.Environment] {
+			problems = append(problems, c.problem(c.names.environments(), "contains two applications of "+a.Site.Environment.String()))
+		}
+		environments[a.Site.Environment] = true
+		problems = append(problems, c.checkApplication(*a)...)
+	}
+	for i, key := range c.StateKeys {
+		if len(key.Reveal()) < defaults.StateKeySize {
+			problems = append(problems, c.problem(fmt.Sprintf("%s[%d]", c.name("state_keys"), i), fmt.Sprintf("is shorter than %d bytes", defaults.StateKeySize)))
+		}
+	}
+	return errors.Join(append(problems, c.checkStorage()...)...)
+}
+
+// checkApplication creates the parts of an application as [Open] does, and returns their errors.
+func (c Config) checkApplication(a Application) []error {
+	_, err := oauth.New(a.oauth(oauth.Config{}))
+	if a.receives() && a.Site.Environment.Validate() == nil { // oauth.New has reported an invalid environment
+		_, refused := webhook.NewTenant(webhook.TenantConfig{
+			Environment: a.Site.Environment, Secrets: a.WebhookSecrets, Challenge: a.WebhookChallenge,
+		})
+		err = errors.Join(err, refused)
+	}
+	if !a.ClinicKey.IsZero() && a.Site.Validate() == nil { // likewise
+		_, refused := dispensary.New(a.Site, dispensary.WithClinicKey(a.ClinicKey))
+		err = errors.Join(err, refused)
+	}
+	problems := joined.Errors(err)
+	for i, problem := range problems {
+		problems[i] = c.renamed(a.Site.Environment, problem)
+	}
+	if _, _, problem := parseRateLimit(a.RateLimit); problem != "" {
+		problems = append(problems, c.problem(c.names.of(a.Site.Environment, "rate_limit"), problem))
+	}
+	return problems
+}
+
+// checkStorage checks the URLs of store and inbox and their encryption keys.
+func (c Config) checkStorage() []error {
+	var problems []error
+	durable, needed := false, !c.Inbox.IsZero()
+	for i := range c.Applications {
+		needed = needed || c.Applications[i].receives()
+	}
+	for _, one := range []struct {
+		key     string
+		address dispensary.Secret
+		inbox   bool
+		needed  bool
+	}{
+		{"store", c.Store, false, true},
+		{"inbox", c.Inbox, true, needed},
+	} {
+		if !one.needed {
+			continue
+		}
+		at, problem := parseAddress(one.address, one.inbox)
+		if problem == "" && !at.durable() && c.live() {
+			problem = "must not be memory: in production, because the data ends with the process"
+		}
+		if problem != "" {
+			problems = append(problems, c.problem(c.name(one.key), problem))
+		}
+		durable = durable || at.durable()
+	}
+	switch _, err := seal.ParseKeyRing(c.SealKeys); {
+	case c.SealKeys.IsZero() && durable:
+		problems = append(problems, c.problem(c.name("seal_keys"), "is empty, but tokens and events are stored encrypted"))
+	case !c.SealKeys.IsZero() && err != nil:
+		problems = append(problems, c.unusableKeys(err))
+	}
+	return problems
+}
+
+// live reports whether an environment is in production.
+func (c Config) live() bool {
+	for i := range c.Applications {
+		if !c.Applications[i].Site.Environment.IsSandbox() {
+			return true
+		}
+	}
+	return false
+}
+
+// name returns the name of a setting of all applications, in the form of the configuration's
+// source.
+func (c Config) name(key string) string { return c.names.of("", key) }
+
+func (c Config) problem(name, reason string) error {
+	return &api.ArgumentError{Field: name, Reason: reason}
+}
+
+// unusableKeys returns an error of the encryption keys as an error of their setting.
+func (c Config) unusableKeys(err error) error {
+	return c.problem(c.name("seal_keys"), "cannot be used: "+strings.TrimPrefix(err.Error(), "dispensary: "))
+}
+
+// keys maps field names in errors of constructors to settings of an application.
+var keys = map[string]string{
+	"Site.BaseURL": "base_url", "Site.AuthURL": "auth_url", "ClinicKey": "clinic_key", "WithClinicKey(key)": "clinic_key",
+	"oauth.Config.ClientID": "client_id", "oauth.Config.ClientSecret": "client_secret",
+	"oauth.Config.RedirectURL": "redirect_url", "oauth.Config.Scopes": "scopes",
+	"webhook.TenantConfig.Secrets": "webhook_secrets", "webhook.TenantConfig.Challenge": "webhook_challenge",
+}
+
+// renamed returns the error of a constructor with the name of the setting instead of the field.
+func (c Config) renamed(environment dispensary.Environment, err error) error {
+	var argument *api.ArgumentError
+	if !errors.As(err, &argument) {
+		return err
+	}
+	field, index, _ := strings.Cut(argument.Field, "[")
+	name := "integration.Config.Applications[" + environment.String() + "]." + field
+	if key, known := keys[field]; known {
+		name = c.names.of(environment, key)
+	}
+	if index != "" {
+		name += "[" + index
+	}
+	reason := strings.TrimPrefix(argument.Reason, "of "+environment.String()+" ")
+	return &api.ArgumentError{Field: name, Reason: reason, Err: argument.Err}
+}
+
+// parseRateLimit parses [Application].RateLimit. problem is "" if text is valid.
+func parseRateLimit(text string) (requests int, per time.Duration, problem string) {
+	if text == "" {
+		return defaults.Requests, defaults.Per, ""
+	}
+	number, period, _ := strings.Cut(text, "/")
+	requests, err := strconv.Atoi(number)
+	if err == nil {
+		per, err = time.ParseDuration(period)
+	}
+	if err != nil || requests < 1 || per < time.Second {
+		return 0, 0, "must be a number of requests and a period of at least 1 second, such as 5000/5m"
+	}
+	return requests, per, ""
+}
+
+// sharesLimits reports whether an application has a rate limit to share with other processes.
+func (c Config) sharesLimits() bool {
+	return slices.ContainsFunc(c.Applications, func(a Application) bool { return a.RateLimit != "" })
+}
