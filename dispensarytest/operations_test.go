@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
@@ -101,23 +100,6 @@ func only(op operations.Operation) []string {
 	return []string{op.Scope}
 }
 
-func TestOperationsSucceedWithOwnScope(t *testing.T) {
-	t.Parallel()
-	b := start(t, WithInMemory())
-	for _, e := range inOrder(exemplars(t, b)) {
-		narrow := b.with(only(e.op)...)
-		got := narrow.send(e.op.Method, e.path, e.body)
-		assert.Equal(t, e.status, got.status, "%s: %s", e.op.ID, got.text)
-		last, _ := lastRequest(b.fake)
-		assert.Equal(t, e.op.ID, last.Operation)
-		if e.op.ID != "metadata.list" {
-			assert.True(t, last.Granted, e.op.ID)
-			assert.NotEmpty(t, last.Scopes, e.op.ID)
-		}
-	}
-	b.fake.Journal.CheckNoUnexpected(t)
-}
-
 func TestOperationsRequireTheirScopes(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
@@ -138,23 +120,6 @@ func TestOperationsRequireTheirScopes(t *testing.T) {
 		}
 	}
 	assert.Equal(t, before, bytesOf(b.fake.store.World), "rejections change nothing")
-}
-
-func TestOperationsRequireToken(t *testing.T) {
-	t.Parallel()
-	b := start(t, WithInMemory())
-	all := exemplars(t, b)
-	spent := b.fake.Tokens.Issue(model.User{}).AccessToken
-	require.NoError(t, b.fake.Tokens.Expire(spent))
-	for token, says := range map[string]string{"": "missing", "guess": "invalid", spent: "expired"} {
-		lost := *b
-		lost.token = token
-		for _, e := range all {
-			got := lost.send(e.op.Method, e.path, e.body)
-			got.refused(http.StatusUnauthorized, says)
-			assert.Contains(t, got.header.Get("WWW-Authenticate"), "Bearer", e.op.ID)
-		}
-	}
 }
 
 // Group scopes permit every operation of their members, and no other.
@@ -194,39 +159,6 @@ func TestOtherMethodsAreUnknown(t *testing.T) {
 			last, _ := lastRequest(b.fake)
 			assert.Empty(t, last.Operation)
 			assert.NotEmpty(t, last.Near, e.op.ID)
-		}
-	}
-}
-
-// An unknown id responds with 404 for every operation with an id, even if the request has
-// other errors.
-func TestUnknownIDsAreNotFound(t *testing.T) {
-	t.Parallel()
-	b := start(t, WithInMemory())
-	all := exemplars(t, b)
-	other := start(t, WithInMemory(), WithEnvironment(api.CanadaSandbox))
-	for _, e := range all {
-		if _, parametrized := routeWith(e.op.Route, ""); !parametrized {
-			continue
-		}
-		for _, id := range []string{"x", other.fake.Patients.All()[0].ID, "%2e%2e", "a%2Fb", strings.Repeat("9", 500)} {
-			path, _ := routeWith(e.op.Route, id)
-			b.send(e.op.Method, path, e.body).refused(http.StatusNotFound, "Not Found")
-		}
-	}
-}
-
-// A body that is not a JSON object responds with 400 for every operation with a body.
-func TestNonObjectBodiesAreRejected(t *testing.T) {
-	t.Parallel()
-	b := start(t, WithInMemory())
-	for _, e := range exemplars(t, b) {
-		if e.op.Method == http.MethodGet {
-			continue
-		}
-		for _, body := range []string{`[]`, `"x"`, `{`, `{}{}`, `{}x`, `null`} {
-			got := b.send(e.op.Method, e.path, body)
-			got.refused(http.StatusBadRequest, `"status":400`)
 		}
 	}
 }
