@@ -551,7 +551,7 @@ func TestRunSurvivesFailingSnapshots(t *testing.T) {
 		})
 		p.dead.Store(true)
 		time.Sleep(5 * time.Minute)
-		assert.Equal(t, 1, list.lists)
+		assert.Equal(t, 1, list.requests())
 		assert.Len(t, names(t, p.Catalog, catalogsync.SearchOptions{Query: "p-00001"}), 1)
 		p.dead.Store(false)
 		time.Sleep(10 * time.Minute)
