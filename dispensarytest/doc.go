@@ -77,7 +77,7 @@
 //
 //	lost := fake.Fault(model.Fault{Operation: "patients.create", Effect: model.EffectDropAfterCommit, Times: 1})
 //
-// # Open points
+// # Behaviors
 //
 // The API leaves some points open. Each one is among the [behavior.Choices], with variants and
 // a default, and [WithBehavior] chooses a variant. The command "dispensary probe" tests the

@@ -30,9 +30,9 @@ func newProbeCommand(p *program) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "probe",
 		Short: "Learn the undocumented behavior of a sandbox",
-		Long: `Probe tests the behavior of a sandbox on each open point of the API, and prints each result with
-the IDs of its requests. It writes a file that sets the same behavior in
-"dispensary fake --behaviors". It rejects a production environment.
+		Long: `Probe tests each undocumented behavior of the API in a sandbox, and prints each result with the
+IDs of its requests. It writes a file that sets the same behaviors in "dispensary fake
+--behaviors". It rejects a production environment.
 
 Probe creates patients and treatment plans with a marker in their names. They cannot be deleted.
 It calls as a user connected with "dispensary login", and revokes the authorization of this user.

@@ -364,7 +364,7 @@ func TestFiltersAcceptAllForms(t *testing.T) {
 	s.accepted("products.list", 200, s.send("products.list", request{query: query("page[number]", "9", "page[size]", "100"), token: s.token}))
 }
 
-// The tables of docs/platform.md list exactly the operations, open points and faults of the
+// The tables of docs/platform.md list exactly the operations, behaviors and faults of the
 // platform.
 func TestPlatformPage(t *testing.T) {
 	t.Parallel()

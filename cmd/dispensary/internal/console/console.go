@@ -56,7 +56,7 @@ func pages() []page {
 		}},
 		{"clock", "Clock", (*Handler).clock, true, []string{"clock.get", "clock.advance"}},
 		{"faults", "Faults", (*Handler).faults, false, []string{"faults.list", "faults.set", "faults.remove", "faults.clear"}},
-		{"behaviors", "Open points", (*Handler).behaviors, false, []string{"behaviors.list", "behaviors.set"}},
+		{"behaviors", "Behaviors", (*Handler).behaviors, false, []string{"behaviors.list", "behaviors.set"}},
 	}
 }
 

@@ -197,7 +197,7 @@ func TestResetRestoresEndpoint(t *testing.T) {
 	d := newFixture(t)
 	d.fill()
 	d.fake.Fault(model.Fault{Effect: model.EffectErrorStatus, Status: 503})
-	d.sees("", "webhook endpoint and open points", "Removes faults, sign-ins and requests.")
+	d.sees("", "webhook endpoint and behaviors", "Removes faults, sign-ins and requests.")
 	d.press("", "Reset the platform")
 	_, registered := d.fake.Webhooks.Endpoint()
 	assert.False(t, registered)
@@ -259,7 +259,7 @@ func TestForeignRequestsAreRejected(t *testing.T) {
 func TestChangedPointsAreFirst(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
-	page := d.sees("behaviors", "1 of "+strconv.Itoa(len(behavior.Choices()))+" points differ from the default.")
+	page := d.sees("behaviors", "1 of "+strconv.Itoa(len(behavior.Choices()))+" behaviors differ from the default.")
 	first := strings.Index(page, `<article id="integration-activation"><h2>integration-activation <small class="due">changed, default `)
 	require.Positive(t, first)
 	assert.Equal(t, strings.Index(page, "<article"), first)

@@ -174,21 +174,21 @@ func soonest[T any](rows []T, at func(*T) time.Time) (first []T) {
 
 func (h *Handler) faults(url.Values) any { return h.fake.Faults() }
 
-// openPoint is an open point of the API with the variant in use.
-type openPoint struct {
+// behaviorRow is an undocumented behavior of the API with the variant in use.
+type behaviorRow struct {
 	behavior.Choice
 	Chosen, Default string
 }
 
 // Changed reports whether the platform uses a variant other than the default.
-func (p openPoint) Changed() bool { return p.Chosen != p.Default }
+func (p behaviorRow) Changed() bool { return p.Chosen != p.Default }
 
-// behaviors returns the open points, changed points first.
+// behaviors returns the behaviors, changed ones first.
 func (h *Handler) behaviors(url.Values) any {
 	inForce := h.fake.Behaviors()
-	var changed, rows []openPoint
+	var changed, rows []behaviorRow
 	for i, choice := range behavior.Choices() { // both slices are sorted by name
-		p := openPoint{choice, inForce[i].Name(), choice.Variants[0].Name()}
+		p := behaviorRow{choice, inForce[i].Name(), choice.Variants[0].Name()}
 		if p.Changed() {
 			changed = append(changed, p)
 		} else {
@@ -197,6 +197,6 @@ func (h *Handler) behaviors(url.Values) any {
 	}
 	return struct {
 		Changed int
-		Rows    []openPoint
+		Rows    []behaviorRow
 	}{len(changed), append(changed, rows...)}
 }

@@ -65,7 +65,7 @@ var groups = map[string]string{
 	"platform":    "Actions of patients, practitioners and clinics on the platform.",
 	"products":    "The products of the catalog.",
 	"settings":    "URLs, credentials and accounts.",
-	"behaviors":   "Open points of the dispensary's API, and the variant in use.",
+	"behaviors":   "Undocumented behaviors of the dispensary's API, and the variant in use.",
 	"skips":       "Events that were not sent, with the reason.",
 	"tokens":      "Access tokens.",
 	"webhook":     "The endpoint for events.",

@@ -274,7 +274,7 @@ func faultOf(h *dispensarytest.FaultHandle) faultState {
 	return faultState{ID: h.ID, Fault: h.Fault, Fired: h.Fired(), Active: h.Active()}
 }
 
-// behaviorState is an open point of the dispensary's API with the variant in use.
+// behaviorState is a behavior of the dispensary's API with the variant in use.
 type behaviorState struct {
 	Name       string
 	Section    string
@@ -284,7 +284,7 @@ type behaviorState struct {
 	Variants   []variantState
 }
 
-// variantState is a variant of an open point.
+// variantState is a variant of a behavior.
 type variantState struct {
 	Name    string
 	Meaning string
@@ -294,8 +294,8 @@ type variantNamed struct{ Variant string }
 
 func behaviorOperations() []Operation {
 	return []Operation{
-		list("behaviors.list", "/behaviors", "behaviors", "Lists the open points of the API, with the variant in use and all variants.", listBehaviors),
-		act("behaviors.set", "PUT", "/behaviors/{behavior}", "Changes the variant of an open point of the API.",
+		list("behaviors.list", "/behaviors", "behaviors", "Lists the undocumented behaviors of the API, with the variant in use and all variants.", listBehaviors),
+		act("behaviors.set", "PUT", "/behaviors/{behavior}", "Changes the variant of an undocumented behavior of the API.",
 			func(c *call, in variantNamed) (behaviorState, error) {
 				if err := c.fake.SetBehavior(behavior.Variant(c.path("behavior") + "=" + in.Variant)); err != nil {
 					return behaviorState{}, err

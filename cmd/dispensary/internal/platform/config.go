@@ -167,7 +167,7 @@ func (c *Config) worldFlags(flags *flag.FlagSet) {
 	})
 }
 
-// ruleFlags defines the flags for open points of the API, the clock and the journal.
+// ruleFlags defines the flags for undocumented behaviors of the API, the clock and the journal.
 func (c *Config) ruleFlags(flags *flag.FlagSet) {
 	c.option(flags, "freeze", "freeze the clock at `TIME` (RFC 3339, or now) until a request advances it", func(text string) (dispensarytest.Option, error) {
 		at := time.Now()
@@ -179,13 +179,13 @@ func (c *Config) ruleFlags(flags *flag.FlagSet) {
 		}
 		return dispensarytest.WithClock(dispensarytest.FrozenClock(at)), nil
 	})
-	c.option(flags, "behavior", "set an open point of the API to a variant, `NAME=VARIANT`; repeat for more points", func(text string) (dispensarytest.Option, error) {
+	c.option(flags, "behavior", "set an undocumented behavior of the API to a variant, `NAME=VARIANT`; repeatable", func(text string) (dispensarytest.Option, error) {
 		if !strings.Contains(text, "=") {
 			return nil, errors.New("must be NAME=VARIANT, such as probe=before-each")
 		}
 		return dispensarytest.WithBehavior(behavior.Variant(text)), nil
 	})
-	c.option(flags, "behaviors", "set the open points to the results in `FILE`, written by dispensary probe", func(name string) (dispensarytest.Option, error) {
+	c.option(flags, "behaviors", "set the behaviors to the results in `FILE`, written by dispensary probe", func(name string) (dispensarytest.Option, error) {
 		return dispensarytest.WithBehaviorsFile(name), nil
 	})
 	toggle(flags, &c.tuning.Bodies, "bodies", "store request and response bodies without their tokens, and show them in the console")
@@ -265,7 +265,7 @@ func Help() string {
 	for names := range slices.Chunk(operation.Scopes(), 4) {
 		fmt.Fprintf(&out, "  %s\n", strings.Join(names, ", "))
 	}
-	fmt.Fprint(&out, "\nOpen points of the API with their variants. The first variant is the default. The console\nexplains each on its page \"Open points\":\n\n")
+	fmt.Fprint(&out, "\nUndocumented behaviors of the API with their variants. The first variant is the default. The console\nexplains each on its page \"Behaviors\":\n\n")
 	table := tabwriter.NewWriter(&out, 0, 0, 3, ' ', 0)
 	for _, s := range behavior.Choices() {
 		var variants []string

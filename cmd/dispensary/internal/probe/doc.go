@@ -1,4 +1,4 @@
-// Package probe determines how your sandbox behaves on the open points of the API, so that the
+// Package probe determines the undocumented behaviors of the API in your sandbox, so that the
 // fake platform can behave the same in your tests.
 //
 // # A run

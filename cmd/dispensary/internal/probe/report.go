@@ -21,7 +21,7 @@ const (
 	Ambiguous Verdict = "ambiguous"
 )
 
-// Finding is the result for one open point of the API.
+// Finding is the result for one undocumented behavior of the API.
 type Finding struct {
 	Point   string  `json:"point"`
 	Verdict Verdict `json:"verdict"`

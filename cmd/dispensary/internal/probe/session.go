@@ -297,7 +297,7 @@ func statusOf(a answer) Finding {
 	return seen(strconv.Itoa(a.status), a)
 }
 
-// point is an open point of the API.
+// point is an undocumented behavior of the API.
 type point struct {
 	name     string
 	variants []string // the first is the default of the fake platform
