@@ -85,7 +85,11 @@ func (c *initCommand) run(folder string) error {
 	} else if err != nil {
 		return err
 	}
-	return failed(c.announce(created{filepath.Clean(folder), module, slices.Sorted(maps.Keys(files)), nextCommands(folder)}))
+	next := nextCommands(folder)
+	if c.library != "" { // this command may not be installed
+		next = append([]string{"go install -C " + shellWord(c.library) + " ./cmd/dispensary"}, next...)
+	}
+	return failed(c.announce(created{filepath.Clean(folder), module, slices.Sorted(maps.Keys(files)), next}))
 }
 
 // modulePath returns the module path of the program: --module, or the name of the folder.

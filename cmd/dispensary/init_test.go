@@ -48,6 +48,7 @@ func TestInitWritesProgram(t *testing.T) {
   webhooks.go
 
 Next:
+  go install -C ../.. ./cmd/dispensary
   cd `+folder+`
   go mod tidy
   go test ./...
@@ -89,7 +90,7 @@ func TestInitPrintsDocument(t *testing.T) {
 	assert.Equal(t, folder, made.Directory)
 	assert.Equal(t, "ehr", made.Module)
 	assert.Len(t, made.Files, 9)
-	assert.Equal(t, "cd "+folder, made.Next[0])
+	assert.Equal(t, []string{"go install -C ../.. ./cmd/dispensary", "cd " + folder}, made.Next[:2])
 }
 
 func TestInitRejectsArguments(t *testing.T) {

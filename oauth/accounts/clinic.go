@@ -46,7 +46,7 @@ type Clinic struct {
 //
 //	key := webhook.HandlingFrom(ctx).Key
 //	clinic, err := users.ForClinic(ctx, key.Environment, event.ClinicID, accounts.ClinicOptions{})
-//	order, err := clinic.Client.Clinic.Orders.Get(ctx, event.Data.ID)
+//	order, err := clinic.Client.Clinic.Orders.Get(ctx, event.Object.ID)
 //
 // A user belongs to the clinic if it is the user's last known clinic, see
 // [oauth.Token].Clinic. ForClinic chooses one user per day, whose token then stays in memory.

@@ -45,7 +45,7 @@ func ExampleDSN() {
 	var router webhook.Router
 	router.OnOrderPlaced(func(ctx context.Context, order events.OrderEvent) error {
 		return sqlinbox.InTransaction(ctx, func(ctx context.Context, tx sqlinbox.Tx) error {
-			_, err := tx.ExecContext(ctx, "INSERT INTO orders (number) VALUES (?)", order.Object.OrderNumber)
+			_, err := tx.ExecContext(ctx, "INSERT INTO orders (number) VALUES (?) ON CONFLICT DO NOTHING", order.Object.OrderNumber)
 			return err
 		})
 	})
