@@ -128,6 +128,8 @@ type Typed[T Payload] struct {
 	Event
 
 	// Object is the object that the event concerns. Fields that the platform left out are zero.
+	// The API shows the object for treatment_plan.created and patient.updated. Assumption: the
+	// other types contain the whole object too. A handler that must be sure reads it by its ID.
 	Object T `json:"data"`
 
 	// InvalidFields are the paths of the object's fields that cannot be decoded, such as

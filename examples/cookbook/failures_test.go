@@ -49,7 +49,7 @@ func Example_importRecords() {
 		{FirstName: "Cleo", LastName: "Example", Email: "cleo@example.com", Metadata: clinic.Metadata{ID: "ehr-3"}},
 	}
 
-	ctx := api.ContextWithPriority(context.Background(), api.PriorityEvent) // behind users who wait for a response
+	ctx := api.ContextWithPriority(context.Background(), api.PriorityReconcile) // behind users and webhooks
 	for _, row := range rows {
 		_, created, err := client.Clinic.Patients.Ensure(ctx, row)
 		if err != nil { // show it in the row, and import the file again when it is mended

@@ -10,7 +10,8 @@
 //
 // If your program may not create tables, create them with [sqlstore.Schema], [riverinbox.Schema] and
 // [pgstore.Schema]. To write your own tables in the transaction that marks an event as handled, see
-// [riverinbox.InTransaction].
+// [riverinbox.InTransaction]. It finds tables by the search path of the URL. Read them through a pool of
+// your own: Integration.DB is nil.
 package postgres
 
 import (

@@ -16,8 +16,8 @@ import (
 // orderPlaced handles the event of an order. An event can be handled more than once, so
 // repeating it must do no harm. A failed event is retried, later each time.
 //
-// The platform does not document the order in the event, so orderPlaced reads it from the API
-// as any connected user of the clinic. If none is connected, the event becomes a dead letter,
+// The platform does not document that the event contains the whole order, so orderPlaced reads it
+// from the API as any connected user of the clinic. If none is connected, the event becomes a dead letter,
 // which an operator replays later.
 func (a *app) orderPlaced(ctx context.Context, event events.OrderEvent) error {
 	environment := webhook.HandlingFrom(ctx).Key.Environment
