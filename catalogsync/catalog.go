@@ -347,6 +347,12 @@ func (c *Catalog) wait(ctx context.Context) (err error) {
 	return cmp.Or(err, ctx.Err())
 }
 
+// tendAndWait waits for the limiter between the requests of a long read.
+func (c *Catalog) tendAndWait(ctx context.Context) error {
+	c.tend(ctx)
+	return c.wait(ctx)
+}
+
 // readAttributes stores the ingredients and allergens of products if Filters is set. It logs
 // and skips an ingredient or allergen without an id. If a search ends early, it logs this and
 // uses the products found.
@@ -355,16 +361,12 @@ func (c *Catalog) readAttributes(ctx context.Context) error {
 		return nil
 	}
 	all, service := map[string]Attributes{}, c.config.Catalog
-	wait := func() error {
-		c.tend(ctx)
-		return c.wait(ctx)
-	}
 	search := func(id string, o catalog.ProductSearchOptions, add func(*Attributes)) error {
 		if id == "" { // the search would find every product
 			c.config.Logger.LogAttrs(ctx, slog.LevelWarn, "skipped a product attribute", slog.String("reason", "no id"))
 			return nil
 		}
-		err := each(service.Products.Search(o).Pages(ctx), wait, func(p catalog.Product) error {
+		err := each(ctx, c, service.Products.Search(o).Pages(ctx), func(p catalog.Product) error {
 			a := all[p.ID]
 			add(&a)
 			all[p.ID] = a
@@ -377,13 +379,13 @@ func (c *Catalog) readAttributes(ctx context.Context) error {
 		}
 		return err
 	}
-	err := each(service.Ingredients.List().Pages(ctx), wait, func(i catalog.Ingredient) error {
+	err := each(ctx, c, service.Ingredients.List().Pages(ctx), func(i catalog.Ingredient) error {
 		return search(i.ID, catalog.ProductSearchOptions{IngredientIDs: []string{i.ID}}, func(a *Attributes) { a.IngredientIDs = append(a.IngredientIDs, i.ID) })
 	})
 	if err != nil {
 		return err
 	}
-	err = each(service.Allergens.List().Pages(ctx), wait, func(i catalog.Allergen) error {
+	err = each(ctx, c, service.Allergens.List().Pages(ctx), func(i catalog.Allergen) error {
 		return search(i.ID, catalog.ProductSearchOptions{AllergenIDs: []string{i.ID}}, func(a *Attributes) { a.AllergenIDs = append(a.AllergenIDs, i.ID) })
 	})
 	if err != nil {
@@ -394,8 +396,8 @@ func (c *Catalog) readAttributes(ctx context.Context) error {
 }
 
 // each calls a function for each item of a list. It waits before each request.
-func each[T any](pages iter.Seq2[*api.Page[T], error], wait func() error, use func(T) error) error {
-	if err := wait(); err != nil {
+func each[T any](ctx context.Context, c *Catalog, pages iter.Seq2[*api.Page[T], error], use func(T) error) error {
+	if err := c.tendAndWait(ctx); err != nil {
 		return err
 	}
 	for page, err := range pages {
@@ -408,7 +410,7 @@ func each[T any](pages iter.Seq2[*api.Page[T], error], wait func() error, use fu
 			}
 		}
 		if page.Meta.NextPage != 0 {
-			if err := wait(); err != nil {
+			if err := c.tendAndWait(ctx); err != nil {
 				return err
 			}
 		}

@@ -144,11 +144,10 @@ func (c *contents) last() int64 {
 	return c.changed[len(c.changed)-1].revision
 }
 
-// walks returns the newest walk and the newest complete walk.
-func (c *contents) walks() (newest, complete Walk) {
+func (c *contents) newestWalk() Walk {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.newest, c.complete
+	return c.newest
 }
 
 // tick returns the next moment.
@@ -192,15 +191,13 @@ func (c *contents) get(id string) (before *record, next record) {
 	return before, next
 }
 
-// request requests single products.
-func (c *contents) request(ids ...string) {
+// request requests a single product.
+func (c *contents) request(id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, id := range ids {
-		c.now++
-		c.edits++
-		c.pending[id] = c.now
-	}
+	c.now++
+	c.edits++
+	c.pending[id] = c.now
 }
 
 // begin stores a new walk.

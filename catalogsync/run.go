@@ -219,9 +219,7 @@ func (c *Catalog) Run(ctx context.Context) error {
 		}
 		timer.Stop()
 	}
-	saving, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastSave)
-	defer cancel()
-	if err := c.share(saving); err != nil {
+	if err := c.shareLast(ctx); err != nil {
 		c.config.Logger.LogAttrs(ctx, slog.LevelError, "could not save the snapshot of the catalog", slog.String("reason", err.Error()))
 	}
 	return ctx.Err()
@@ -246,7 +244,7 @@ func (c *Catalog) readDue(ctx context.Context, s *schedule) {
 		_, err := c.Sync(ctx)
 		return err
 	})
-	if c.attempt(ctx, &s.lists, "could not read the events of products", func() error { return c.listEvents(ctx, &s.seen) }) {
+	if c.attempt(ctx, &s.lists, "could not read the events of products", func() error { return c.listEvents(ctx, s) }) {
 		s.lists.notBefore = time.Now().Add(c.config.Interval)
 	}
 	c.attempt(ctx, &s.fetches, "could not read requested products", func() error {
@@ -259,19 +257,18 @@ func (c *Catalog) readDue(ctx context.Context, s *schedule) {
 // after the Interval and the spread. While another process reports its walk, it waits for a second
 // Interval.
 func (c *Catalog) isDue(spread time.Duration) bool {
-	newest, complete := c.walks()
-	wait := c.config.Interval + spread
 	c.mu.Lock()
+	defer c.mu.Unlock()
+	wait := c.config.Interval + spread
 	if time.Since(c.elsewhere) < 3*c.period() {
 		wait += c.config.Interval
 	}
-	c.mu.Unlock()
-	return newest.CompletedAt.IsZero() || !time.Now().Before(complete.StartedAt.Add(wait))
+	return c.newest.CompletedAt.IsZero() || !time.Now().Before(c.complete.StartedAt.Add(wait))
 }
 
-// listEvents requests the products of the events since the newest known one, except of the events in
-// seen. It replaces seen by the listed events.
-func (c *Catalog) listEvents(ctx context.Context, seen *map[string]bool) error {
+// listEvents requests the products of the events since the newest known one, except of those in the
+// last list.
+func (c *Catalog) listEvents(ctx context.Context, s *schedule) error {
 	service := c.config.Events
 	if service == (events.Service{}) {
 		return nil
@@ -282,17 +279,13 @@ func (c *Catalog) listEvents(ctx context.Context, seen *map[string]bool) error {
 	if now := time.Now(); newest.After(now) {
 		newest = now
 	}
-	wait := func() error {
-		c.tend(ctx)
-		return c.wait(ctx)
-	}
 	list := service.List(events.ListOptions{Since: newest.Add(-overlap), Groups: []events.Group{events.GroupProducts}})
 	all := map[string]bool{}
-	err := each(list.Pages(ctx), wait, func(listed events.Event) error {
-		if all[listed.ID] = true; (*seen)[listed.ID] {
+	err := each(ctx, c, list.Pages(ctx), func(listed events.Event) error {
+		if all[listed.ID] = true; s.seen[listed.ID] {
 			return nil
 		}
-		if err := wait(); err != nil {
+		if err := c.tendAndWait(ctx); err != nil {
 			return err
 		}
 		full, err := service.Get(ctx, listed.ID)
@@ -317,7 +310,7 @@ func (c *Catalog) listEvents(ctx context.Context, seen *map[string]bool) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.heard, *seen = newest, all
+	c.heard, s.seen = newest, all
 	return nil
 }
 

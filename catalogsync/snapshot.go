@@ -116,11 +116,16 @@ func (c *Catalog) exchange(ctx context.Context, s *shared) error {
 	return c.save(ctx, s)
 }
 
-// finish exchanges snapshots even if ctx has ended, and builds the index.
-func (c *Catalog) finish(ctx context.Context) error {
+// shareLast exchanges snapshots even if ctx has ended.
+func (c *Catalog) shareLast(ctx context.Context) error {
 	saving, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastSave)
 	defer cancel()
-	err := c.share(saving)
+	return c.share(saving)
+}
+
+// finish exchanges snapshots even if ctx has ended, and builds the index.
+func (c *Catalog) finish(ctx context.Context) error {
+	err := c.shareLast(ctx)
 	c.index()
 	return err
 }

@@ -95,7 +95,7 @@ func (w *walker) run(ctx context.Context) error {
 // resume continues the newest walk or begins the next one. It does not continue a walk that has
 // read the last page, because [ErrTooManySkipped] may have rejected its list.
 func (w *walker) resume() bool {
-	newest, _ := w.walks()
+	newest := w.newestWalk()
 	if newest.CompletedAt.IsZero() && newest.Page > 0 && newest.Page*newest.PageSize < newest.Total && w.startedAt.Sub(newest.StartedAt) < maxWalkAge {
 		w.walk, w.before, w.last = newest, newest.Requests, ceil(newest.Total, newest.PageSize)
 		w.extra = max(0, newest.Requests-newest.Page) // an interrupted walk has one budget for all calls
@@ -176,8 +176,6 @@ func (w *walker) readPage(ctx context.Context, number, size int) (p listedPage) 
 	p.ended = time.Now()
 	if p.err == nil {
 		w.newest.Store(int64(p.Meta.TotalCount))
-	}
-	if p.err == nil {
 		p.listed, p.skipped = w.listed(ctx, p, number)
 		all := len(p.listed)
 		p.listed = lastOfEach(p.listed)
