@@ -117,7 +117,12 @@ func (i *Integration) Shutdown(ctx context.Context, servers ...interface{ Shutdo
 	if cancel != nil {
 		cancel()
 		attempt("the reconcilers", func(ctx context.Context) error {
-			return within(ctx, func() error { <-i.running.ended; return nil })
+			select {
+			case <-i.running.ended:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
 		})
 	}
 	for _, server := range servers {
@@ -142,16 +147,4 @@ func (i *Integration) Shutdown(ctx context.Context, servers ...interface{ Shutdo
 		attempt("the store", i.store)
 	}
 	return errors.Join(problems...)
-}
-
-// within calls an uninterruptible function and waits for it until ctx ends.
-func within(ctx context.Context, end func() error) error {
-	ended := make(chan error, 1)
-	go func() { ended <- end() }()
-	select {
-	case err := <-ended:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
