@@ -109,7 +109,7 @@ func (c *checkCommand) defineFlags(command *cobra.Command) {
 
 // run checks the endpoint and prints the verdicts.
 func (c *checkCommand) run(ctx context.Context, url string) error {
-	if !isHTTP(url) {
+	if _, ok := httpURL(url); !ok {
 		return fmt.Errorf("%s is not a URL such as http://localhost:3000/webhooks", url)
 	}
 	t := c.checked
@@ -330,10 +330,10 @@ func (h *hookClient) call(method, path string) (string, error) {
 // forwardTo returns a function that returns a proxy for a running endpoint. If the endpoint is
 // unreachable, the proxy responds with 502.
 func forwardTo(endpoint string) (func() (http.Handler, error), error) {
-	if !isHTTP(endpoint) {
+	to, ok := httpURL(endpoint)
+	if !ok {
 		return nil, errors.New("must be a URL such as http://localhost:3001/webhooks")
 	}
-	to, _ := url.Parse(endpoint)
 	proxy := &httputil.ReverseProxy{
 		Rewrite:      func(r *httputil.ProxyRequest) { r.Out.URL, r.Out.Host = to, "" },
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
@@ -341,8 +341,8 @@ func forwardTo(endpoint string) (func() (http.Handler, error), error) {
 	return func() (http.Handler, error) { return proxy, nil }, nil
 }
 
-// isHTTP reports whether text is an absolute HTTP URL.
-func isHTTP(text string) bool {
+// httpURL parses an absolute HTTP URL, and reports whether text is one.
+func httpURL(text string) (*url.URL, bool) {
 	u, err := url.Parse(text)
-	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
+	return u, err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
 }

@@ -58,6 +58,7 @@ import (
 	_ "github.com/dispensary-go/dispensary/integration/mysql"
 	_ "github.com/dispensary-go/dispensary/integration/postgres"
 	_ "github.com/dispensary-go/dispensary/integration/sqlite"
+	"github.com/dispensary-go/dispensary/internal/doctor"
 )
 
 func main() {
@@ -186,21 +187,16 @@ func init() { cobra.AddTemplateFunc("fit", fit) }
 // white space, and stay.
 func fit(text string, columns int) string {
 	var lines []string
-	line := ""
-	for _, given := range append(strings.Split(text, "\n"), "") {
-		if running := given != "" && given[0] != ' '; running {
-			for word := range strings.FieldsSeq(given) {
-				if line != "" && len(line)+1+len(word) > columns {
-					lines, line = append(lines, line), ""
-				}
-				line = strings.TrimPrefix(line+" "+word, " ")
-			}
+	paragraph := ""
+	for given := range strings.SplitSeq(text+"\n", "\n") {
+		if given != "" && given[0] != ' ' {
+			paragraph += " " + given
 			continue
 		}
-		if line != "" {
-			lines, line = append(lines, line), ""
+		if paragraph != "" {
+			lines = append(lines, doctor.Wrap(paragraph, columns, "")...)
 		}
-		lines = append(lines, given)
+		paragraph, lines = "", append(lines, given)
 	}
 	return strings.TrimRight(strings.Join(lines, "\n"), "\n")
 }

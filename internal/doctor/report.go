@@ -81,12 +81,12 @@ func (r Report) Write(w io.Writer, columns int) error {
 	room := columns - len("pass  ") - name - len("  ")
 	var table strings.Builder
 	for _, row := range r.Rows {
-		lines := wrap(row.Seen, room)
+		lines := Wrap(row.Seen, room, "  ")
 		if row.Consequence != "" {
-			lines = append(lines, wrap("consequence: "+row.Consequence, room)...)
+			lines = append(lines, Wrap("consequence: "+row.Consequence, room, "  ")...)
 		}
 		if row.Fix != "" {
-			lines = append(lines, wrap("fix: "+row.Fix, room)...)
+			lines = append(lines, Wrap("fix: "+row.Fix, room, "  ")...)
 		}
 		status, check := string(row.Status), row.Check
 		for _, line := range lines {
@@ -99,9 +99,9 @@ func (r Report) Write(w io.Writer, columns int) error {
 	return err
 }
 
-// wrap breaks a text between words into lines of up to room characters, and indents all lines
-// after the first. A longer word has its own line. wrap returns at least one line.
-func wrap(text string, room int) (lines []string) {
+// Wrap breaks a text between words into lines of up to room characters. All lines after the first
+// begin with indent. A longer word has its own line. Wrap returns at least one line.
+func Wrap(text string, room int, indent string) (lines []string) {
 	line := ""
 	for word := range strings.FieldsSeq(text) {
 		switch longer := line + " " + word; {
@@ -110,7 +110,7 @@ func wrap(text string, room int) (lines []string) {
 		case utf8.RuneCountInString(longer) <= room:
 			line = longer
 		default:
-			lines, line = append(lines, line), "  "+word
+			lines, line = append(lines, line), indent+word
 		}
 	}
 	return append(lines, line)
