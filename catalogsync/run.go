@@ -21,8 +21,9 @@ const (
 	step = 10 * time.Second
 
 	// firstRetry is the wait of Run after the first failure. It doubles with each further
-	// failure, up to Config.Interval.
+	// failure: up to lastRetry for a walk or a list, and up to Config.Interval for a product.
 	firstRetry = 10 * time.Second
+	lastRetry  = 5 * time.Minute
 
 	// maxFailures is the number of consecutive failures after which reading stops, because
 	// then probably no product can be read.
@@ -200,7 +201,9 @@ func (c *Catalog) undetailed() (ids []string) {
 // Once a minute, Run exchanges snapshots and builds the index if something has changed. With more
 // than 100,000 products, it does this once in ten minutes. At the end, it saves a snapshot.
 //
-// Run logs each failure and retries reads after ten seconds, doubling up to the Interval.
+// Run logs each failure. It retries a walk or a list after ten seconds, doubling up to five minutes,
+// and a product up to the Interval. If the client's user is not connected yet, Run therefore reads
+// the catalog within five minutes after the user connects.
 //
 // API section: GET /events/products, GET /events/<id>.
 func (c *Catalog) Run(ctx context.Context) error {
@@ -337,7 +340,7 @@ func (c *Catalog) attempt(ctx context.Context, r *retry, failure string, call fu
 		return true
 	case ctx.Err() != nil || errors.Is(err, ErrSyncing): // another call is reading
 	default:
-		r.fail(c.config.Interval)
+		r.fail(min(lastRetry, c.config.Interval))
 		c.config.Logger.LogAttrs(ctx, slog.LevelError, failure, slog.String("reason", err.Error()), slog.Duration("retry_in", r.pause))
 	}
 	return false

@@ -237,6 +237,24 @@ func TestRunPostponesUnreadableProduct(t *testing.T) {
 	})
 }
 
+// A program starts Run before its first user connects.
+func TestRunReadsSoonAfterUserConnects(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		list := newMovingList(4)
+		list.before = func(*http.Request) error { return api.ErrReauthorize }
+		p := start(t, &row{}, func(s catalogsync.Snapshots) *catalogsync.Catalog {
+			return list.copy(t, catalogsync.Config{Snapshots: s})
+		})
+		time.Sleep(8 * time.Hour)
+		assert.Less(t, list.requests(), 8*12+10, "the wait between retries grows")
+		list.refuse()
+		time.Sleep(5*time.Minute + 10*time.Second)
+		assert.Equal(t, 4, p.State().Records[catalogsync.PresencePresent])
+		p.stop()
+	})
+}
+
 // An unreadable product must stay missing, and the walk must still complete.
 func TestSyncKeepsUnreadableProductMissing(t *testing.T) {
 	t.Parallel()
