@@ -32,13 +32,13 @@ var arrows = map[string][]string{
 	"events":                   {"api", "catalog", "clinic", "internal/jsondecode", "internal/jsonscan", "internal/operation", "internal/period", "internal/redact", "internal/transport", "treatmentplans"},
 	"health":                   {"api", "oauth/tokens", "oauth/tokenstore", "webhook", "webhook/engine", "webhook/reconcile"},
 	"integration":              {".", "api", "api/observe", "events", "health", "internal/closestmatch", "internal/defaults", "internal/environ", "internal/inboxkit", "internal/joined", "internal/priority", "internal/textfile", "oauth", "oauth/accounts", "oauth/connect", "oauth/tokens", "oauth/tokenstore", "ratelimit", "seal", "webhook", "webhook/admin", "webhook/engine", "webhook/memoryinbox", "webhook/reconcile"},
+	"integration/doctor":       {".", "api", "events", "internal/defaults", "internal/operation", "internal/rotation", "internal/transport", "oauth", "oauth/tokens", "oauth/tokenstore", "seal", "webhook", "webhook/engine"},
 	"internal/apierror":        {"api", "internal/apierror/detail"},
 	"internal/apierror/detail": {},
 	"internal/calloption":      {},
 	"internal/closestmatch":    {},
 	"internal/contention":      {},
 	"internal/defaults":        {},
-	"internal/doctor":          {".", "api", "events", "internal/defaults", "internal/operation", "internal/rotation", "internal/transport", "oauth", "oauth/tokens", "oauth/tokenstore", "seal", "webhook", "webhook/engine"},
 	"internal/environ":         {"api"},
 	"internal/failover":        {},
 	"internal/fileid":          {},
@@ -143,7 +143,7 @@ func TestImportArrows(t *testing.T) {
 var house = strings.Fields(`
 	examples internal/lab internal/tools cmd
 	integration dispensaryotel health
-	internal/doctor
+	integration/doctor
 	internal/testkit
 	webhook/memoryinbox webhook/publish webhook/riverinbox webhook/sqlinbox
 	internal/inboxkit

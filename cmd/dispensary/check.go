@@ -20,7 +20,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/dispensarytest/receivercheck"
 	"github.com/dispensary-go/dispensary/integration"
-	"github.com/dispensary-go/dispensary/internal/doctor"
+	"github.com/dispensary-go/dispensary/integration/doctor"
 )
 
 // checkCommand is the command with its flags.

@@ -55,10 +55,10 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/httpserve"
+	"github.com/dispensary-go/dispensary/integration/doctor"
 	_ "github.com/dispensary-go/dispensary/integration/mysql"
 	_ "github.com/dispensary-go/dispensary/integration/postgres"
 	_ "github.com/dispensary-go/dispensary/integration/sqlite"
-	"github.com/dispensary-go/dispensary/internal/doctor"
 )
 
 func main() {

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/receivercheck"
-	"github.com/dispensary-go/dispensary/internal/doctor"
+	"github.com/dispensary-go/dispensary/integration/doctor"
 )
 
 // printReport prints the document with --json, and the rows of report otherwise.

@@ -64,7 +64,7 @@ func TestClientDecodesOtherVersions(t *testing.T) {
 		},
 		"treatment_plans.get": func(c *dispensary.Client) (any, error) { return c.TreatmentPlans.Get(ctx, "t-1") },
 	}
-	files, err := filepath.Glob("../../testdata/answers/*.json")
+	files, err := filepath.Glob("../../../testdata/answers/*.json")
 	require.NoError(t, err)
 	var checked int
 	for _, file := range files {
@@ -114,7 +114,7 @@ func TestDecodedResponsesMatchGolden(t *testing.T) {
 		require.NoError(t, err)
 		fmt.Fprintf(&lines, "%s %s\n", op.Name, line)
 	}
-	compareGolden(t, "../../testdata/decoded.txt", []byte(lines.String()))
+	compareGolden(t, "../../../testdata/decoded.txt", []byte(lines.String()))
 }
 
 // testdata/requests contains the body of each operation that has one. It omits token requests,
@@ -132,12 +132,12 @@ func TestRequestBodiesMatchGolden(t *testing.T) {
 			_, err := calltest.All(t)[op.Name](t.Context(), s)
 			require.NoError(t, err)
 			if last.String() == "" {
-				assert.NoFileExists(t, "../../testdata/requests/"+op.Name+".json")
+				assert.NoFileExists(t, "../../../testdata/requests/"+op.Name+".json")
 				return
 			}
 			var indented bytes.Buffer
 			require.NoError(t, json.Indent(&indented, []byte(last.String()), "", "  "))
-			compareGolden(t, "../../testdata/requests/"+op.Name+".json", append(indented.Bytes(), '\n'))
+			compareGolden(t, "../../../testdata/requests/"+op.Name+".json", append(indented.Bytes(), '\n'))
 		})
 	}
 }
@@ -207,7 +207,7 @@ func TestRequestQueriesMatchGolden(t *testing.T) {
 			fmt.Fprintln(&lines, op.Name, last.Query)
 		}
 	}
-	compareGolden(t, "../../testdata/queries.txt", []byte(lines.String()))
+	compareGolden(t, "../../../testdata/queries.txt", []byte(lines.String()))
 }
 
 func TestNilRequestOptionChangesNothing(t *testing.T) {
