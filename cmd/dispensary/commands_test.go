@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/spf13/cobra"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
+	"github.com/dispensary-go/dispensary/integration/doctor"
 	"github.com/dispensary-go/dispensary/internal/operation"
 )
 
@@ -174,6 +176,39 @@ func TestPrintWritesTablesAndLines(t *testing.T) {
 	for _, variables := range []map[string]string{{"NO_COLOR": "1"}, {"TERM": "dumb"}} {
 		assert.NotContains(t, printed(true, variables), "\x1b")
 	}
+}
+
+// Long texts wrap between words at the width of the terminal.
+func TestReportIsTableOnTerminal(t *testing.T) {
+	t.Parallel()
+	words, long := strings.TrimSpace(strings.Repeat("ten lettérs ", 20)), strings.Repeat("x", 120)
+	printed := func(rows ...doctor.Row) string {
+		var out bytes.Buffer
+		p := bare(t).program(nil, &out, nil)
+		p.terminal, p.columns = true, 100
+		require.NoError(t, p.printReport(nil, doctor.Report{Environment: "us/sandbox", Rows: rows}))
+		return out.String()
+	}
+	assert.Equal(t, `us/sandbox: 1 passed, 0 warn, 1 failed, 1 skipped
+
+pass  site address  responds
+fail  clock         6 min behind
+                    consequence: webhooks are rejected
+                    fix: use a time server
+skip  store         no token store outside of memory is configured
+`, printed(
+		doctor.Row{Check: "site address", Status: doctor.StatusPass, Seen: "responds"},
+		doctor.Row{Check: "clock", Status: doctor.StatusFail, Seen: "6 min behind", Consequence: "webhooks are rejected", Fix: "use a time server"},
+		doctor.Row{Check: "store", Status: doctor.StatusSkip, Seen: "no token store outside of memory is configured"},
+	))
+	_, rows, _ := strings.Cut(printed(doctor.Row{Check: "redirect address", Status: doctor.StatusWarn, Seen: words + " " + long + " end", Fix: words}), "\n\n")
+	for line := range strings.Lines(rows) {
+		line = strings.TrimSuffix(line, "\n")
+		assert.True(t, utf8.RuneCountInString(line) <= 100 || strings.TrimSpace(line) == long, line)
+	}
+	assert.Equal(t, strings.Fields("warn redirect address "+words+" "+long+" end fix: "+words), strings.Fields(rows), "all words")
+	assert.Contains(t, rows, "\n"+strings.Repeat(" ", 24)+"fix: ten lettérs ")
+	assert.Contains(t, rows, "\n"+strings.Repeat(" ", 26)+"lettérs ten")
 }
 
 // The error of an unreachable PostgreSQL server contains line breaks and tabs.

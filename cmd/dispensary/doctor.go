@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -134,10 +136,17 @@ func (c *doctorCommand) keyFiles() []string {
 	return []string{name}
 }
 
-// printCommands prints the commands of all rows.
+// printCommands prints the commands of all rows, below a comment with the check and its fix.
 func (c *doctorCommand) printCommands(report doctor.Report) error {
-	if !slices.ContainsFunc(report.Rows, func(row doctor.Row) bool { return len(row.Commands) > 0 }) {
+	var text strings.Builder
+	for _, row := range report.Rows {
+		if len(row.Commands) > 0 {
+			fmt.Fprintf(&text, "# %s: %s\n%s\n", row.Check, row.Fix, strings.Join(row.Commands, "\n"))
+		}
+	}
+	if text.Len() == 0 {
 		_, _ = fmt.Fprintln(c.errOut, "No command helps here. Run doctor without --fix to see all results and fixes.")
 	}
-	return report.WriteCommands(c.out)
+	_, err := io.WriteString(c.out, text.String())
+	return err
 }

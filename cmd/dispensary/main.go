@@ -55,7 +55,6 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/httpserve"
-	"github.com/dispensary-go/dispensary/integration/doctor"
 	_ "github.com/dispensary-go/dispensary/integration/mysql"
 	_ "github.com/dispensary-go/dispensary/integration/postgres"
 	_ "github.com/dispensary-go/dispensary/integration/sqlite"
@@ -194,7 +193,7 @@ func fit(text string, columns int) string {
 			continue
 		}
 		if paragraph != "" {
-			lines = append(lines, doctor.Wrap(paragraph, columns, "")...)
+			lines = append(lines, wrap(paragraph, columns, "")...)
 		}
 		paragraph, lines = "", append(lines, given)
 	}

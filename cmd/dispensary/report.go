@@ -4,8 +4,8 @@ import (
 	"encoding/xml"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/receivercheck"
 	"github.com/dispensary-go/dispensary/integration/doctor"
@@ -35,28 +35,54 @@ func checksFailed(report doctor.Report) error {
 	}
 }
 
-// statusStyles are the styles of the status at the beginning of a line.
+// statusStyles are the styles of the status at the beginning of a row.
 var statusStyles = map[doctor.Status]style{doctor.StatusPass: green, doctor.StatusWarn: yellow, doctor.StatusFail: red, doctor.StatusSkip: faint}
 
-// printReportTable prints a report on a terminal, with styles.
+// printReportTable prints a report as a table. Consequence and fix stand below the result of a row.
 func (p *program) printReportTable(report doctor.Report) error {
-	var table strings.Builder
-	if err := report.Write(&table, p.columns); err != nil {
+	if _, err := fmt.Fprintf(p.out, "%s: %d passed, %d warn, %d failed, %d skipped\n\n", report.Environment,
+		report.Count(doctor.StatusPass), report.Count(doctor.StatusWarn), report.Count(doctor.StatusFail), report.Count(doctor.StatusSkip)); err != nil {
 		return err
 	}
-	for line := range strings.Lines(table.String()) {
-		status, _, _ := strings.Cut(line, " ")
-		if as, known := statusStyles[doctor.Status(status)]; known {
-			if err := p.styled(as, status); err != nil {
-				return err
-			}
-			line = line[len(status):]
+	name := 0
+	for _, row := range report.Rows {
+		name = max(name, len(row.Check))
+	}
+	before := strings.Repeat(" ", len("pass  ")+name+len("  "))
+	for _, row := range report.Rows {
+		lines := wrap(row.Seen, p.columns-len(before), "  ")
+		if row.Consequence != "" {
+			lines = append(lines, wrap("consequence: "+row.Consequence, p.columns-len(before), "  ")...)
 		}
-		if _, err := io.WriteString(p.out, line); err != nil {
+		if row.Fix != "" {
+			lines = append(lines, wrap("fix: "+row.Fix, p.columns-len(before), "  ")...)
+		}
+		if err := p.styled(statusStyles[row.Status], string(row.Status)); err != nil {
+			return err
+		}
+		text := fmt.Sprintf("  %-*s  %s", name, row.Check, strings.Join(lines, "\n"+before))
+		if _, err := fmt.Fprintln(p.out, strings.TrimRight(text, " ")); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// wrap breaks a text between words into lines of up to room characters. All lines after the first
+// begin with indent. A longer word has its own line. wrap returns at least one line.
+func wrap(text string, room int, indent string) (lines []string) {
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		switch longer := line + " " + word; {
+		case line == "":
+			line = word
+		case utf8.RuneCountInString(longer) <= room:
+			line = longer
+		default:
+			lines, line = append(lines, line), indent+word
+		}
+	}
+	return append(lines, line)
 }
 
 // checkNeeds maps [receivercheck.Verdict].Needs to arguments.

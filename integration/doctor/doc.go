@@ -8,7 +8,6 @@
 //		Webhook: doctor.Webhook{URL: "https://ehr.example/webhooks", Secrets: secrets, Challenge: challenge},
 //		Inbox: inbox,
 //	})
-//	err = report.Write(os.Stdout)
 //
 // # Rows
 //

@@ -433,8 +433,6 @@ func TestFaultsAppearInTheirRows(t *testing.T) {
 func (f *fixture) texts(report doctor.Report) string {
 	f.t.Helper()
 	var out bytes.Buffer
-	require.NoError(f.t, report.Write(&out, 100))
-	require.NoError(f.t, report.WriteCommands(&out))
 	require.NoError(f.t, json.NewEncoder(&out).Encode(report))
 	fmt.Fprintf(&out, "%v %+v", report, report)
 	return out.String()

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-	"unicode/utf8"
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/transport"
@@ -69,64 +68,6 @@ func (r Report) Count(status Status) int {
 		}
 	}
 	return n
-}
-
-// Write prints the report as a table with a width in characters. Consequence and fix stand below
-// the result of a row. It fails only with an error of w.
-func (r Report) Write(w io.Writer, columns int) error {
-	name := 0
-	for _, row := range r.Rows {
-		name = max(name, len(row.Check))
-	}
-	room := columns - len("pass  ") - name - len("  ")
-	var table strings.Builder
-	for _, row := range r.Rows {
-		lines := Wrap(row.Seen, room, "  ")
-		if row.Consequence != "" {
-			lines = append(lines, Wrap("consequence: "+row.Consequence, room, "  ")...)
-		}
-		if row.Fix != "" {
-			lines = append(lines, Wrap("fix: "+row.Fix, room, "  ")...)
-		}
-		status, check := string(row.Status), row.Check
-		for _, line := range lines {
-			table.WriteString(strings.TrimRight(fmt.Sprintf("%-4s  %-*s  %s", status, name, check, line), " ") + "\n")
-			status, check = "", ""
-		}
-	}
-	_, err := fmt.Fprintf(w, "%s: %d passed, %d warn, %d failed, %d skipped\n\n%s",
-		r.Environment, r.Count(StatusPass), r.Count(StatusWarn), r.Count(StatusFail), r.Count(StatusSkip), &table)
-	return err
-}
-
-// Wrap breaks a text between words into lines of up to room characters. All lines after the first
-// begin with indent. A longer word has its own line. Wrap returns at least one line.
-func Wrap(text string, room int, indent string) (lines []string) {
-	line := ""
-	for word := range strings.FieldsSeq(text) {
-		switch longer := line + " " + word; {
-		case line == "":
-			line = word
-		case utf8.RuneCountInString(longer) <= room:
-			line = longer
-		default:
-			lines, line = append(lines, line), indent+word
-		}
-	}
-	return append(lines, line)
-}
-
-// WriteCommands prints the commands of all rows, below a comment with the check and its fix. It
-// fails only with an error of w.
-func (r Report) WriteCommands(w io.Writer) error {
-	var text strings.Builder
-	for _, row := range r.Rows {
-		if len(row.Commands) > 0 {
-			fmt.Fprintf(&text, "# %s: %s\n%s\n", row.Check, row.Fix, strings.Join(row.Commands, "\n"))
-		}
-	}
-	_, err := io.WriteString(w, text.String())
-	return err
 }
 
 func pass(format string, args ...any) Row {

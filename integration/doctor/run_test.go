@@ -3,7 +3,6 @@ package doctor_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"os"
@@ -12,7 +11,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -130,58 +128,6 @@ func TestInvalidConfigFails(t *testing.T) {
 		require.ErrorAs(t, err, &argument, field)
 		assert.Equal(t, "doctor.Config."+field, argument.Field)
 	}
-}
-
-// failing accepts the given number of bytes, and then fails.
-type failing int
-
-func (f *failing) Write(p []byte) (int, error) {
-	if *f -= failing(len(p)); *f < 0 {
-		return 0, errors.New("full")
-	}
-	return len(p), nil
-}
-
-func TestReportPrintsTableAndCommands(t *testing.T) {
-	t.Parallel()
-	report := doctor.Report{Environment: "us/sandbox", Rows: []doctor.Row{
-		{Check: "site address", Status: doctor.StatusPass, Seen: "responds"},
-		{Check: "clock", Status: doctor.StatusFail, Seen: "6 min behind", Consequence: "webhooks are rejected", Fix: "use a time server", Commands: []string{"timedatectl"}},
-		{Check: "store", Status: doctor.StatusSkip, Seen: "no token store outside of memory is configured"},
-	}}
-	assert.Equal(t, 1, report.Count(doctor.StatusFail))
-	var table, commands bytes.Buffer
-	require.NoError(t, report.Write(&table, 100))
-	assert.Equal(t, `us/sandbox: 1 passed, 0 warn, 1 failed, 1 skipped
-
-pass  site address  responds
-fail  clock         6 min behind
-                    consequence: webhooks are rejected
-                    fix: use a time server
-skip  store         no token store outside of memory is configured
-`, table.String())
-	require.NoError(t, report.WriteCommands(&commands))
-	assert.Equal(t, "# clock: use a time server\ntimedatectl\n", commands.String())
-	for _, room := range []failing{0, 60} {
-		require.Error(t, report.Write(&room, 100))
-	}
-}
-
-// Long texts wrap between words at 100 columns.
-func TestReportWrapsLongTexts(t *testing.T) {
-	t.Parallel()
-	words, long := strings.TrimSpace(strings.Repeat("ten lettérs ", 20)), strings.Repeat("x", 120)
-	report := doctor.Report{Rows: []doctor.Row{{Check: "redirect address", Status: doctor.StatusWarn, Seen: words + " " + long + " end", Fix: words}}}
-	var table bytes.Buffer
-	require.NoError(t, report.Write(&table, 100))
-	_, rows, _ := strings.Cut(table.String(), "\n\n")
-	for line := range strings.Lines(rows) {
-		line = strings.TrimSuffix(line, "\n")
-		assert.True(t, utf8.RuneCountInString(line) <= 100 || strings.TrimSpace(line) == long, line)
-	}
-	assert.Equal(t, strings.Fields("warn redirect address "+words+" "+long+" end fix: "+words), strings.Fields(rows), "all words")
-	assert.Contains(t, rows, "\n"+strings.Repeat(" ", 24)+"fix: ten lettérs ")
-	assert.Contains(t, rows, "\n"+strings.Repeat(" ", 26)+"lettérs ten")
 }
 
 func TestExposedSecretFilesCauseWarning(t *testing.T) {
