@@ -1,4 +1,4 @@
-// Package filelock locks a file for one process.
+// Package filelock locks a file for one process, and identifies files.
 //
 // The operating system releases the lock when the process ends, even after a crash. The locked
 // file stays, because removing it would let two processes lock two files with the same name.
@@ -8,8 +8,6 @@ package filelock
 import (
 	"errors"
 	"os"
-
-	"github.com/dispensary-go/dispensary/internal/fileid"
 )
 
 var (
@@ -22,11 +20,15 @@ var (
 	ErrLost = errors.New("filelock: the lock file was moved, removed or replaced")
 )
 
+// ID identifies a file for as long as it exists or is open. A program that has a file open detects
+// with it that the path names another file by now. The zero ID belongs to no file.
+type ID struct{ device, inode uint64 }
+
 // Lock is a locked file. It is safe for concurrent use.
 type Lock struct {
 	path string
 	file *os.File
-	id   fileid.ID
+	id   ID
 }
 
 // Acquire locks the file at path until [Lock.Close]. It creates the file if it does not exist.
@@ -54,7 +56,7 @@ func Acquire(path string) (*Lock, error) {
 // Check fails with [ErrLost] if the path no longer names the locked file. It makes one stat
 // call.
 func (l *Lock) Check() error {
-	switch id, err := fileid.Of(l.path); {
+	switch id, err := IDOf(l.path); {
 	case errors.Is(err, os.ErrNotExist), err == nil && id != l.id:
 		return ErrLost
 	default:

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"os"
 	"syscall"
-
-	"github.com/dispensary-go/dispensary/internal/fileid"
 )
 
 // lock opens the file at path and locks it until it is closed.
@@ -27,4 +25,4 @@ func lock(path string) (*os.File, error) {
 	return nil, err
 }
 
-func idOf(f *os.File) (fileid.ID, error) { return fileid.OfOpen(int(f.Fd())) }
+func idOf(f *os.File) (ID, error) { return IDOfOpen(int(f.Fd())) }

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-
-	"github.com/dispensary-go/dispensary/internal/fileid"
 )
 
 // lock fails, because two processes without a lock could do the same work twice.
@@ -15,4 +13,4 @@ func lock(string) (*os.File, error) {
 	return nil, fmt.Errorf("no file locks on this system: %w", errors.ErrUnsupported)
 }
 
-func idOf(*os.File) (fileid.ID, error) { return fileid.ID{}, errors.ErrUnsupported }
+func idOf(*os.File) (ID, error) { return ID{}, errors.ErrUnsupported }

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"os"
 	"syscall"
-
-	"github.com/dispensary-go/dispensary/internal/fileid"
 )
 
 // sharingViolation means that another process has the file open and does not share it.
@@ -29,4 +27,4 @@ func lock(path string) (*os.File, error) {
 	return os.NewFile(uintptr(handle), path), nil
 }
 
-func idOf(f *os.File) (fileid.ID, error) { return fileid.Of(f.Name()) }
+func idOf(f *os.File) (ID, error) { return IDOf(f.Name()) }

@@ -7,13 +7,13 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/dispensary-go/dispensary/internal/fileid"
+	"github.com/dispensary-go/dispensary/internal/filelock"
 )
 
 // isOpenElsewhere reports whether this process still has a file open that had the path before:
 // a removed file of this name, or the log with the ID old under another name. old is zero if
 // there is no such log. Without /proc it returns false.
-func isOpenElsewhere(path string, old fileid.ID) bool {
+func isOpenElsewhere(path string, old filelock.ID) bool {
 	const folder = "/proc/self/fd"
 	descriptors, err := os.ReadDir(folder)
 	if err != nil {
@@ -27,14 +27,14 @@ func isOpenElsewhere(path string, old fileid.ID) bool {
 		if target == path+" (deleted)" {
 			return true
 		}
-		if old == (fileid.ID{}) || target == path {
+		if old == (filelock.ID{}) || target == path {
 			continue
 		}
 		descriptor, err := strconv.Atoi(d.Name())
 		if err != nil {
 			continue
 		}
-		if id, err := fileid.OfOpen(descriptor); err == nil && id == old && isRenamedLog(descriptor, target) {
+		if id, err := filelock.IDOfOpen(descriptor); err == nil && id == old && isRenamedLog(descriptor, target) {
 			return true
 		}
 	}

@@ -2,8 +2,8 @@
 
 package sqlitefile
 
-import "github.com/dispensary-go/dispensary/internal/fileid"
+import "github.com/dispensary-go/dispensary/internal/filelock"
 
 // isOpenElsewhere returns false, because this system does not list the open files of a
 // process.
-func isOpenElsewhere(string, fileid.ID) bool { return false }
+func isOpenElsewhere(string, filelock.ID) bool { return false }

@@ -26,7 +26,6 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/failover"
-	"github.com/dispensary-go/dispensary/internal/fileid"
 	"github.com/dispensary-go/dispensary/internal/filelock"
 )
 
@@ -230,9 +229,9 @@ type Guard struct {
 	log    string
 
 	mu       sync.Mutex
-	database fileid.ID
-	logID    fileid.ID // zero if there is no log
-	failed   error     // the first mismatch, never reset
+	database filelock.ID
+	logID    filelock.ID // zero if there is no log
+	failed   error       // the first mismatch, never reset
 }
 
 // Config configures a [Guard]. Path is required.
@@ -257,14 +256,14 @@ type Config struct {
 func NewGuard(c Config) (*Guard, error) {
 	g := &Guard{config: c, log: Resolve(c.Path) + "-wal"}
 	var err error
-	if g.database, err = fileid.Of(c.Path); err != nil {
+	if g.database, err = filelock.IDOf(c.Path); err != nil {
 		return nil, missing(err, c.Path)
 	}
-	if g.logID, err = fileid.Of(g.log); err != nil && (c.Pinned || !isMissing(err)) {
+	if g.logID, err = filelock.IDOf(g.log); err != nil && (c.Pinned || !isMissing(err)) {
 		return nil, missing(err, g.log)
 	}
 	for _, path := range []string{Resolve(c.Path), g.log} {
-		if isOpenElsewhere(path, fileid.ID{}) {
+		if isOpenElsewhere(path, filelock.ID{}) {
 			return nil, replaced(path)
 		}
 	}
@@ -308,7 +307,7 @@ func (g *Guard) Err() error {
 
 // OwnsLog reports whether the path of the log still names the open log, or no file.
 func (g *Guard) OwnsLog() bool {
-	id, err := fileid.Of(g.log)
+	id, err := filelock.IDOf(g.log)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return isMissing(err) || err == nil && id == g.logID
@@ -316,7 +315,7 @@ func (g *Guard) OwnsLog() bool {
 
 // compare returns the path that no longer names the open file, or "".
 func (g *Guard) compare(logging bool) (failed string, err error) {
-	switch id, err := fileid.Of(g.config.Path); {
+	switch id, err := filelock.IDOf(g.config.Path); {
 	case isMissing(err), err == nil && id != g.database:
 		return g.config.Path, nil
 	case err != nil:
@@ -330,7 +329,7 @@ func (g *Guard) compare(logging bool) (failed string, err error) {
 			return "", err
 		}
 	}
-	id, err := fileid.Of(g.log)
+	id, err := filelock.IDOf(g.log)
 	switch {
 	case err != nil && !isMissing(err):
 		return "", err

@@ -1,6 +1,6 @@
 //go:build unix
 
-package fileid_test
+package filelock_test
 
 import (
 	"os"
@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/internal/fileid"
+	"github.com/dispensary-go/dispensary/internal/filelock"
 )
 
 func TestIDFollowsFile(t *testing.T) {
@@ -24,24 +24,24 @@ func TestIDFollowsFile(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { _ = file.Close() }()
 
-	first, err := fileid.Of(one)
+	first, err := filelock.IDOf(one)
 	require.NoError(t, err)
-	second, err := fileid.Of(other)
+	second, err := filelock.IDOf(other)
 	require.NoError(t, err)
-	linked, err := fileid.Of(link)
+	linked, err := filelock.IDOf(link)
 	require.NoError(t, err)
 	assert.NotEqual(t, first, second)
 	assert.Equal(t, first, linked)
 	assert.NotZero(t, first)
 
 	require.NoError(t, os.Rename(other, one))
-	replaced, err := fileid.Of(one)
+	replaced, err := filelock.IDOf(one)
 	require.NoError(t, err)
 	assert.Equal(t, second, replaced)
-	open, err := fileid.OfOpen(int(file.Fd()))
+	open, err := filelock.IDOfOpen(int(file.Fd()))
 	require.NoError(t, err)
 	assert.Equal(t, first, open)
 
-	_, err = fileid.Of(other)
+	_, err = filelock.IDOf(other)
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
