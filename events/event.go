@@ -13,7 +13,6 @@ import (
 	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/internal/jsondecode"
-	"github.com/dispensary-go/dispensary/internal/jsonscan"
 	"github.com/dispensary-go/dispensary/treatmentplans"
 )
 
@@ -281,7 +280,7 @@ func unwrap(data []byte, name string) []byte {
 		if !s.Value(1) {
 			return false
 		}
-		if (first == '{' || first == 'n') && string(jsonscan.Unquote(key)) == name {
+		if (first == '{' || first == 'n') && string(jsondecode.Unquote(key)) == name {
 			inner = data[start:s.Pos]
 		}
 		return true

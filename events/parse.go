@@ -4,14 +4,14 @@ import (
 	"bytes"
 	"fmt"
 
-	"github.com/dispensary-go/dispensary/internal/jsonscan"
+	"github.com/dispensary-go/dispensary/internal/jsondecode"
 )
 
 // scanner finds the few members of an event in a body. It is several times faster than
 // decoding the body.
-type scanner struct{ jsonscan.Scanner }
+type scanner struct{ jsondecode.Scanner }
 
-func scan(data []byte) *scanner { return &scanner{jsonscan.Scanner{Data: data}} }
+func scan(data []byte) *scanner { return &scanner{jsondecode.Scanner{Data: data}} }
 
 // malformed returns an error with the position of the scanner.
 func (s *scanner) malformed() error { return fmt.Errorf("%w at byte %d", ErrMalformed, s.Pos) }
@@ -79,7 +79,7 @@ type envelope struct{ event, payload, bare fields }
 
 // envelopeMember reads one member of the outermost object.
 func (s *scanner) envelopeMember(key []byte, e *envelope) bool {
-	switch string(jsonscan.Unquote(key)) {
+	switch string(jsondecode.Unquote(key)) {
 	case "event":
 		return s.eventObject(1, &e.event)
 	case "event_payload":
@@ -88,7 +88,7 @@ func (s *scanner) envelopeMember(key []byte, e *envelope) bool {
 			return s.Value(1)
 		}
 		return s.Members(2, func(key []byte) bool {
-			if string(jsonscan.Unquote(key)) == "event" {
+			if string(jsondecode.Unquote(key)) == "event" {
 				return s.eventObject(2, &e.payload)
 			}
 			return s.Value(2)
@@ -118,7 +118,7 @@ func (s *scanner) field(depth int, key []byte, f *fields) bool {
 		return false
 	}
 	raw := s.Data[start:s.Pos]
-	switch string(jsonscan.Unquote(key)) {
+	switch string(jsondecode.Unquote(key)) {
 	case "id":
 		f.id = raw
 	case "type":
@@ -159,7 +159,7 @@ func text(raw []byte) string {
 	case len(raw) == 0:
 		return ""
 	case raw[0] == '"':
-		return string(jsonscan.Unquote(raw))
+		return string(jsondecode.Unquote(raw))
 	case raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9':
 		return string(raw)
 	}

@@ -14,6 +14,8 @@
 //
 // Otherwise, its results equal the results of encoding/json. In particular, null leaves a
 // field unchanged. A fuzz test compares the two.
+//
+// A [Scanner] reads JSON text without building values.
 package jsondecode
 
 import (
@@ -23,8 +25,6 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
-
-	"github.com/dispensary-go/dispensary/internal/jsonscan"
 )
 
 // Unmarshal decodes data into the value that into points to, which must be zero. It returns
@@ -35,7 +35,7 @@ func Unmarshal(data []byte, into any) ([]Invalid, error) {
 	if v.Kind() != reflect.Pointer || v.IsNil() {
 		return nil, json.Unmarshal(data, into)
 	}
-	d := decoder{Scanner: jsonscan.Scanner{Data: data}}
+	d := decoder{Scanner: Scanner{Data: data}}
 	if len(data) >= worthInterning {
 		d.seen = new([64]string)
 	}
@@ -48,7 +48,7 @@ func Unmarshal(data []byte, into any) ([]Invalid, error) {
 
 // decoder decodes one text.
 type decoder struct {
-	jsonscan.Scanner
+	Scanner
 
 	// seen contains strings that were created for this text, because names of brands, units
 	// and states repeat in lists. It is dropped with the decoder, so no value of a response is
@@ -313,7 +313,7 @@ func (d *decoder) scalar(depth int) (raw []byte, ok bool) {
 	}
 	raw = d.Data[start:d.Pos]
 	if raw[0] == '"' && bytes.IndexByte(raw, '\\') >= 0 {
-		raw = append(append([]byte{'"'}, jsonscan.Unquote(raw)...), '"')
+		raw = append(append([]byte{'"'}, Unquote(raw)...), '"')
 	}
 	return raw, true
 }

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"strconv"
 	"strings"
-
-	"github.com/dispensary-go/dispensary/internal/jsonscan"
 )
 
 // Invalid is a field or a list element that does not fit. It contains no value except an id.
@@ -27,14 +25,14 @@ func locate(data []byte, positions []int) []Invalid {
 	if len(positions) == 0 {
 		return nil
 	}
-	l := locator{Scanner: jsonscan.Scanner{Data: data}, positions: positions}
+	l := locator{Scanner: Scanner{Data: data}, positions: positions}
 	l.value(nil, 0)
 	return l.found
 }
 
 // locator finds sorted positions in a text.
 type locator struct {
-	jsonscan.Scanner
+	Scanner
 	positions []int
 	found     []Invalid
 }
@@ -53,7 +51,7 @@ func (s *step) path() string {
 	case s.key == nil:
 		return s.parent.path() + "[" + strconv.Itoa(s.index) + "]"
 	}
-	return strings.TrimPrefix(s.parent.path()+"."+string(jsonscan.Unquote(s.key)), ".")
+	return strings.TrimPrefix(s.parent.path()+"."+string(Unquote(s.key)), ".")
 }
 
 func (l *locator) value(at *step, depth int) bool {
@@ -82,7 +80,7 @@ func (l *locator) object(at *step, depth int) bool {
 		if !l.value(&step{parent: at, key: key}, depth) {
 			return false
 		}
-		if len(l.found) == found && string(jsonscan.Unquote(key)) == "id" {
+		if len(l.found) == found && string(Unquote(key)) == "id" {
 			id = idOf(bytes.TrimSpace(l.Data[start:l.Pos]))
 		}
 		return true
@@ -101,7 +99,7 @@ func idOf(raw []byte) string {
 	id := raw
 	switch c := raw[0]; {
 	case c == '"':
-		id = jsonscan.Unquote(raw)
+		id = Unquote(raw)
 	case c < '0' || c > '9':
 		return ""
 	}

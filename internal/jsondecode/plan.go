@@ -7,8 +7,6 @@ import (
 	"strings"
 	"sync"
 	"unicode/utf8"
-
-	"github.com/dispensary-go/dispensary/internal/jsonscan"
 )
 
 // plan contains the decoder of a type. The decoder is created when the type is first decoded,
@@ -183,7 +181,7 @@ func (s *structPlan) decode(d *decoder, v reflect.Value, depth int) result {
 			if !isKey {
 				return malformed
 			}
-			at, known := s.find(jsonscan.Unquote(key))
+			at, known := s.find(Unquote(key))
 			if !known {
 				if !s.skipUnknown(d, v, key, depth+1) {
 					return malformed

@@ -1,4 +1,4 @@
-package jsonscan
+package jsondecode
 
 import (
 	"encoding/json"

@@ -1,7 +1,4 @@
-// Package jsonscan reads JSON text without building values. It is for the few places that skip
-// most of a text, or that know its shape and would pay several times as much for decoding by
-// reflection.
-package jsonscan
+package jsondecode
 
 import (
 	"bytes"
@@ -15,7 +12,10 @@ import (
 // later, has the same limit.
 const maxDepth = 10_000
 
-// Scanner reads Data once and checks its whole grammar as encoding/json does. If the text is
+// Scanner reads JSON text without building values. It is for the few places that skip most of a text,
+// or that know its shape and would pay several times as much for decoding.
+//
+// It reads Data once and checks its whole grammar as encoding/json does. If the text is
 // not JSON, its methods return false and leave Pos there.
 type Scanner struct {
 	Data []byte
