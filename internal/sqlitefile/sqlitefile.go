@@ -25,8 +25,8 @@ import (
 	"syscall"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/internal/failover"
 	"github.com/dispensary-go/dispensary/internal/filelock"
+	"github.com/dispensary-go/dispensary/internal/sqldb"
 )
 
 // Querier is a database or a connection.
@@ -122,7 +122,7 @@ func isMissing(err error) bool {
 // Pool guards a database that a store uses through a connection pool. It is safe for
 // concurrent use.
 type Pool struct {
-	inner failover.Pool[*sql.Conn]
+	inner sqldb.Pool[*sql.Conn]
 
 	mu    sync.Mutex
 	known bool      // guard is set
@@ -133,7 +133,7 @@ type Pool struct {
 // NewPool returns a guarded pool for db, which must be a SQLite database. The first [Pool.Do]
 // queries the path of the database.
 func NewPool(db *sql.DB) *Pool {
-	p := &Pool{inner: failover.SQL(db)}
+	p := &Pool{inner: sqldb.NewPool(db)}
 	release := p.inner.Release
 	p.inner.Release = func(c *sql.Conn) {
 		if !p.keeps(c) {
@@ -143,7 +143,7 @@ func NewPool(db *sql.DB) *Pool {
 	return p
 }
 
-// Do calls run with a connection, like [failover.Pool.Do]. It fails with [api.ErrUnsafePath],
+// Do calls run with a connection, like [sqldb.Pool.Do]. It fails with [api.ErrUnsafePath],
 // or with [api.ErrReplaced] if a file was replaced before run was called or before run
 // returned. The caller must then discard the result of run.
 func (p *Pool) Do(ctx context.Context, run func(*sql.Conn) error) error {

@@ -13,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/assert"
 
-	"github.com/dispensary-go/dispensary/internal/contention"
+	"github.com/dispensary-go/dispensary/internal/sqldb"
 )
 
 func TestContentionMatchesDriverErrors(t *testing.T) {
@@ -23,13 +23,13 @@ func TestContentionMatchesDriverErrors(t *testing.T) {
 		&mysql.MySQLError{Number: 1213, SQLState: [5]byte{'4', '0', '0', '0', '1'}, Message: "Deadlock found"}, &mysql.MySQLError{Number: 1020},
 		coded(5), coded(6), coded(5 | 2<<8), errors.New("database is locked"),
 	} {
-		assert.True(t, contention.Is(err), "%v", err)
-		assert.True(t, contention.Is(fmt.Errorf("wrapped: %w", err)), "%v", err)
+		assert.True(t, sqldb.IsContention(err), "%v", err)
+		assert.True(t, sqldb.IsContention(fmt.Errorf("wrapped: %w", err)), "%v", err)
 	}
 	for _, err := range []error{
 		nil, sql.ErrNoRows, context.Canceled, &pgconn.PgError{Code: "42P01"}, &mysql.MySQLError{Number: 1062}, coded(1), coded(11),
 	} {
-		assert.False(t, contention.Is(err), "%v", err)
+		assert.False(t, sqldb.IsContention(err), "%v", err)
 	}
 }
 
@@ -42,14 +42,14 @@ func (c coded) Code() int     { return int(c) }
 func TestTurnsEndAfterPatience(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		began, turn := time.Now(), new(contention.Turns)
+		began, turn := time.Now(), new(sqldb.Turns)
 		for turn.Next(t.Context()) {
 			continue
 		}
-		assert.InDelta(t, contention.Patience.Seconds(), time.Since(began).Seconds(), 1)
+		assert.InDelta(t, sqldb.Patience.Seconds(), time.Since(began).Seconds(), 1)
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		began, turn = time.Now(), new(contention.Turns)
+		began, turn = time.Now(), new(sqldb.Turns)
 		for turn.Next(ctx) {
 			continue
 		}

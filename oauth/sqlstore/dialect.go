@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/internal/sqlschema"
+	"github.com/dispensary-go/dispensary/internal/sqldb"
 )
 
 // dialect is the SQL dialect of a database.
@@ -23,7 +23,7 @@ const (
 
 // detect returns the dialect of a database.
 func detect(ctx context.Context, db *sql.DB) (dialect, error) {
-	d, err := sqlschema.DialectOf(ctx, db)
+	d, err := sqldb.DialectOf(ctx, db)
 	switch {
 	case err != nil:
 		return "", failed(ctx, "detect the database", err)

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/internal/sqlschema"
+	"github.com/dispensary-go/dispensary/internal/sqldb"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/internal/tokenjson"
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
@@ -128,8 +128,8 @@ func Schema(database string) (string, error) {
 	return script, nil
 }
 
-func (d dialect) schema() sqlschema.Schema {
-	return sqlschema.Schema{Dialect: string(d), Script: scripts[d], Migrate: "sqlstore.Open"}
+func (d dialect) schema() sqldb.Schema {
+	return sqldb.Schema{Dialect: string(d), Script: scripts[d], Migrate: "sqlstore.Open"}
 }
 
 // columnsOf returns the columns of a token.

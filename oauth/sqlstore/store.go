@@ -12,10 +12,8 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/internal/contention"
-	"github.com/dispensary-go/dispensary/internal/failover"
+	"github.com/dispensary-go/dispensary/internal/sqldb"
 	"github.com/dispensary-go/dispensary/internal/sqlitefile"
-	"github.com/dispensary-go/dispensary/internal/sqlschema"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 	"github.com/dispensary-go/dispensary/seal"
@@ -56,16 +54,16 @@ var _ tokenstore.Store = (*store)(nil)
 //     admits this one
 //   - errors of the database
 func Open(ctx context.Context, db *sql.DB, aead seal.AEAD) (tokenstore.Store, error) {
-	return open(ctx, db, aead, func(schema sqlschema.Schema) error { return schema.Create(ctx, db) })
+	return open(ctx, db, aead, func(schema sqldb.Schema) error { return schema.Create(ctx, db) })
 }
 
 // OpenExisting is [Open] for tables that another tool has created. If they are missing or older
 // than this release, it fails with a [*api.SchemaError]. It changes nothing.
 func OpenExisting(ctx context.Context, db *sql.DB, aead seal.AEAD) (tokenstore.Store, error) {
-	return open(ctx, db, aead, func(schema sqlschema.Schema) error { return schema.Check(ctx, db) })
+	return open(ctx, db, aead, func(schema sqldb.Schema) error { return schema.Check(ctx, db) })
 }
 
-func open(ctx context.Context, db *sql.DB, aead seal.AEAD, prepare func(sqlschema.Schema) error) (tokenstore.Store, error) {
+func open(ctx context.Context, db *sql.DB, aead seal.AEAD, prepare func(sqldb.Schema) error) (tokenstore.Store, error) {
 	if db == nil || aead == nil {
 		return nil, &api.ArgumentError{Field: "sqlstore.Open", Reason: "needs a database and an AEAD"}
 	}
@@ -80,7 +78,7 @@ func open(ctx context.Context, db *sql.DB, aead seal.AEAD, prepare func(sqlschem
 }
 
 func newStore(db *sql.DB, d dialect) *store {
-	s := &store{pool: failover.SQL(db), dialect: d, sql: newStatements(d), flows: newFlowStatements(d)}
+	s := &store{pool: sqldb.NewPool(db), dialect: d, sql: newStatements(d), flows: newFlowStatements(d)}
 	if d == sqlite {
 		s.pool, s.writing = sqlitefile.NewPool(db), make(chan struct{}, 1)
 	}
@@ -314,7 +312,7 @@ func (s *store) retry(ctx context.Context, op string, query statement, run func(
 			return ctx.Err()
 		}
 	}
-	err := contention.Retry(ctx, func() error { return s.pool.Do(ctx, run) })
+	err := sqldb.Retry(ctx, func() error { return s.pool.Do(ctx, run) })
 	if err != nil {
 		return failed(ctx, op, err)
 	}

@@ -21,15 +21,14 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/internal/failover"
-	"github.com/dispensary-go/dispensary/internal/sqlschema"
+	"github.com/dispensary-go/dispensary/internal/sqldb"
 	"github.com/dispensary-go/dispensary/ratelimit"
 )
 
 // Store is a [ratelimit.Store]. It is safe for concurrent use. Create it with [New].
 type Store struct {
 	pool  *pgxpool.Pool
-	conns failover.Pool[*pgxpool.Conn]
+	conns sqldb.Pool[*pgxpool.Conn]
 }
 
 var _ ratelimit.Store = (*Store)(nil)
@@ -40,7 +39,7 @@ func New(pool *pgxpool.Pool) (*Store, error) {
 	if pool == nil {
 		return nil, &api.ArgumentError{Field: "pgstore.New pool", Reason: "is nil"}
 	}
-	return &Store{pool, failover.Pool[*pgxpool.Conn]{
+	return &Store{pool, sqldb.Pool[*pgxpool.Conn]{
 		Acquire: pool.Acquire,
 		Release: (*pgxpool.Conn).Release,
 		Discard: func(c *pgxpool.Conn) {
@@ -75,7 +74,7 @@ INSERT INTO dispensary_ratelimit_schema (id, version, oldest) VALUES (1, 1, 1) O
 // and changes nothing.
 func (s *Store) Migrate(ctx context.Context) error {
 	db := stdlib.OpenDBFromPool(s.pool)
-	err := sqlschema.Schema{Dialect: sqlschema.PostgreSQL, Script: Schema, Migrate: "Store.Migrate"}.Create(ctx, db)
+	err := sqldb.Schema{Dialect: sqldb.PostgreSQL, Script: Schema, Migrate: "Store.Migrate"}.Create(ctx, db)
 	if err = errors.Join(err, db.Close()); err != nil {
 		return fmt.Errorf("pgstore: %w", err)
 	}

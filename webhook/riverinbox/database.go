@@ -12,8 +12,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/dispensary-go/dispensary/internal/failover"
 	"github.com/dispensary-go/dispensary/internal/inboxkit"
+	"github.com/dispensary-go/dispensary/internal/sqldb"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
@@ -45,7 +45,7 @@ func (d *database) sql(statement string) string { return d.names.Replace(stateme
 // read-only server. They respond, so neither pgx nor River closes them. failed closes them all,
 // at the latest after the next beat.
 func (d *database) failed(err error) error {
-	if failover.Stale(err) {
+	if sqldb.Stale(err) {
 		d.pool.Reset()
 	}
 	return fmt.Errorf("riverinbox: %w", err)

@@ -11,8 +11,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/dispensary-go/dispensary/internal/contention"
 	"github.com/dispensary-go/dispensary/internal/inboxkit"
+	"github.com/dispensary-go/dispensary/internal/sqldb"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
@@ -145,7 +145,7 @@ func (i *Inbox) revise(ctx context.Context, f engine.Filter, state engine.State,
 		query, args := table.Select("1", part, engine.Position{}, 0)
 		statement := strings.ReplaceAll(statement, "{selected}", "SELECT seq FROM ("+query+") selected")
 		var changed []int
-		err := contention.Retry(ctx, func() (err error) { // River locks its jobs in an order of its own
+		err := sqldb.Retry(ctx, func() (err error) { // River locks its jobs in an order of its own
 			changed, err = read(ctx, i.db, pgx.RowTo[int], statement, args...)
 			return err
 		})

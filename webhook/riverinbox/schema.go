@@ -18,7 +18,7 @@ import (
 	"github.com/riverqueue/river/rivermigrate"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/internal/sqlschema"
+	"github.com/dispensary-go/dispensary/internal/sqldb"
 )
 
 //go:embed schema.sql
@@ -37,8 +37,8 @@ func namesOf(schema string) *strings.Replacer {
 	return strings.NewReplacer("{s}", pgx.Identifier{schema}.Sanitize(), "{plain}", schema, "{kind}", kind, "{queue}", queue, "{vacuum}", vacuumSoon, "{index}", byIndex, "{reason}", reason, "{group}", strconv.Itoa(groupSize), "{lock}", "hashtextextended('{s} order ' ||", "{mark}", "set_config('dispensary.inbox', 'on', true)")
 }
 
-func scriptOf(schema string, script string) sqlschema.Schema {
-	return sqlschema.Schema{Dialect: sqlschema.PostgreSQL, Script: namesOf(schema).Replace(script), Migrate: "riverinbox.Migrate"}
+func scriptOf(schema string, script string) sqldb.Schema {
+	return sqldb.Schema{Dialect: sqldb.PostgreSQL, Script: namesOf(schema).Replace(script), Migrate: "riverinbox.Migrate"}
 }
 
 // schemaOf returns the name of the schema.

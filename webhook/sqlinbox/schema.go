@@ -5,7 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 
-	"github.com/dispensary-go/dispensary/internal/sqlschema"
+	"github.com/dispensary-go/dispensary/internal/sqldb"
 )
 
 // The states of a row. An event below stateDead is alive. Each value occupies one byte in the
@@ -91,7 +91,7 @@ CREATE TABLE IF NOT EXISTS dispensary_inbox_checkpoints (
 );
 REPLACE INTO dispensary_inbox_schema (id, version, oldest) VALUES (1, 1, 1)`
 
-var schema = sqlschema.Schema{Dialect: sqlschema.SQLite, Script: script, Migrate: "sqlinbox.Migrate"}
+var schema = sqldb.Schema{Dialect: sqldb.SQLite, Script: script, Migrate: "sqlinbox.Migrate"}
 
 // Migrate creates or migrates the tables. If they have the version of this release, it only
 // reads. Processes may call it concurrently. If another program created a table, or a newer

@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/internal/sqlschema"
+	"github.com/dispensary-go/dispensary/internal/sqldb"
 	"github.com/dispensary-go/dispensary/internal/testkit/postgrestest"
 )
 
@@ -123,7 +123,7 @@ func Demote(t testing.TB, driver string, db *sql.DB, n int) {
 	}
 }
 
-var dialects = map[string]string{"pgx": sqlschema.PostgreSQL, "mysql": "mysql", "sqlite": sqlschema.SQLite}
+var dialects = map[string]string{"pgx": sqldb.PostgreSQL, "mysql": "mysql", "sqlite": sqldb.SQLite}
 
 // Store describes the tables of the store under test.
 type Store struct {
@@ -298,7 +298,7 @@ func (s Store) tables() (names []string) {
 func (s Store) check(t *testing.T, name string) error {
 	t.Helper()
 	db := open(t, s.Driver, name)
-	return sqlschema.Schema{Dialect: dialects[s.Driver], Script: s.script(t, db), Migrate: "test.Migrate"}.Check(t.Context(), db)
+	return sqldb.Schema{Dialect: dialects[s.Driver], Script: s.script(t, db), Migrate: "test.Migrate"}.Check(t.Context(), db)
 }
 
 // script returns the script for the schema of a database.

@@ -1,7 +1,4 @@
-// Package contention recognizes and repeats statements that a database rejected because of
-// concurrent transactions. The stores on SQL share it. They are separate modules that may have
-// another version than this one, so its exported names must not change.
-package contention
+package sqldb
 
 import (
 	"context"
@@ -18,11 +15,11 @@ const (
 	longestWait = 32 * time.Millisecond
 )
 
-// Is reports whether the database rejected a statement because of concurrent ones and executed no
+// IsContention reports whether the database rejected a statement because of concurrent ones and executed no
 // part of it: a deadlock, a serialization failure if the connection's isolation level is stricter
 // than necessary, the end of a lock_timeout, or a busy SQLite file. The drivers are not imported,
-// so Is matches the methods of their errors or, without such methods, the error text.
-func Is(err error) bool {
+// so IsContention matches the methods of their errors or, without such methods, the error text.
+func IsContention(err error) bool {
 	var state interface{ SQLState() string } // pgx, pq
 	if errors.As(err, &state) {
 		return state.SQLState() == "40001" || state.SQLState() == "40P01" || state.SQLState() == "55P03"
@@ -41,12 +38,12 @@ func Is(err error) bool {
 		strings.Contains(text, "database is locked") // mattn/go-sqlite3
 }
 
-// Retry calls run, and calls it again if its error is [Is]. It returns the error of the last
+// Retry calls run, and calls it again if [IsContention] reports true for its error. It returns the error of the last
 // call.
 func Retry(ctx context.Context, run func() error) error {
 	for turn := new(Turns); ; {
 		err := run()
-		if err == nil || !Is(err) || !turn.Next(ctx) {
+		if err == nil || !IsContention(err) || !turn.Next(ctx) {
 			return err
 		}
 	}

@@ -1,13 +1,4 @@
-// Package failover replaces connections to a database server that rejects writes.
-//
-// After a failover, a pool can keep connections to a server that has become a read-only
-// replica. Such a connection responds to every statement, so the pool never drops it, and
-// every write on it fails until the process restarts. The stores on SQL run their statements
-// through a [Pool], which closes such a connection and tries another one.
-//
-// The stores are separate modules that may have another version than this package, so its
-// exported names must not change.
-package failover
+package sqldb
 
 import (
 	"context"
@@ -51,6 +42,11 @@ func Stale(err error) bool {
 }
 
 // Pool is a pool of connections of type C to one database.
+//
+// After a failover, a pool can keep connections to a server that has become a read-only
+// replica. Such a connection responds to every statement, so the pool never drops it, and
+// every write on it fails until the process restarts. [Pool.Do] closes such a connection and
+// tries another one.
 type Pool[C any] struct {
 	// Acquire removes a connection from the pool, or opens one.
 	Acquire func(context.Context) (C, error)
@@ -96,8 +92,8 @@ func (p Pool[C]) once(ctx context.Context, run func(C) error) (err error) {
 	return run(conn)
 }
 
-// SQL returns the pool of db.
-func SQL(db *sql.DB) Pool[*sql.Conn] {
+// NewPool returns the pool of db.
+func NewPool(db *sql.DB) Pool[*sql.Conn] {
 	return Pool[*sql.Conn]{
 		Acquire: db.Conn,
 		Release: func(c *sql.Conn) { _ = c.Close() },

@@ -1,4 +1,4 @@
-package sqlschema
+package sqldb
 
 import (
 	"slices"

@@ -1,4 +1,4 @@
-package failover_test
+package sqldb_test
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/internal/failover"
+	"github.com/dispensary-go/dispensary/internal/sqldb"
 )
 
 // stateError is an error of a PostgreSQL driver.
@@ -29,14 +29,14 @@ func TestStaleMatchesErrorsOfDrivers(t *testing.T) {
 		errors.New("Error 1836 (HY000): Running in read-only mode"),
 		errors.New("Error 1792 (25006): Cannot execute statement in a READ ONLY transaction"),
 	} {
-		assert.True(t, failover.Stale(fmt.Errorf("store: %w", err)), err)
+		assert.True(t, sqldb.Stale(fmt.Errorf("store: %w", err)), err)
 	}
 	for _, err := range []error{
 		nil, errors.New("read-only"), stateError("40001"), stateError("57P02"), context.Canceled, sql.ErrNoRows,
 		errors.New("Error 1290 (HY000): The MySQL server is running with the --secure-file-priv option so it cannot execute this statement"),
 		errors.New("Error 1062 (23000): Duplicate entry"),
 	} {
-		assert.False(t, failover.Stale(err), err)
+		assert.False(t, sqldb.Stale(err), err)
 	}
 }
 
@@ -97,7 +97,7 @@ func (c *conn) ExecContext(context.Context, string, []driver.NamedValue) (driver
 }
 
 // newFixture returns a server and a pool with idle connections to it.
-func newFixture(t *testing.T, readOnly bool, idle int) (*server, *sql.DB, failover.Pool[*sql.Conn]) {
+func newFixture(t *testing.T, readOnly bool, idle int) (*server, *sql.DB, sqldb.Pool[*sql.Conn]) {
 	t.Helper()
 	s := &server{readOnly: readOnly}
 	db := sql.OpenDB(s)
@@ -112,7 +112,7 @@ func newFixture(t *testing.T, readOnly bool, idle int) (*server, *sql.DB, failov
 	for _, c := range held {
 		require.NoError(t, c.Close())
 	}
-	return s, db, failover.SQL(db)
+	return s, db, sqldb.NewPool(db)
 }
 
 func write(t *testing.T) func(*sql.Conn) error {

@@ -1,6 +1,4 @@
-// Package sqlschema creates and migrates the tables of a store in PostgreSQL, MySQL, MariaDB and
-// SQLite. A row in the database names the version of the schema.
-package sqlschema
+package sqldb
 
 import (
 	"cmp"
@@ -16,7 +14,6 @@ import (
 	"strings"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/internal/contention"
 )
 
 // Values of [Schema].Dialect. Any other value means MySQL or MariaDB.
@@ -28,7 +25,7 @@ const (
 // DialectOf returns the dialect of a database: [PostgreSQL], [SQLite], "mysql" for MySQL and
 // MariaDB, or "" for any other database that has a function version().
 func DialectOf(ctx context.Context, db *sql.DB) (dialect string, err error) {
-	err = contention.Retry(ctx, func() error {
+	err = Retry(ctx, func() error {
 		var version string
 		err := db.QueryRowContext(ctx, `SELECT version()`).Scan(&version)
 		switch {
@@ -38,7 +35,7 @@ func DialectOf(ctx context.Context, db *sql.DB) (dialect string, err error) {
 			dialect = "mysql"
 		case err == nil:
 			dialect = ""
-		case !contention.Is(err):
+		case !IsContention(err):
 			dialect = SQLite
 			err = db.QueryRowContext(ctx, `SELECT sqlite_version()`).Scan(&version)
 		}
@@ -73,7 +70,7 @@ type Querier interface {
 // Check compares the version of the database with the script and, if they are equal, the functions
 // and triggers. It only reads. The error is an [*api.SchemaError] or an error of the database.
 func (s Schema) Check(ctx context.Context, q Querier) error {
-	return contention.Retry(ctx, func() error { return s.check(ctx, q) })
+	return Retry(ctx, func() error { return s.check(ctx, q) })
 }
 
 // Create runs the script if the database has no version or an older one, or if a function or
@@ -82,7 +79,7 @@ func (s Schema) Check(ctx context.Context, q Querier) error {
 // Create changes nothing and returns an [*api.SchemaError]. Concurrent calls run one after another,
 // across all processes.
 func (s Schema) Create(ctx context.Context, db *sql.DB) error {
-	return contention.Retry(ctx, func() error {
+	return Retry(ctx, func() error {
 		outdated := s.check(ctx, db)
 		if !isOutdated(outdated) {
 			return outdated
