@@ -31,7 +31,7 @@ var arrows = map[string][]string{
 	"clinic":                   {"api", "catalog", "internal/fold", "internal/jsondecode", "internal/metadata", "internal/operation", "internal/period", "internal/redact", "internal/transport"},
 	"events":                   {"api", "catalog", "clinic", "internal/jsondecode", "internal/operation", "internal/period", "internal/redact", "internal/transport", "treatmentplans"},
 	"health":                   {"api", "oauth/tokens", "oauth/tokenstore", "webhook", "webhook/engine", "webhook/reconcile"},
-	"integration":              {".", "api", "api/observe", "events", "health", "internal/closestmatch", "internal/defaults", "internal/environ", "internal/inboxkit", "internal/joined", "internal/priority", "internal/textfile", "oauth", "oauth/accounts", "oauth/connect", "oauth/tokens", "oauth/tokenstore", "ratelimit", "seal", "webhook", "webhook/admin", "webhook/engine", "webhook/memoryinbox", "webhook/reconcile"},
+	"integration":              {".", "api", "api/observe", "events", "health", "internal/closestmatch", "internal/defaults", "internal/environ", "internal/inboxkit", "internal/priority", "oauth", "oauth/accounts", "oauth/connect", "oauth/tokens", "oauth/tokenstore", "ratelimit", "seal", "webhook", "webhook/admin", "webhook/engine", "webhook/memoryinbox", "webhook/reconcile"},
 	"integration/doctor":       {".", "api", "events", "internal/defaults", "internal/operation", "internal/rotation", "internal/transport", "oauth", "oauth/tokens", "oauth/tokenstore", "seal", "webhook", "webhook/engine"},
 	"internal/apierror":        {"api", "internal/apierror/detail"},
 	"internal/apierror/detail": {},
@@ -43,7 +43,6 @@ var arrows = map[string][]string{
 	"internal/fold":            {},
 	"internal/httplimit":       {},
 	"internal/inboxkit":        {"api", "events", "internal/priority", "internal/safecall", "seal", "webhook", "webhook/engine", "webhook/reconcile"},
-	"internal/joined":          {},
 	"internal/jitter":          {},
 	"internal/jsondecode":      {},
 	"internal/metadata":        {"api", "internal/apierror", "internal/jsondecode", "internal/operation", "internal/transport"},
@@ -58,7 +57,6 @@ var arrows = map[string][]string{
 	"internal/siteurl":         {},
 	"internal/sqldb":           {"api"},
 	"internal/sqlitefile":      {"api", "internal/sqldb", "internal/filelock"},
-	"internal/textfile":        {},
 	"internal/webpage":         {},
 	"internal/transport":       {"api", "api/observe", "internal/apierror", "internal/apierror/detail", "internal/calloption", "internal/jitter", "internal/jsondecode", "internal/operation", "github.com/google/go-querystring/query", "github.com/hashicorp/go-retryablehttp"},
 	"oauth/storetest":          {"api", "oauth", "oauth/internal/oauthtest", "oauth/tokens", "oauth/tokenstore", "internal/defaults", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
@@ -76,7 +74,7 @@ var arrows = map[string][]string{
 
 	// The fake platform. The public package is above httpapi, pages, webhooks, the store and
 	// model, in this order. Packages without names of the domain are below all of them.
-	"dispensarytest":                     {".", "dispensarytest/internal/clock", "internal/closestmatch", "internal/environ", "internal/httplimit", "dispensarytest/internal/faults", "dispensarytest/internal/httpapi", "dispensarytest/internal/ids", "dispensarytest/internal/leak", "dispensarytest/internal/memhttp", "dispensarytest/internal/operations", "dispensarytest/internal/pages", "dispensarytest/internal/people", "dispensarytest/internal/store", "dispensarytest/internal/table", "dispensarytest/internal/tokens", "dispensarytest/internal/webhooks", "dispensarytest/internal/worldfile", "dispensarytest/model", "internal/textfile", "openapi", "api", "dispensarytest/behavior", "dispensarytest/internal/rules"},
+	"dispensarytest":                     {".", "dispensarytest/internal/clock", "internal/closestmatch", "internal/environ", "internal/httplimit", "dispensarytest/internal/faults", "dispensarytest/internal/httpapi", "dispensarytest/internal/ids", "dispensarytest/internal/leak", "dispensarytest/internal/memhttp", "dispensarytest/internal/operations", "dispensarytest/internal/pages", "dispensarytest/internal/people", "dispensarytest/internal/store", "dispensarytest/internal/table", "dispensarytest/internal/tokens", "dispensarytest/internal/webhooks", "dispensarytest/internal/worldfile", "dispensarytest/model", "openapi", "api", "dispensarytest/behavior", "dispensarytest/internal/rules"},
 	"dispensarytest/behavior":            {"dispensarytest/internal/operations"},
 	"dispensarytest/internal/rules":      {"dispensarytest/behavior", "internal/closestmatch", "dispensarytest/model"},
 	"dispensarytest/internal/clock":      {},

@@ -62,7 +62,7 @@ func siteFromEnv(lookup func(name string) (value string, ok bool)) (Site, error)
 		return lookupSite(lookup, environment)
 	}
 	var configured []Environment
-	for _, environment := range environ.All() {
+	for _, environment := range environ.Environments() {
 		baseName, authName := environ.Variables(environment)
 		base, _ := lookup(baseName)
 		auth, _ := lookup(authName)

@@ -10,7 +10,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/faults"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/rules"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
-	"github.com/dispensary-go/dispensary/internal/textfile"
+	"github.com/dispensary-go/dispensary/internal/environ"
 )
 
 // FaultHandle is a fault that was set on a platform.
@@ -83,7 +83,7 @@ func WithBehaviorsFile(name string) Option {
 		if err != nil {
 			return invalid("WithBehaviorsFile", err)
 		}
-		if content, err = textfile.Decode(content); err != nil {
+		if content, err = environ.DecodeText(content); err != nil {
 			return invalid("WithBehaviorsFile", fmt.Errorf("%s: the file %w", name, err))
 		}
 		if err := s.rules.ChooseFile(content); err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/webhooks"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/worldfile"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
-	"github.com/dispensary-go/dispensary/internal/textfile"
+	"github.com/dispensary-go/dispensary/internal/environ"
 )
 
 // Option configures a platform. [New] and [Start] fail with an [*api.ArgumentError] with the
@@ -358,7 +358,7 @@ func WithWorldFile(name string) Option {
 		if err != nil {
 			return invalid("WithWorldFile", err)
 		}
-		if content, err = textfile.Decode(content); err != nil {
+		if content, err = environ.DecodeText(content); err != nil {
 			return invalid("WithWorldFile", fmt.Errorf("%s: the file %w", name, err))
 		}
 		s.file = &worldFile{name: name, content: content}

@@ -11,7 +11,7 @@ import (
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/defaults"
-	"github.com/dispensary-go/dispensary/internal/joined"
+	"github.com/dispensary-go/dispensary/internal/environ"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook"
@@ -147,7 +147,7 @@ func (c Config) checkApplication(a Application) []error {
 		_, refused := dispensary.New(a.Site, dispensary.WithClinicKey(a.ClinicKey))
 		err = errors.Join(err, refused)
 	}
-	problems := joined.Errors(err)
+	problems := environ.Errors(err)
 	for i, problem := range problems {
 		problems[i] = c.renamed(a.Site.Environment, problem)
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/closestmatch"
 	"github.com/dispensary-go/dispensary/internal/environ"
-	"github.com/dispensary-go/dispensary/internal/textfile"
 )
 
 // LoadFile reads a configuration from a file in JSON:
@@ -77,7 +76,7 @@ func loadFile(path string, section func(data []byte) ([]byte, error)) (Config, e
 	if err != nil {
 		return Config{}, fmt.Errorf("integration: %w", err)
 	}
-	if data, err = textfile.Decode(data); err != nil {
+	if data, err = environ.DecodeText(data); err != nil {
 		return Config{}, fmt.Errorf("integration: %s %w", path, err)
 	}
 	d := &document{environments: map[dispensary.Environment]map[string]json.RawMessage{}}
@@ -121,7 +120,7 @@ func (d *document) parse(data []byte) {
 		return
 	}
 	var known []string
-	for _, environment := range environ.All() {
+	for _, environment := range environ.Environments() {
 		known = append(known, environment.String())
 	}
 	for name, members := range d.object("environments", environments, known) {

@@ -11,8 +11,6 @@ import (
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/environ"
-	"github.com/dispensary-go/dispensary/internal/joined"
-	"github.com/dispensary-go/dispensary/internal/textfile"
 )
 
 // Load reads a configuration from the variables in environ, usually [os.Environ], and in files. It
@@ -150,13 +148,13 @@ func (r *reader) read() (Config, error) {
 	r.unread = map[string]bool{}
 	config := Config{names: r.names}
 	readInto(r, "", ofConfig, &config)
-	for _, environment := range environ.All() {
+	for _, environment := range environ.Environments() {
 		application := Application{Site: dispensary.Site{Environment: environment}}
 		if readInto(r, environment, ofApplication, &application) {
 			config.Applications = append(config.Applications, application)
 		}
 	}
-	for _, problem := range joined.Errors(config.Check()) {
+	for _, problem := range environ.Errors(config.Check()) {
 		var argument *api.ArgumentError
 		if !errors.As(problem, &argument) || !r.unread[argument.Field] {
 			r.problems = append(r.problems, problem)
@@ -205,7 +203,7 @@ func valuesOf(path string, list bool) ([]string, error) {
 	case err != nil:
 		return nil, err
 	}
-	if data, err = textfile.Decode(data); err != nil {
+	if data, err = environ.DecodeText(data); err != nil {
 		return nil, fmt.Errorf("names a file that %w", err)
 	}
 	values := strings.Fields(string(data))

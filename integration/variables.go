@@ -13,8 +13,6 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/closestmatch"
 	"github.com/dispensary-go/dispensary/internal/environ"
-	"github.com/dispensary-go/dispensary/internal/joined"
-	"github.com/dispensary-go/dispensary/internal/textfile"
 )
 
 // prefix begins the names of all variables.
@@ -98,11 +96,11 @@ func (v variables) get(environment dispensary.Environment, key string, list bool
 
 // unknown returns a problem for each unknown variable.
 func (v variables) unknown() (problems []error) {
-	known := environ.Shared()
+	known := environ.SharedVariables()
 	for _, key := range keysOf(ofConfig) {
 		known = append(known, fromVariables.variable("", key))
 	}
-	for _, environment := range environ.All() {
+	for _, environment := range environ.Environments() {
 		for _, key := range keysOf(ofApplication) {
 			known = append(known, fromVariables.variable(environment, key))
 		}
@@ -124,7 +122,7 @@ func (v variables) unknown() (problems []error) {
 // because all names would be close otherwise.
 func nearest(name string, known []string) string {
 	common := prefix
-	for _, environment := range environ.All() {
+	for _, environment := range environ.Environments() {
 		if one := fromVariables.variable(environment, ""); strings.HasPrefix(strings.ToUpper(name), one) {
 			common = one
 		}
@@ -143,7 +141,7 @@ func nearest(name string, known []string) string {
 
 // located adds the line to each problem of a variable in a file.
 func (v variables) located(err error) error {
-	problems := joined.Errors(err)
+	problems := environ.Errors(err)
 	for i, problem := range problems {
 		var argument *api.ArgumentError
 		if !errors.As(problem, &argument) {
@@ -167,7 +165,7 @@ func readEnvFile(path string) (variables, error) {
 	if err != nil {
 		return nil, fmt.Errorf("integration: %w", err)
 	}
-	if content, err = textfile.Decode(content); err != nil {
+	if content, err = environ.DecodeText(content); err != nil {
 		return nil, fmt.Errorf("integration: %s %w", path, err)
 	}
 	all := variables{}

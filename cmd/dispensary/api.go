@@ -17,7 +17,7 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/terminal"
-	"github.com/dispensary-go/dispensary/internal/textfile"
+	"github.com/dispensary-go/dispensary/internal/environ"
 )
 
 // apiCommand is the command with its flags.
@@ -175,7 +175,7 @@ func (c *apiCommand) request(ctx context.Context, method, path string) (dispensa
 		if err != nil {
 			return r, fmt.Errorf("--input: %w", err)
 		}
-		if content, err = textfile.Decode(content); err != nil {
+		if content, err = environ.DecodeText(content); err != nil {
 			return r, fmt.Errorf("--input %s: the file %w", c.input, err)
 		}
 		if !json.Valid(content) {

@@ -15,7 +15,7 @@ import (
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/closestmatch"
-	"github.com/dispensary-go/dispensary/internal/joined"
+	"github.com/dispensary-go/dispensary/internal/environ"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
@@ -57,7 +57,7 @@ func noArguments(c *cobra.Command, args []string) error {
 // if any part of it is not an [*api.ArgumentError].
 func asFlags(err error, names map[string]string) error {
 	var texts []string
-	for _, part := range joined.Errors(err) {
+	for _, part := range environ.Errors(err) {
 		var argument *api.ArgumentError
 		if !errors.As(part, &argument) {
 			return err
@@ -202,7 +202,7 @@ func interruption(err error) string {
 
 // parts returns the errors joined in err, without [failure] marks.
 func parts(err error) (all []error) {
-	for _, part := range joined.Errors(err) {
+	for _, part := range environ.Errors(err) {
 		if marked, ok := part.(failure); ok {
 			all = append(all, parts(marked.error)...)
 		} else {

@@ -23,7 +23,6 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/integration"
 	"github.com/dispensary-go/dispensary/internal/environ"
-	"github.com/dispensary-go/dispensary/internal/joined"
 	"github.com/dispensary-go/dispensary/seal"
 )
 
@@ -64,7 +63,7 @@ const configName = "config.json"
 // or if they configure nothing, the profile "default" of the user's file.
 func (p *program) defaultConfig() (integration.Config, error) {
 	c, err := integration.Load(p.environ)
-	if len(c.Applications) > 0 || !c.Store.IsZero() || !c.Inbox.IsZero() || slices.ContainsFunc(joined.Errors(err), isWrong) {
+	if len(c.Applications) > 0 || !c.Store.IsZero() || !c.Inbox.IsZero() || slices.ContainsFunc(environ.Errors(err), isWrong) {
 		return c, err
 	}
 	folder, folderErr := p.configFolder()
@@ -81,7 +80,7 @@ func (p *program) defaultConfig() (integration.Config, error) {
 func (p *program) loadConfig(uses ...string) (integration.Config, error) {
 	c, err := p.readConfig()
 	var problems []error
-	for _, problem := range joined.Errors(err) {
+	for _, problem := range environ.Errors(err) {
 		var argument *api.ArgumentError
 		if isWrong(problem) || len(c.Applications) > 0 && errors.As(problem, &argument) && slices.ContainsFunc(uses, named(argument.Field)) {
 			problems = append(problems, problem)

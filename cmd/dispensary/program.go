@@ -20,7 +20,7 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/terminal"
-	"github.com/dispensary-go/dispensary/internal/textfile"
+	"github.com/dispensary-go/dispensary/internal/environ"
 )
 
 // maxColumns is the width of running text in characters. Longer lines are hard to read.
@@ -238,7 +238,7 @@ func secretFile(flag, name string) (dispensary.Secret, error) {
 	if err != nil {
 		return dispensary.Secret{}, fmt.Errorf("%s: %w", flag, err)
 	}
-	if content, err = textfile.Decode(content); err != nil {
+	if content, err = environ.DecodeText(content); err != nil {
 		return dispensary.Secret{}, fmt.Errorf("%s: the file %w", flag, err)
 	}
 	secret := strings.TrimSpace(string(content))

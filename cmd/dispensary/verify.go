@@ -11,7 +11,7 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/diagnose"
-	"github.com/dispensary-go/dispensary/internal/textfile"
+	"github.com/dispensary-go/dispensary/internal/environ"
 )
 
 // verifyCommand is the command with its flags.
@@ -140,7 +140,7 @@ func (c *verifyCommand) savedDelivery(ctx context.Context, name string) (diagnos
 	if err != nil {
 		return diagnose.Delivery{}, fmt.Errorf("--headers: %w", err)
 	}
-	if headers, err = textfile.Decode(headers); err != nil {
+	if headers, err = environ.DecodeText(headers); err != nil {
 		return diagnose.Delivery{}, fmt.Errorf("--headers %s: the file %w", c.headers, err)
 	}
 	delivery, err := diagnose.ParseParts(headers, content)

@@ -1,5 +1,5 @@
-// Package environ defines the names of the environment variables with the platform's URLs, and
-// detects values that a shell would have changed.
+// Package environ reads the settings of programs: the names and values of environment variables, text
+// files, and the joined errors of a check.
 package environ
 
 import (
@@ -10,8 +10,8 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 )
 
-// All returns every environment of the platform, in a fixed order.
-func All() []api.Environment {
+// Environments returns every environment of the platform, in a fixed order.
+func Environments() []api.Environment {
 	return []api.Environment{api.USProduction, api.CanadaProduction, api.USSandbox, api.CanadaSandbox}
 }
 
@@ -22,10 +22,10 @@ func Variables(e api.Environment) (baseURL, authURL string) {
 	return prefix + "_BASE_URL", prefix + "_AUTH_URL"
 }
 
-// Shared returns the names of the variables that are not settings of an integration: the
+// SharedVariables returns the names of the variables that are not settings of an integration: the
 // variables of a single client, and the URL of the control API for a program that runs beside
 // the fake.
-func Shared() []string {
+func SharedVariables() []string {
 	return []string{"DISPENSARY_ENVIRONMENT", "DISPENSARY_ACCESS_TOKEN", "DISPENSARY_CLINIC_KEY", "DISPENSARY_CONTROL_URL"}
 }
 

@@ -17,7 +17,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/integration"
 	_ "github.com/dispensary-go/dispensary/integration/sqlite"
-	"github.com/dispensary-go/dispensary/internal/joined"
+	"github.com/dispensary-go/dispensary/internal/environ"
 )
 
 // repository is the folder of this repository.
@@ -165,7 +165,7 @@ func TestEnvExampleListsAllVariables(t *testing.T) {
 	assert.ElementsMatch(t, want, got)
 
 	_, err := integration.Load(nil, filepath.Join("program", ".env.example"))
-	for _, problem := range joined.Errors(err) {
+	for _, problem := range environ.Errors(err) {
 		assert.Regexp(t, `is empty`, problem.Error())
 	}
 }

@@ -1,4 +1,4 @@
-package textfile_test
+package environ_test
 
 import (
 	"testing"
@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/internal/textfile"
+	"github.com/dispensary-go/dispensary/internal/environ"
 )
 
 func TestDecodeRemovesByteOrderMark(t *testing.T) {
@@ -14,12 +14,12 @@ func TestDecodeRemovesByteOrderMark(t *testing.T) {
 	for content, want := range map[string]string{
 		"": "", "text": "text", "\ufefftext\r\n": "text\r\n", "\ufeff": "", "a\ufeffb": "a\ufeffb", "caf\xe9": "caf\xe9",
 	} {
-		text, err := textfile.Decode([]byte(content))
+		text, err := environ.DecodeText([]byte(content))
 		require.NoError(t, err)
 		assert.Equal(t, want, string(text))
 	}
 	for _, content := range []string{"\xff\xfet\x00", "\xfe\xff\x00t"} {
-		_, err := textfile.Decode([]byte(content))
-		assert.ErrorIs(t, err, textfile.ErrUTF16)
+		_, err := environ.DecodeText([]byte(content))
+		assert.ErrorIs(t, err, environ.ErrUTF16)
 	}
 }

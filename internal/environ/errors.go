@@ -1,5 +1,4 @@
-// Package joined splits joined errors.
-package joined
+package environ
 
 // Errors returns the errors that [errors.Join] or fmt.Errorf with several %w joined to err, in
 // order. It returns err itself if err is a single error, and no errors if err is nil.
