@@ -1,7 +1,7 @@
 package api
 
 import (
-	"github.com/dispensary-go/dispensary/internal/apierror/detail"
+	"github.com/dispensary-go/dispensary/internal/apikit/hidden"
 	"net/http"
 	"strings"
 )
@@ -103,12 +103,12 @@ func (e ArgumentErrors) Unwrap() []error {
 // problem describes the arguments for the user. An argument with a Go name is not a field of a
 // form, so the user cannot correct it.
 func (e ArgumentErrors) problem() *Problem {
-	messages := make([]detail.Message, len(e))
+	messages := make([]hidden.Message, len(e))
 	for i, one := range e {
 		if strings.ContainsAny(one.Field, " ABCDEFGHIJKLMNOPQRSTUVWXYZ") {
 			return newProblem(http.StatusInternalServerError, textUnknown)
 		}
-		messages[i] = detail.Message{Field: one.Field, Text: detail.Label(one.Field) + " " + one.Reason}
+		messages[i] = hidden.Message{Field: one.Field, Text: hidden.Label(one.Field) + " " + one.Reason}
 	}
 	return invalid(messages)
 }

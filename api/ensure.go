@@ -2,7 +2,7 @@ package api
 
 import (
 	"fmt"
-	"github.com/dispensary-go/dispensary/internal/apierror/detail"
+	"github.com/dispensary-go/dispensary/internal/apikit/hidden"
 	"net/http"
 	"strings"
 )
@@ -110,7 +110,7 @@ func (e *EnsureError) Unwrap() error {
 func (e *EnsureError) problem() *Problem {
 	switch {
 	case e.Field != "":
-		return invalid([]detail.Message{{Field: e.Field, Text: detail.Label(e.Field) + " has already been taken"}})
+		return invalid([]hidden.Message{{Field: e.Field, Text: hidden.Label(e.Field) + " has already been taken"}})
 	case e.Reason == EnsureReasonUnknown:
 		return newProblem(http.StatusBadGateway, textUnconfirmedEnsure)
 	case e.Reason == EnsureReasonAmbiguous:

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dispensary-go/dispensary/internal/apierror/detail"
+	"github.com/dispensary-go/dispensary/internal/apikit/hidden"
 	"github.com/dispensary-go/dispensary/internal/siteurl"
 )
 
@@ -77,18 +77,18 @@ type Error struct {
 
 	// hidden is a function because reflection-based printers cannot look into one. fmt calls no
 	// method on an Error in an unexported field, and would print the target of a pointer.
-	hidden func() detail.Detail
+	hidden func() hidden.Detail
 }
 
 func init() {
-	detail.Attach = func(err error, d detail.Detail) {
-		err.(*Error).hidden = func() detail.Detail { return d }
+	hidden.Attach = func(err error, d hidden.Detail) {
+		err.(*Error).hidden = func() hidden.Detail { return d }
 	}
 }
 
-func (e *Error) details() detail.Detail {
+func (e *Error) details() hidden.Detail {
 	if e == nil || e.hidden == nil {
-		return detail.Detail{}
+		return hidden.Detail{}
 	}
 	return e.hidden()
 }

@@ -14,15 +14,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/internal/apierror"
-	"github.com/dispensary-go/dispensary/internal/apierror/detail"
+	"github.com/dispensary-go/dispensary/internal/apikit"
+	"github.com/dispensary-go/dispensary/internal/apikit/hidden"
 )
 
 func failedCreate() *api.Error {
-	return apierror.New(api.Error{
+	return apikit.NewError(api.Error{
 		Operation: "patients.create", Method: "POST", Route: "/clinic/patients",
 		StatusCode: 500, RequestID: "7f3c", Attempts: 1, Outcome: api.OutcomeMaybeApplied,
-	}, nil, []byte(`{"error":["canary"]}`), []detail.Message{{Text: "canary"}})
+	}, nil, []byte(`{"error":["canary"]}`), []hidden.Message{{Text: "canary"}})
 }
 
 func TestErrorTextShowsResponse(t *testing.T) {
@@ -33,7 +33,7 @@ func TestErrorTextShowsResponse(t *testing.T) {
 		Operation: "oauth.token", Method: "POST", Route: "/oauth/token", StatusCode: 400,
 		Code: "invalid_grant", Outcome: api.OutcomeNotApplied,
 	}, "dispensary: oauth.token POST /oauth/token: 400 Bad Request: invalid_grant")
-	assert.EqualError(t, apierror.New(api.Error{Operation: "clinic.get", Method: "GET", Route: "/clinic"},
+	assert.EqualError(t, apikit.NewError(api.Error{Operation: "clinic.get", Method: "GET", Route: "/clinic"},
 		context.Canceled, nil, nil), "dispensary: clinic.get GET /clinic: context canceled")
 }
 
@@ -93,9 +93,9 @@ func TestErrorMatchesSentinelOfStatus(t *testing.T) {
 
 func TestErrorReportsTimeout(t *testing.T) {
 	t.Parallel()
-	assert.True(t, apierror.New(api.Error{}, context.DeadlineExceeded, nil, nil).Timeout())
-	assert.True(t, apierror.New(api.Error{}, fmt.Errorf("token: %w", apierror.New(api.Error{}, context.DeadlineExceeded, nil, nil)), nil, nil).Timeout())
-	assert.False(t, apierror.New(api.Error{}, context.Canceled, nil, nil).Timeout())
+	assert.True(t, apikit.NewError(api.Error{}, context.DeadlineExceeded, nil, nil).Timeout())
+	assert.True(t, apikit.NewError(api.Error{}, fmt.Errorf("token: %w", apikit.NewError(api.Error{}, context.DeadlineExceeded, nil, nil)), nil, nil).Timeout())
+	assert.False(t, apikit.NewError(api.Error{}, context.Canceled, nil, nil).Timeout())
 	assert.False(t, (&api.Error{StatusCode: 504}).Timeout())
 }
 

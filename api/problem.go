@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/dispensary-go/dispensary/internal/apierror/detail"
+	"github.com/dispensary-go/dispensary/internal/apikit/hidden"
 	"io"
 	"log/slog"
 	"maps"
@@ -193,7 +193,7 @@ func problemOfOther(err error) *Problem {
 	return newProblem(http.StatusInternalServerError, textUnknown)
 }
 
-func problemOfSentinel(sentinel error, messages []detail.Message) *Problem {
+func problemOfSentinel(sentinel error, messages []hidden.Message) *Problem {
 	switch sentinel {
 	case ErrForbidden:
 		return newProblem(http.StatusForbidden, textForbidden)
@@ -214,7 +214,7 @@ func problemOfSentinel(sentinel error, messages []detail.Message) *Problem {
 func newProblem(status int, title string) *Problem { return &Problem{Status: status, Title: title} }
 
 // invalid returns the problem of rejected input, with messages by field.
-func invalid(messages []detail.Message) *Problem {
+func invalid(messages []hidden.Message) *Problem {
 	p := newProblem(http.StatusUnprocessableEntity, textInvalid)
 	for _, m := range messages {
 		if m.Field == "" {

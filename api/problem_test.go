@@ -14,20 +14,20 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/internal/apierror"
-	"github.com/dispensary-go/dispensary/internal/apierror/detail"
+	"github.com/dispensary-go/dispensary/internal/apikit"
+	"github.com/dispensary-go/dispensary/internal/apikit/hidden"
 )
 
 // canaryText is part of every error text here. No title may contain it.
 const canaryText = "c4n4ry"
 
-func refused(status int, messages ...detail.Message) *api.Error {
-	return apierror.New(api.Error{Operation: "patients.create", StatusCode: status, Outcome: api.OutcomeNotApplied, RequestID: canaryText}, nil, []byte(canaryText), messages)
+func refused(status int, messages ...hidden.Message) *api.Error {
+	return apikit.NewError(api.Error{Operation: "patients.create", StatusCode: status, Outcome: api.OutcomeNotApplied, RequestID: canaryText}, nil, []byte(canaryText), messages)
 }
 
 // failed returns the error of a call without a response.
 func failed(attempts int, cause error) *api.Error {
-	return apierror.New(api.Error{Operation: "patients.get", Attempts: attempts}, cause, nil, nil)
+	return apikit.NewError(api.Error{Operation: "patients.get", Attempts: attempts}, cause, nil, nil)
 }
 
 func blank(field string) *api.ArgumentError {
@@ -62,14 +62,14 @@ const (
 
 func TestProblemOfEachError(t *testing.T) {
 	t.Parallel()
-	text := detail.Message{Text: canaryText}
+	text := hidden.Message{Text: canaryText}
 	untrusted := func(status int, outcome api.Outcome) *api.Error {
-		return apierror.New(api.Error{StatusCode: status, Outcome: outcome, Untrusted: true}, nil, nil, []detail.Message{text})
+		return apikit.NewError(api.Error{StatusCode: status, Outcome: outcome, Untrusted: true}, nil, nil, []hidden.Message{text})
 	}
-	lost := apierror.New(api.Error{Outcome: api.OutcomeMaybeApplied, Attempts: 1, RetryAfter: time.Minute}, context.DeadlineExceeded, nil, nil)
+	lost := apikit.NewError(api.Error{Outcome: api.OutcomeMaybeApplied, Attempts: 1, RetryAfter: time.Minute}, context.DeadlineExceeded, nil, nil)
 	wait := func(e *api.Error, d time.Duration) *api.Error { e.RetryAfter = d; return e }
 	token := func(status int, code string) *api.Error {
-		return apierror.New(api.Error{Operation: "oauth.refresh", StatusCode: status, Code: code}, nil, nil, []detail.Message{text})
+		return apikit.NewError(api.Error{Operation: "oauth.refresh", StatusCode: status, Code: code}, nil, nil, []hidden.Message{text})
 	}
 	for name, test := range map[string]struct {
 		err    error
@@ -84,21 +84,21 @@ func TestProblemOfEachError(t *testing.T) {
 		"lost response":             {lost, 502, unconfirmed},
 		"server error of a write":   {&api.Error{StatusCode: 500, Outcome: api.OutcomeMaybeApplied}, 502, unconfirmed},
 		"untrusted write":           {untrusted(422, api.OutcomeMaybeApplied), 502, unconfirmed},
-		"undecodable write":         {apierror.New(api.Error{StatusCode: 201, Outcome: api.OutcomeMaybeApplied}, api.ErrBadResponse, nil, nil), 502, unconfirmed},
-		"rejected untrusted write":  {apierror.New(api.Error{StatusCode: 401, Outcome: api.OutcomeMaybeApplied, Untrusted: true}, api.ErrReauthorize, nil, nil), 502, unconfirmed},
+		"undecodable write":         {apikit.NewError(api.Error{StatusCode: 201, Outcome: api.OutcomeMaybeApplied}, api.ErrBadResponse, nil, nil), 502, unconfirmed},
+		"rejected untrusted write":  {apikit.NewError(api.Error{StatusCode: 401, Outcome: api.OutcomeMaybeApplied, Untrusted: true}, api.ErrReauthorize, nil, nil), 502, unconfirmed},
 		"bare maybe applied":        {fmt.Errorf(canaryText+": %w", api.ErrMaybeApplied), 502, unconfirmed},
 		"described":                 {described{errors.New(canaryText)}, 422, "Its own."},
 		"described cause":           {failed(0, fmt.Errorf(canaryText+": %w", described{errors.New(canaryText)})), 422, "Its own."},
 		"undescribed":               {undescribed{errors.New(canaryText)}, 500, unknown},
 		"reauthorize":               {fmt.Errorf(canaryText+": %w", api.ErrReauthorize), 409, connect},
 		"reauthorize before a call": {failed(0, fmt.Errorf(canaryText+": %w: %w", api.ErrReauthorize, token(400, "invalid_grant"))), 409, connect},
-		"reauthorize after a 401":   {apierror.New(api.Error{StatusCode: 401, Attempts: 1, Outcome: api.OutcomeNotApplied}, api.ErrReauthorize, nil, nil), 409, connect},
+		"reauthorize after a 401":   {apikit.NewError(api.Error{StatusCode: 401, Attempts: 1, Outcome: api.OutcomeNotApplied}, api.ErrReauthorize, nil, nil), 409, connect},
 		"wrong environment":         {failed(0, fmt.Errorf(canaryText+": %w", api.ErrWrongEnvironment)), 500, setup},
 		"insecure":                  {&api.ArgumentError{Field: "Site.BaseURL", Reason: "is plain HTTP", Err: api.ErrInsecure}, 500, setup},
 		"forbidden":                 {refused(403, text), 403, forbidden},
 		"bare forbidden":            {api.ErrForbidden, 403, forbidden},
 		"missing scope":             {failed(0, &api.ScopeError{Scope: canaryText}), 403, forbidden},
-		"assumed scope":             {apierror.New(api.Error{StatusCode: 403, Outcome: api.OutcomeNotApplied}, &api.ScopeError{Scope: "clinic", Assumed: true}, nil, nil), 403, forbidden},
+		"assumed scope":             {apikit.NewError(api.Error{StatusCode: 403, Outcome: api.OutcomeNotApplied}, &api.ScopeError{Scope: "clinic", Assumed: true}, nil, nil), 403, forbidden},
 		"bare scope":                {&api.ScopeError{Scope: canaryText}, 403, forbidden},
 		"untrusted 403":             {untrusted(403, api.OutcomeNone), 502, outOfOrder},
 		"not found":                 {refused(404, text), 404, notFound},
@@ -115,7 +115,7 @@ func TestProblemOfEachError(t *testing.T) {
 		"rate limited refresh":      {failed(0, wait(token(429, ""), time.Minute)), 503, busy},
 		"bare rate limited":         {api.ErrRateLimited, 503, busy},
 		"canceled":                  {failed(1, context.Canceled), 503, canceled},
-		"canceled while reading":    {apierror.New(api.Error{StatusCode: 200, Attempts: 1}, context.Canceled, nil, nil), 503, canceled},
+		"canceled while reading":    {apikit.NewError(api.Error{StatusCode: 200, Attempts: 1}, context.Canceled, nil, nil), 503, canceled},
 		"bare canceled":             {context.Canceled, 503, canceled},
 		"timeout":                   {failed(1, context.DeadlineExceeded), 504, late},
 		"timeout of a refresh":      {failed(0, failed(1, context.DeadlineExceeded)), 504, late},
@@ -127,10 +127,10 @@ func TestProblemOfEachError(t *testing.T) {
 		"bare unauthorized":         {api.ErrUnauthorized, 502, outOfOrder},
 		"server error":              {wait(refused(503, text), time.Minute), 502, outOfOrder},
 		"bare server error":         {api.ErrServer, 502, outOfOrder},
-		"undecodable":               {apierror.New(api.Error{StatusCode: 200}, api.ErrBadResponse, nil, nil), 502, outOfOrder},
+		"undecodable":               {apikit.NewError(api.Error{StatusCode: 200}, api.ErrBadResponse, nil, nil), 502, outOfOrder},
 		"bare undecodable":          {fmt.Errorf(canaryText+": %w", api.ErrBadResponse), 502, outOfOrder},
 		"bare untrusted":            {api.ErrUntrusted, 502, outOfOrder},
-		"incomplete list":           {apierror.New(api.Error{StatusCode: 200}, &api.IncompleteListError{Read: 1, Total: 2}, nil, nil), 502, outOfOrder},
+		"incomplete list":           {apikit.NewError(api.Error{StatusCode: 200}, &api.IncompleteListError{Read: 1, Total: 2}, nil, nil), 502, outOfOrder},
 		"other response":            {refused(418, text), 502, outOfOrder},
 		"OAuth code":                {token(400, "invalid_grant"), 502, outOfOrder},
 		"OAuth rejection":           {failed(0, token(400, "invalid_request")), 502, outOfOrder},
@@ -174,7 +174,7 @@ func TestProblemCopiesRetryAfter(t *testing.T) {
 
 func TestProblemGroupsMessagesByField(t *testing.T) {
 	t.Parallel()
-	email, name := detail.Message{Field: "email", Text: "Email is invalid"}, detail.Message{Field: "last_name", Text: "Last name can't be blank"}
+	email, name := hidden.Message{Field: "email", Text: "Email is invalid"}, hidden.Message{Field: "last_name", Text: "Last name can't be blank"}
 	type fields = map[string][]string
 	both := fields{"email": {"Email can't be blank"}, "last_name": {"Last name can't be blank"}}
 	for name, test := range map[string]struct {
@@ -182,9 +182,9 @@ func TestProblemGroupsMessagesByField(t *testing.T) {
 		fields fields
 		other  []string
 	}{
-		"platform":         {refused(422, email, name, detail.Message{Field: "email", Text: "Email is too long"}, detail.Message{Text: "Bad"}), fields{"email": {"Email is invalid", "Email is too long"}, "last_name": {"Last name can't be blank"}}, []string{"Bad"}},
+		"platform":         {refused(422, email, name, hidden.Message{Field: "email", Text: "Email is too long"}, hidden.Message{Text: "Bad"}), fields{"email": {"Email is invalid", "Email is too long"}, "last_name": {"Last name can't be blank"}}, []string{"Bad"}},
 		"another status":   {refused(400, email), fields{"email": {"Email is invalid"}}, nil},
-		"wrong state":      {refused(409, detail.Message{Text: "Treatment plan is not active"}), nil, []string{"Treatment plan is not active"}},
+		"wrong state":      {refused(409, hidden.Message{Text: "Treatment plan is not active"}), nil, []string{"Treatment plan is not active"}},
 		"without messages": {refused(422), nil, nil},
 		"argument":         {blank("practitioner_id"), fields{"practitioner_id": {"Practitioner can't be blank"}}, nil},
 		"arguments":        {api.ArgumentErrors{blank("email"), blank("last_name")}, both, nil},
@@ -198,7 +198,7 @@ func TestProblemGroupsMessagesByField(t *testing.T) {
 
 func TestProblemSharesNoMemory(t *testing.T) {
 	t.Parallel()
-	err := refused(422, detail.Message{Field: "email", Text: "Email is invalid"}, detail.Message{Text: "Bad"})
+	err := refused(422, hidden.Message{Field: "email", Text: "Email is invalid"}, hidden.Message{Text: "Bad"})
 	p := api.ProblemOf(err)
 	form := p.For("email")
 	p.Fields["email"][0], p.Other[0] = "changed", "changed"
@@ -211,9 +211,9 @@ func TestProblemSharesNoMemory(t *testing.T) {
 func TestProblemForMovesOtherFields(t *testing.T) {
 	t.Parallel()
 	p := api.ProblemOf(refused(422,
-		detail.Message{Field: "metadata.id", Text: "Metadata.id is too long"}, detail.Message{Text: "Bad"},
-		detail.Message{Field: "email", Text: "Email is invalid"}, detail.Message{Field: "discount", Text: "Discount is too high"},
-		detail.Message{Field: "discount", Text: "Discount is odd"},
+		hidden.Message{Field: "metadata.id", Text: "Metadata.id is too long"}, hidden.Message{Text: "Bad"},
+		hidden.Message{Field: "email", Text: "Email is invalid"}, hidden.Message{Field: "discount", Text: "Discount is too high"},
+		hidden.Message{Field: "discount", Text: "Discount is odd"},
 	))
 	form := p.For("email", "last_name")
 	assert.Equal(t, map[string][]string{"email": {"Email is invalid"}}, form.Fields)
@@ -230,8 +230,8 @@ func TestProblemEncodesAsDocument(t *testing.T) {
 	t.Parallel()
 	for want, err := range map[string]error{
 		`{"status":409,"title":"Please connect your dispensary account.","reauthorize":true}`: api.ErrReauthorize,
-		`{"status":422,"title":"` + invalid + `","fields":{"email":["Email is invalid"]}}`:    refused(422, detail.Message{Field: "email", Text: "Email is invalid"}),
-		`{"status":422,"title":"` + invalid + `","other":["Email is invalid"]}`:               refused(422, detail.Message{Text: "Email is invalid"}),
+		`{"status":422,"title":"` + invalid + `","fields":{"email":["Email is invalid"]}}`:    refused(422, hidden.Message{Field: "email", Text: "Email is invalid"}),
+		`{"status":422,"title":"` + invalid + `","other":["Email is invalid"]}`:               refused(422, hidden.Message{Text: "Email is invalid"}),
 	} {
 		document, err := json.Marshal(api.ProblemOf(err).For("email"))
 		require.NoError(t, err)
@@ -241,7 +241,7 @@ func TestProblemEncodesAsDocument(t *testing.T) {
 
 func TestProblemPrintsNoMessages(t *testing.T) {
 	t.Parallel()
-	p := api.ProblemOf(refused(422, detail.Message{Field: "email", Text: canaryText}, detail.Message{Text: canaryText}))
+	p := api.ProblemOf(refused(422, hidden.Message{Field: "email", Text: canaryText}, hidden.Message{Text: canaryText}))
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d"} {
 		assert.Equal(t, "422 "+invalid, fmt.Sprintf(verb, p), verb)
 		assert.Equal(t, "422 "+invalid, fmt.Sprintf(verb, *p), verb)
@@ -258,7 +258,7 @@ func TestLabelReadsFieldName(t *testing.T) {
 		"email": "Email", "last_name": "Last name", "practitioner_id": "Practitioner", "metadata.id": "Metadata.id", "id": "Id",
 		"recommendations[0].variant_id": "Recommendations[0].variant", "": "", "_id": "", "élan_vital": "Élan vital",
 	} {
-		assert.Equal(t, want, detail.Label(field), field)
+		assert.Equal(t, want, hidden.Label(field), field)
 	}
 }
 

@@ -5,8 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/dispensary-go/dispensary/internal/calloption"
-	"github.com/dispensary-go/dispensary/internal/priority/key"
+	"github.com/dispensary-go/dispensary/internal/apikit/hidden"
 )
 
 // Response contains the metadata of a response. See [CaptureResponse].
@@ -27,22 +26,22 @@ type Response struct {
 
 // RequestOption changes a single call. Every method that sends a request accepts any number of
 // them as its last arguments. A nil RequestOption changes nothing.
-type RequestOption func(*calloption.Settings)
+type RequestOption func(*hidden.CallSettings)
 
 // CaptureResponse stores the status, headers and request ID of the response in response, on
 // success and on failure. Concurrent calls need one Response each. A list rejects the option
 // with an [*ArgumentError], because each [Page] contains its Response.
 func CaptureResponse(response *Response) RequestOption {
-	return func(s *calloption.Settings) {
+	return func(s *hidden.CallSettings) {
 		if response != nil {
-			s.Captures = append(s.Captures, (*calloption.Response)(response))
+			s.Captures = append(s.Captures, (*hidden.Response)(response))
 		}
 	}
 }
 
 // WithoutRetries sends the request only once, even if it fails.
 func WithoutRetries() RequestOption {
-	return func(s *calloption.Settings) { s.NoRetries = true }
+	return func(s *hidden.CallSettings) { s.NoRetries = true }
 }
 
 // RetryPolicy limits the retries of a client. Zero fields mean the defaults. The choice of
@@ -111,7 +110,7 @@ func (p Priority) String() string {
 // ContextWithPriority returns a context that gives its requests priority p. A value below the
 // lowest priority counts as [PriorityCatalog].
 func ContextWithPriority(ctx context.Context, p Priority) context.Context {
-	return context.WithValue(ctx, key.Priority{}, min(p, PriorityCatalog))
+	return context.WithValue(ctx, hidden.PriorityKey{}, min(p, PriorityCatalog))
 }
 
 // PausingLimiter is a [Limiter] that shares the pause after a 429 with Retry-After. All

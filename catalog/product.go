@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/internal/calloption"
+	"github.com/dispensary-go/dispensary/internal/apikit/hidden"
 	"github.com/dispensary-go/dispensary/internal/operation"
 	"github.com/dispensary-go/dispensary/internal/transport"
 )
@@ -61,7 +61,7 @@ type Products struct{ t *transport.Client }
 // [*api.ArgumentError].
 // API section: GET /catalog/products/<id> (practitioner_id).
 func ForPractitioner(id string) api.RequestOption {
-	return func(s *calloption.Settings) { s.PractitionerID = id }
+	return func(s *hidden.CallSettings) { s.PractitionerID = id }
 }
 
 // Get returns one product with its description, variants and dosages. An

@@ -61,8 +61,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/events"
-	"github.com/dispensary-go/dispensary/internal/priority"
-	"github.com/dispensary-go/dispensary/internal/sentinel"
+	"github.com/dispensary-go/dispensary/internal/apikit"
 )
 
 // Config configures a [Catalog]. Catalog or Snapshots is required.
@@ -126,7 +125,7 @@ var (
 	ErrSyncing = errors.New("catalogsync: another sync of this catalog is in progress")
 
 	// ErrNotLoaded is the error of a search before the first walk or snapshot.
-	ErrNotLoaded = sentinel.New("catalogsync: the catalog is not loaded yet", api.Problem{
+	ErrNotLoaded = apikit.NewSentinel("catalogsync: the catalog is not loaded yet", api.Problem{
 		Status: http.StatusServiceUnavailable, Title: "The catalog is not ready yet. Please try again in a few minutes.",
 	})
 )
@@ -289,7 +288,7 @@ func (c *Catalog) Load(ctx context.Context) error {
 //
 // API section: GET /catalog/products, GET /catalog/products/<id>.
 func (c *Catalog) Sync(ctx context.Context) (walk Walk, err error) {
-	ctx = priority.WithDefault(ctx, api.PriorityCatalog)
+	ctx = apikit.WithPriority(ctx, api.PriorityCatalog)
 	_, done, err := c.read()
 	if err != nil {
 		return Walk{}, err

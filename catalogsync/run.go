@@ -13,7 +13,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/events"
-	"github.com/dispensary-go/dispensary/internal/priority"
+	"github.com/dispensary-go/dispensary/internal/apikit"
 )
 
 const (
@@ -76,7 +76,7 @@ func (c *Catalog) HandleEvent(ctx context.Context, e events.ProductEvent) error 
 //
 // API section: GET /catalog/products/<id>.
 func (c *Catalog) FetchRequested(ctx context.Context) error {
-	failed, err := c.fetch(priority.WithDefault(ctx, api.PriorityCatalog), true, func() bool { return false })
+	failed, err := c.fetch(apikit.WithPriority(ctx, api.PriorityCatalog), true, func() bool { return false })
 	return errors.Join(cmp.Or(err, failed), c.finish(ctx))
 }
 
@@ -207,7 +207,7 @@ func (c *Catalog) undetailed() (ids []string) {
 //
 // API section: GET /events/products, GET /events/<id>.
 func (c *Catalog) Run(ctx context.Context) error {
-	ctx = priority.WithDefault(ctx, api.PriorityCatalog)
+	ctx = apikit.WithPriority(ctx, api.PriorityCatalog)
 	var s schedule
 	for ctx.Err() == nil {
 		c.tend(ctx)

@@ -25,7 +25,7 @@ import (
 	"github.com/dispensary-go/dispensary/catalogsync"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
-	"github.com/dispensary-go/dispensary/internal/priority"
+	"github.com/dispensary-go/dispensary/internal/apikit"
 	"github.com/dispensary-go/dispensary/internal/testkit/testsize"
 )
 
@@ -278,7 +278,7 @@ type limiter struct {
 }
 
 func (l *limiter) Wait(ctx context.Context) error {
-	l.priority = priority.Of(ctx)
+	l.priority = apikit.PriorityOf(ctx)
 	if l.passed == l.most {
 		return errors.New("the limit is reached")
 	}

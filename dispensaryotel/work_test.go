@@ -13,7 +13,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
-	"github.com/dispensary-go/dispensary/internal/apierror"
+	"github.com/dispensary-go/dispensary/internal/apikit"
 	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
@@ -34,7 +34,7 @@ func TestAttemptRecordsResult(t *testing.T) {
 		return func(context.Context, events.Event) error { return err }
 	}
 	secret := errors.New("Jane Doe")
-	answer := apierror.New(api.Error{StatusCode: 404}, nil, []byte("Jane Doe"), nil)
+	answer := apikit.NewError(api.Error{StatusCode: 404}, nil, []byte("Jane Doe"), nil)
 	for name, c := range map[string]struct {
 		handle  webhook.HandlerFunc
 		task    inboxkit.Task

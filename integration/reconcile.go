@@ -9,7 +9,7 @@ import (
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
-	"github.com/dispensary-go/dispensary/internal/priority"
+	"github.com/dispensary-go/dispensary/internal/apikit"
 	"github.com/dispensary-go/dispensary/oauth/accounts"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
@@ -89,7 +89,7 @@ const (
 // returns an error if a log could not be read or if there are more clinics. False is no proof that
 // deliveries work: a clinic without a connected user may be missing in the store.
 func (i *Integration) confirmOutage(ctx context.Context, environment dispensary.Environment, since time.Time) (bool, error) {
-	ctx = priority.WithDefault(ctx, api.PriorityReconcile)
+	ctx = apikit.WithPriority(ctx, api.PriorityReconcile)
 	ids, err := i.Accounts.Clinics(ctx, environment, "", confirmClinics+1)
 	if err != nil {
 		return false, err

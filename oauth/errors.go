@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/internal/sentinel"
+	"github.com/dispensary-go/dispensary/internal/apikit"
 )
 
 // Sentinels of the browser flow. The errors of [ParseCallback] and [Client.Exchange] match
@@ -14,27 +14,27 @@ import (
 var (
 	// ErrCanceled: the user pressed cancel on the authorization page or may not authorize.
 	// This is a normal result: show a "not connected" page and log nothing.
-	ErrCanceled = sentinel.New("oauth: the user did not authorize", api.Problem{
+	ErrCanceled = apikit.NewSentinel("oauth: the user did not authorize", api.Problem{
 		Status: http.StatusConflict, Title: "The dispensary account was not connected.", Reauthorize: true,
 	})
 
 	// ErrState: the state in the callback differs from the state of this browser. The callback
 	// may be forged, so its code must not be used.
-	ErrState = sentinel.New("oauth: the callback's state differs from the state of the browser", badLink)
+	ErrState = apikit.NewSentinel("oauth: the callback's state differs from the state of the browser", badLink)
 
 	// ErrNoCode: the callback contains the right state, but neither an error nor exactly one
 	// code.
-	ErrNoCode = sentinel.New("oauth: the callback contains no authorization code", badLink)
+	ErrNoCode = apikit.NewSentinel("oauth: the callback contains no authorization code", badLink)
 
 	// errCallback: the authorization page reported an error other than a refusal by the user.
-	errCallback = sentinel.New("oauth: the authorization page reported an error", api.Problem{
+	errCallback = apikit.NewSentinel("oauth: the authorization page reported an error", api.Problem{
 		Status: http.StatusBadGateway, Title: "The dispensary reported an error. Please try again later.",
 	})
 
 	// ErrCodeRefused: the platform rejects the authorization code. The code was used before,
 	// is older than 10 minutes, or belongs to another application or redirect URL. A code is
 	// never sent twice: start the flow again.
-	ErrCodeRefused = sentinel.New("oauth: the platform rejected the authorization code", badLink)
+	ErrCodeRefused = apikit.NewSentinel("oauth: the platform rejected the authorization code", badLink)
 )
 
 // badLink describes a link that expired, was already used or belongs to another browser.

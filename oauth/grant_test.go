@@ -11,7 +11,7 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/internal/priority"
+	"github.com/dispensary-go/dispensary/internal/apikit"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 )
@@ -237,7 +237,7 @@ type countingLimiter struct {
 }
 
 func (l *countingLimiter) Wait(ctx context.Context) error {
-	l.asked = append(l.asked, priority.Of(ctx))
+	l.asked = append(l.asked, apikit.PriorityOf(ctx))
 	if l.closed {
 		return context.DeadlineExceeded
 	}

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/apikit"
 	"github.com/dispensary-go/dispensary/internal/jitter"
-	"github.com/dispensary-go/dispensary/internal/priority"
 )
 
 const (
@@ -42,7 +42,7 @@ type Fleet struct {
 	sleeping bool
 	serving  api.Priority // priority of the request that run sleeps for
 	wake     chan struct{}
-	refusals [priority.Count]refusal // last refusal of the store for each priority
+	refusals [apikit.Priorities]refusal // last refusal of the store for each priority
 
 	away    bool
 	probing bool
@@ -223,7 +223,7 @@ func (f *Fleet) start(now time.Duration) {
 // refuse fails the requests of a priority and of lower ones if their deadline is before free,
 // the time of the next start.
 func (f *Fleet) refuse(as api.Priority, now, free time.Duration) {
-	for p := as; int(p) < priority.Count; p++ {
+	for p := as; int(p) < apikit.Priorities; p++ {
 		f.refusals[p] = refusal{now, free}
 		position := 0
 		for e := f.queue.waiting[p].Front(); e != nil; {
@@ -315,7 +315,7 @@ func (f *Fleet) probe(past int) {
 		return
 	}
 	f.away, f.past = false, f.past-past
-	f.refusals = [priority.Count]refusal{}
+	f.refusals = [apikit.Priorities]refusal{}
 	f.config.Logger.Info("rate limit store is available again", slog.String("name", f.config.Name))
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/internal/priority"
+	"github.com/dispensary-go/dispensary/internal/apikit"
 	"github.com/dispensary-go/dispensary/internal/testkit/testsize"
 	"github.com/dispensary-go/dispensary/ratelimit"
 )
@@ -95,7 +95,7 @@ type fleet struct {
 
 	mu    sync.Mutex
 	door  []time.Time // arrival times of the requests
-	of    [priority.Count]int
+	of    [apikit.Priorities]int
 	waits []time.Duration // of interactive requests
 }
 

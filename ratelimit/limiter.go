@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/internal/priority"
+	"github.com/dispensary-go/dispensary/internal/apikit"
 )
 
 // Limiter limits the requests of one process to a number in any period of a given length. The
@@ -161,10 +161,10 @@ const (
 )
 
 // parts are the percentages of the limit for the starts of each priority.
-var parts = [priority.Count]int{100, 98, 95, 92, 90}
+var parts = [apikit.Priorities]int{100, 98, 95, 92, 90}
 
 // limits contains the windows of each priority.
-type limits [priority.Count][]Window
+type limits [apikit.Priorities][]Window
 
 // limitsOf returns the windows of a limit. Background requests have two more windows: their
 // part of the limit in the period, and an equal fraction of it in each part of the period.
@@ -205,8 +205,8 @@ func (w *waiter) await(ctx context.Context, leave func(*waiter)) error {
 type queue struct {
 	begin    time.Time     // zero of the queue's clock
 	patience time.Duration // time between two turns of a priority
-	waiting  [priority.Count]list.List
-	last     [priority.Count]time.Duration // last start of each priority
+	waiting  [apikit.Priorities]list.List
+	last     [apikit.Priorities]time.Duration // last start of each priority
 }
 
 func newQueue(requests int, per time.Duration) queue {
@@ -217,7 +217,7 @@ func (q *queue) now() time.Duration { return time.Since(q.begin) }
 
 // waiter returns a new request without adding it to the queue.
 func (q *queue) waiter(ctx context.Context, now time.Duration) *waiter {
-	w := &waiter{ready: make(chan struct{}), priority: priority.Of(ctx), since: now, deadline: never}
+	w := &waiter{ready: make(chan struct{}), priority: apikit.PriorityOf(ctx), since: now, deadline: never}
 	if deadline, ok := ctx.Deadline(); ok {
 		w.deadline = deadline.Sub(q.begin)
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/clinic"
-	"github.com/dispensary-go/dispensary/internal/apierror/detail"
+	"github.com/dispensary-go/dispensary/internal/apikit/hidden"
 	"github.com/dispensary-go/dispensary/internal/operation"
 	"github.com/dispensary-go/dispensary/internal/redact"
 	"github.com/dispensary-go/dispensary/internal/transport"
@@ -233,8 +233,8 @@ func (c PlanChoices) ProblemOf(err error) *api.Problem {
 		}
 		at := "recommendations[" + strconv.Itoa(position) + "]." + inner
 		for _, message := range messages {
-			if rest, ok := strings.CutPrefix(message, detail.Label(field)); ok {
-				message = detail.Label(inner[strings.LastIndex(inner, ".")+1:]) + rest
+			if rest, ok := strings.CutPrefix(message, hidden.Label(field)); ok {
+				message = hidden.Label(inner[strings.LastIndex(inner, ".")+1:]) + rest
 			}
 			moved[at] = append(moved[at], message)
 		}

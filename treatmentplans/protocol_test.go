@@ -9,8 +9,8 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/clinic"
-	"github.com/dispensary-go/dispensary/internal/apierror"
-	"github.com/dispensary-go/dispensary/internal/apierror/detail"
+	"github.com/dispensary-go/dispensary/internal/apikit"
+	"github.com/dispensary-go/dispensary/internal/apikit/hidden"
 	"github.com/dispensary-go/dispensary/treatmentplans"
 )
 
@@ -143,7 +143,7 @@ func TestProblemUsesProtocolPositions(t *testing.T) {
 		}}, map[string][]string{
 			"recommendations[1].variant_id": {"Variant is not in the catalog"}, "recommendations[4].variant_id": {"Variant is backordered"},
 		}},
-		"of the platform": {lines{{Omit: true}, {Omit: true}}, apierror.New(api.Error{StatusCode: 422}, nil, nil, []detail.Message{
+		"of the platform": {lines{{Omit: true}, {Omit: true}}, apikit.NewError(api.Error{StatusCode: 422}, nil, nil, []hidden.Message{
 			{Field: "recommendations[0].dosage.format", Text: "Recommendations[0].dosage.format is odd"}, {Field: "recommendations[1].variant_id", Text: "This cannot be had"},
 			{Field: "recommendations[x].variant_id", Text: "What is x"},
 		}), map[string][]string{

@@ -28,7 +28,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalog"
-	"github.com/dispensary-go/dispensary/internal/apierror/detail"
+	"github.com/dispensary-go/dispensary/internal/apikit/hidden"
 	"github.com/dispensary-go/dispensary/internal/metadata"
 	"github.com/dispensary-go/dispensary/internal/operation"
 	"github.com/dispensary-go/dispensary/internal/transport"
@@ -266,7 +266,7 @@ func (e *UnavailableError) Problem() *api.Problem {
 	p := &api.Problem{Status: http.StatusUnprocessableEntity, Title: "Some products are not available.", Fields: map[string][]string{}}
 	for _, v := range e.Variants {
 		field := variantField(v.Position)
-		p.Fields[field] = []string{detail.Label(field) + " " + v.problem()}
+		p.Fields[field] = []string{hidden.Label(field) + " " + v.problem()}
 	}
 	return p
 }

@@ -15,7 +15,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
-	"github.com/dispensary-go/dispensary/internal/apierror"
+	"github.com/dispensary-go/dispensary/internal/apikit"
 	"github.com/dispensary-go/dispensary/internal/safecall"
 	"github.com/dispensary-go/dispensary/seal"
 )
@@ -244,7 +244,7 @@ func describeCall(call *api.Error) string {
 			cause = errors.New(text)
 		}
 	}
-	return apierror.New(alike, cause, nil, nil).Error()
+	return apikit.NewError(alike, cause, nil, nil).Error()
 }
 
 // sentinels are errors with constant texts.
@@ -311,7 +311,7 @@ func hasName(err error) bool {
 		t = t.Elem()
 	}
 	switch t.PkgPath() {
-	case "", "errors", "fmt", "github.com/pkg/errors", "github.com/dispensary-go/dispensary/internal/sentinel":
+	case "", "errors", "fmt", "github.com/pkg/errors", "github.com/dispensary-go/dispensary/internal/apikit":
 		return false
 	}
 	return t.Name() != ""

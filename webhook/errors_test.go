@@ -20,7 +20,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
-	"github.com/dispensary-go/dispensary/internal/apierror"
+	"github.com/dispensary-go/dispensary/internal/apikit"
 	"github.com/dispensary-go/dispensary/internal/safecall"
 	"github.com/dispensary-go/dispensary/oauth/accounts"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
@@ -114,7 +114,7 @@ func TestReasonNamesErrors(t *testing.T) {
 func TestReasonOfCallHidesCause(t *testing.T) {
 	t.Parallel()
 	call := func(cause error) error {
-		return apierror.New(api.Error{
+		return apikit.NewError(api.Error{
 			Operation: "patients.get", Method: "GET", Route: "/clinic/patients/{id}", RequestID: "r-1", Outcome: api.OutcomeNotSent,
 		}, cause, nil, nil)
 	}

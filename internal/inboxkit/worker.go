@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/internal/priority"
+	"github.com/dispensary-go/dispensary/internal/apikit"
 	"github.com/dispensary-go/dispensary/internal/safecall"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
@@ -145,7 +145,7 @@ func (w *Worker) handle(ctx context.Context, a *webhook.Attempt) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, w.work.HandlerTimeout)
 	defer cancel()
-	ctx = priority.WithDefault(ctx, api.PriorityEvent)
+	ctx = apikit.WithPriority(ctx, api.PriorityEvent)
 	ctx = webhook.Handling{Key: a.Key, Attempt: a.Number, Stale: a.Stale}.Context(ctx)
 	returned := w.watch(ctx, *a)
 	err = safecall.Isolated(func() error { return w.work.Handle(ctx, event) })

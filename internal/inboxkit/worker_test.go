@@ -17,8 +17,8 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/apikit"
 	"github.com/dispensary-go/dispensary/internal/inboxkit"
-	"github.com/dispensary-go/dispensary/internal/priority"
 	"github.com/dispensary-go/dispensary/internal/safecall"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
@@ -209,7 +209,7 @@ func TestWorkerGuardsAgainstStaleEvents(t *testing.T) {
 	look := func(ctx context.Context, e events.Event) error {
 		seen = webhook.HandlingFrom(ctx)
 		assert.Equal(t, "in_1", e.IntegrationID, "from the key")
-		assert.Equal(t, api.PriorityEvent, priority.Of(ctx), "priority of the handler's requests")
+		assert.Equal(t, api.PriorityEvent, apikit.PriorityOf(ctx), "priority of the handler's requests")
 		return nil
 	}
 	for policy, want := range map[webhook.StalePolicy]webhook.Result{

@@ -7,7 +7,7 @@ import (
 	"fmt"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/internal/apierror"
+	"github.com/dispensary-go/dispensary/internal/apikit"
 	"github.com/dispensary-go/dispensary/internal/jsondecode"
 	"github.com/dispensary-go/dispensary/internal/operation"
 	"github.com/dispensary-go/dispensary/internal/transport"
@@ -42,7 +42,7 @@ func Get[T any](ctx context.Context, t *transport.Client, kind, id string, optio
 		return record, err
 	}
 	op := operation.MetadataList
-	return nil, apierror.New(api.Error{
+	return nil, apikit.NewError(api.Error{
 		Operation: op.Name, Method: op.Method, Route: op.Route,
 		StatusCode: last.StatusCode, RequestID: last.RequestID, Attempts: last.Attempts,
 	}, missing{}, nil, nil)

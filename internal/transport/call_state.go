@@ -12,14 +12,14 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/api/observe"
-	"github.com/dispensary-go/dispensary/internal/calloption"
+	"github.com/dispensary-go/dispensary/internal/apikit/hidden"
 )
 
 // callState is the state of one call that the links share: the request and the last response.
 type callState struct {
 	client   *Client
 	call     Call
-	settings calloption.Settings
+	settings hidden.CallSettings
 	observed *observation // nil without observers
 
 	requestCtx   context.Context // the parent context of every attempt
@@ -43,7 +43,7 @@ type callState struct {
 type step func(ctx context.Context, s *callState) error
 
 // apply applies the options of a call to settings. A nil option changes nothing.
-func (c *Call) apply(settings *calloption.Settings) {
+func (c *Call) apply(settings *hidden.CallSettings) {
 	for _, option := range c.Options {
 		if option != nil {
 			option(settings)
@@ -51,7 +51,7 @@ func (c *Call) apply(settings *calloption.Settings) {
 	}
 }
 
-// setPractitioner sets the query of a call to one practitioner, see [calloption.Settings].
+// setPractitioner sets the query of a call to one practitioner, see [hidden.CallSettings].
 func (c *Call) setPractitioner(id string) {
 	if !c.ForPractitioner {
 		c.wrong = append(slices.Clip(c.wrong), c.invalid("practitioner_id", "is not a parameter of this call"))
@@ -104,7 +104,7 @@ func prepareRequest(ctx context.Context, s *callState, next step) error {
 func captureResponse(ctx context.Context, s *callState, next step) error {
 	err := next(ctx, s)
 	for _, response := range s.settings.Captures {
-		*response = calloption.Response(s.response())
+		*response = hidden.Response(s.response())
 	}
 	return err
 }

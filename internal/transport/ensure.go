@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/internal/apierror"
+	"github.com/dispensary-go/dispensary/internal/apikit"
 )
 
 // Ensuring ensures that a record exists exactly once.
@@ -98,7 +98,7 @@ func (e *Ensuring[T]) begin(ctx context.Context, c *Client) (_ context.Context, 
 // unsent returns the error of a call without a request.
 func (e *Ensuring[T]) unsent(cause error) error {
 	op := e.Call.Operation
-	return apierror.New(api.Error{Operation: op.Name, Method: op.Method, Route: op.Route, Outcome: api.OutcomeNotSent}, cause, nil, nil)
+	return apikit.NewError(api.Error{Operation: op.Name, Method: op.Method, Route: op.Route, Outcome: api.OutcomeNotSent}, cause, nil, nil)
 }
 
 // recall returns the record that an earlier call created, although the lookup does not show

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/internal/apierror"
+	"github.com/dispensary-go/dispensary/internal/apikit"
 	"github.com/dispensary-go/dispensary/internal/operation"
 )
 
@@ -71,7 +71,7 @@ func (e *ensured) run(ctx context.Context, client *Client) (*thing, bool, error)
 
 // answered is the error of a create call that may have been applied and got a response.
 func answered(status int, body string) error {
-	return apierror.New(api.Error{Method: http.MethodPost, StatusCode: status, Outcome: api.OutcomeMaybeApplied}, nil, []byte(body), nil)
+	return apikit.NewError(api.Error{Method: http.MethodPost, StatusCode: status, Outcome: api.OutcomeMaybeApplied}, nil, []byte(body), nil)
 }
 
 const (

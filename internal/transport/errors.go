@@ -17,8 +17,8 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/api/observe"
-	"github.com/dispensary-go/dispensary/internal/apierror"
-	"github.com/dispensary-go/dispensary/internal/apierror/detail"
+	"github.com/dispensary-go/dispensary/internal/apikit"
+	"github.com/dispensary-go/dispensary/internal/apikit/hidden"
 )
 
 // buildErrors is the link that turns every failure into an *api.Error. The only exception is
@@ -56,7 +56,7 @@ func buildError(s *callState, err error) *api.Error {
 	s.observed.recordFailure(classify(err, a), e.Outcome)
 	e.Untrusted = a.status != 0 && !a.fromPlatform(op.Key)
 	var body []byte
-	var messages []detail.Message
+	var messages []hidden.Message
 	if a.body != nil && a.status != 0 {
 		body = bytes.Clone(a.body.Bytes()[:min(a.body.Len(), maxErrorBody)])
 		e.Code, messages = parseErrorBody(body, s.fieldsOfRequest())
@@ -68,7 +68,7 @@ func buildError(s *callState, err error) *api.Error {
 	if cause == nil && s.missingScope != nil && a.status == http.StatusForbidden && !e.Untrusted {
 		cause = s.missingScope // the most likely cause
 	}
-	return apierror.New(e, cause, body, messages)
+	return apikit.NewError(e, cause, body, messages)
 }
 
 // undecodable returns the error of an undecodable success. The platform has most likely
@@ -76,7 +76,7 @@ func buildError(s *callState, err error) *api.Error {
 func undecodable(s *callState, cause error) *api.Error {
 	e := buildError(s, nil)
 	s.observed.recordFailure(observe.FailureBadResponse, e.Outcome)
-	return apierror.New(*e, cause, e.Body(), nil)
+	return apikit.NewError(*e, cause, e.Body(), nil)
 }
 
 // outcome returns the outcome of a failed call. A read that was sent has none, because it
@@ -143,7 +143,7 @@ var oauthCodes = []string{
 // It returns no message for any other body, such as the HTML of a proxy. The field of a
 // message is the request field named by its key, by the member beside it, or by the beginning
 // of its text. It returns each message once, because a body may repeat it in another form.
-func parseErrorBody(body []byte, fields requestFields) (code string, messages []detail.Message) {
+func parseErrorBody(body []byte, fields requestFields) (code string, messages []hidden.Message) {
 	var answer struct {
 		Error       json.RawMessage `json:"error"`
 		Description json.RawMessage `json:"error_description"`
@@ -167,9 +167,9 @@ func parseErrorBody(body []byte, fields requestFields) (code string, messages []
 }
 
 // distinct returns the messages without repetitions, ignoring case.
-func distinct(messages []detail.Message) []detail.Message {
-	known := map[detail.Message]bool{}
-	return slices.DeleteFunc(messages, func(m detail.Message) bool {
+func distinct(messages []hidden.Message) []hidden.Message {
+	known := map[hidden.Message]bool{}
+	return slices.DeleteFunc(messages, func(m hidden.Message) bool {
 		m.Text = strings.ToLower(m.Text)
 		repeated := known[m]
 		known[m] = true
@@ -183,7 +183,7 @@ const maxMessageDepth = 4
 // messageReader collects the texts of an error body at any nesting.
 type messageReader struct {
 	fields   requestFields
-	messages []detail.Message
+	messages []hidden.Message
 }
 
 // read collects the texts of a value. path is the position of the value in the body, with the
@@ -281,11 +281,11 @@ func (r *messageReader) add(path, text string) {
 	case path == "", path == "base": // the name of Rails for the whole record
 		r.messages = append(r.messages, r.fields.place(text)...)
 	case field == "":
-		r.messages = append(r.messages, detail.Message{Text: path + " " + text})
+		r.messages = append(r.messages, hidden.Message{Text: path + " " + text})
 	default:
 		if continues(text) {
-			text = detail.Label(field) + " " + text
+			text = hidden.Label(field) + " " + text
 		}
-		r.messages = append(r.messages, detail.Message{Field: field, Text: text})
+		r.messages = append(r.messages, hidden.Message{Field: field, Text: text})
 	}
 }

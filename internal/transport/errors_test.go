@@ -17,7 +17,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/api/observe"
-	"github.com/dispensary-go/dispensary/internal/apierror/detail"
+	"github.com/dispensary-go/dispensary/internal/apikit/hidden"
 	"github.com/dispensary-go/dispensary/internal/operation"
 )
 
@@ -134,7 +134,7 @@ func FuzzPlace(f *testing.F) {
 
 var position = regexp.MustCompile(`\[\d+]`)
 
-func assertKnown(t *testing.T, m detail.Message) {
+func assertKnown(t *testing.T, m hidden.Message) {
 	t.Helper()
 	if m.Field != "" {
 		assert.Contains(t, knownFields, position.ReplaceAllString(m.Field, "[]"))

@@ -15,7 +15,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/api/observe"
-	"github.com/dispensary-go/dispensary/internal/priority"
+	"github.com/dispensary-go/dispensary/internal/apikit"
 )
 
 // quota responds to the first requests with 429 and their headers, and to all others with
@@ -307,7 +307,7 @@ type pausingLimiter struct {
 }
 
 func (l *pausingLimiter) Wait(ctx context.Context) error {
-	l.asked = append(l.asked, priority.Of(ctx))
+	l.asked = append(l.asked, apikit.PriorityOf(ctx))
 	return nil
 }
 
@@ -343,8 +343,8 @@ func TestLimiterReceivesPriorityOfCall(t *testing.T) {
 	client := newTestClient(t, refusing(), func(c *Config) { c.Limiter = limiter })
 	ctx := api.ContextWithPriority(t.Context(), api.PriorityReconcile)
 	require.NoError(t, get(ctx, client))
-	require.NoError(t, get(priority.WithDefault(ctx, api.PriorityCatalog), client))
-	require.NoError(t, get(priority.WithDefault(t.Context(), api.PriorityCatalog), client))
+	require.NoError(t, get(apikit.WithPriority(ctx, api.PriorityCatalog), client))
+	require.NoError(t, get(apikit.WithPriority(t.Context(), api.PriorityCatalog), client))
 	require.NoError(t, create(api.ContextWithPriority(ctx, api.PriorityRefresh), client))
 	assert.Equal(t, []api.Priority{api.PriorityReconcile, api.PriorityReconcile, api.PriorityCatalog, api.PriorityRefresh}, limiter.asked)
 	assert.Empty(t, limiter.pauses)

@@ -15,8 +15,8 @@ import (
 	"sync"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/internal/apierror"
-	"github.com/dispensary-go/dispensary/internal/calloption"
+	"github.com/dispensary-go/dispensary/internal/apikit"
+	"github.com/dispensary-go/dispensary/internal/apikit/hidden"
 )
 
 // pageSize is the default page size. Assumption: the platform returns no larger pages.
@@ -55,7 +55,7 @@ func newListCall(call Call) *listCall {
 func NewList[T any](c *Client, call Call) *api.List[T] {
 	l := newListCall(call)
 	if len(call.Options) > 0 {
-		var settings calloption.Settings
+		var settings hidden.CallSettings
 		if l.apply(&settings); len(settings.Captures) > 0 {
 			l.wrong = append(l.wrong, l.invalid("CaptureResponse", "cannot be used with lists: read Page.Response"))
 		}
@@ -213,7 +213,7 @@ func (r *listRun) checkComplete() error {
 // failed returns an error of the whole list, without a single response.
 func (r *listRun) failed(cause error) *api.Error {
 	op := r.Operation
-	return apierror.New(api.Error{Operation: op.Name, Method: op.Method, Route: op.Route}, cause, nil, nil)
+	return apikit.NewError(api.Error{Operation: op.Name, Method: op.Method, Route: op.Route}, cause, nil, nil)
 }
 
 // nextPage returns the number of the page after number, or 0. The result is always greater

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/internal/calloption"
+	"github.com/dispensary-go/dispensary/internal/apikit/hidden"
 	"github.com/dispensary-go/dispensary/internal/operation"
 )
 
@@ -77,7 +77,7 @@ func TestListRunsConcurrently(t *testing.T) {
 	list := NewList[thing](client, Call{Operation: operation.ProductSearch, Query: struct {
 		IDs []string `url:"ids,brackets"`
 	}{ids}, Options: options}).Prefetch(3)
-	ids[0], options[0] = "\xff", func(*calloption.Settings) { t.Error("changed option") }
+	ids[0], options[0] = "\xff", func(*hidden.CallSettings) { t.Error("changed option") }
 	var running sync.WaitGroup
 	for range 8 {
 		running.Go(func() {

@@ -14,7 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/internal/apierror/detail"
+	"github.com/dispensary-go/dispensary/internal/apikit/hidden"
 )
 
 // requestFields contains the names of possible fields in the body and the query of a request,
@@ -56,20 +56,20 @@ func valueFields(names []string, path string, value any) []string {
 
 // place splits a text of the platform into messages with their fields. If the text contains
 // several messages ("Email is invalid; Last name can't be blank"), each begins with its field.
-func (f requestFields) place(text string) []detail.Message {
-	var placed []detail.Message
+func (f requestFields) place(text string) []hidden.Message {
+	var placed []hidden.Message
 	var field string
 	begin, end := 0, 0
 	for part := range strings.SplitSeq(text, "; ") {
 		if about := f.about(part); about != "" || end == 0 {
 			if end > 0 {
-				placed = append(placed, detail.Message{Field: field, Text: text[begin : end-len("; ")]})
+				placed = append(placed, hidden.Message{Field: field, Text: text[begin : end-len("; ")]})
 			}
 			field, begin = about, end
 		}
 		end += len(part) + len("; ")
 	}
-	return append(placed, detail.Message{Field: field, Text: text[begin:]})
+	return append(placed, hidden.Message{Field: field, Text: text[begin:]})
 }
 
 // about returns the field of a sentence: the field at its beginning, or the field named at its

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/internal/apierror/detail"
+	"github.com/dispensary-go/dispensary/internal/apikit/hidden"
 	"github.com/dispensary-go/dispensary/internal/operation"
 )
 
@@ -104,7 +104,7 @@ func TestLabelYieldsField(t *testing.T) {
 	t.Parallel()
 	for _, field := range knownFields {
 		field = strings.ReplaceAll(field, "[]", "[7]")
-		assert.Equal(t, field, knownFields.about(detail.Label(field)+" can't be blank"))
+		assert.Equal(t, field, knownFields.about(hidden.Label(field)+" can't be blank"))
 		assert.Equal(t, field, knownFields.about(field+" can't be blank"))
 		assert.Equal(t, field, knownFields.named(field))
 	}

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/apikit"
 	"github.com/dispensary-go/dispensary/internal/jitter"
-	"github.com/dispensary-go/dispensary/internal/priority"
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
@@ -67,7 +67,7 @@ func (p KeepFreshPolicy) withDefaults() (KeepFreshPolicy, error) {
 //
 // It returns an [*api.ArgumentError] for an invalid policy.
 func (c *Connections) KeepFresh(ctx context.Context, policy KeepFreshPolicy) error {
-	ctx = priority.WithDefault(ctx, api.PriorityRefresh)
+	ctx = apikit.WithPriority(ctx, api.PriorityRefresh)
 	policy, err := policy.withDefaults()
 	if err != nil {
 		return err

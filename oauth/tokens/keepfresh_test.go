@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/internal/priority"
+	"github.com/dispensary-go/dispensary/internal/apikit"
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
@@ -166,7 +166,7 @@ type ticker struct {
 func (l *ticker) Wait(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.priority = priority.Of(ctx)
+	l.priority = apikit.PriorityOf(ctx)
 	select {
 	case <-time.After(l.every):
 		return nil

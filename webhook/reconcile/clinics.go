@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/internal/priority"
+	"github.com/dispensary-go/dispensary/internal/apikit"
 	"github.com/dispensary-go/dispensary/internal/rotation"
 	"github.com/dispensary-go/dispensary/internal/safecall"
 	"github.com/dispensary-go/dispensary/webhook"
@@ -147,7 +147,7 @@ func (c *Clinics) Run(ctx context.Context, clinicID string) (Report, error) {
 
 // run executes a run. It skips the work if the last complete run began less than fresh ago.
 func (c *Clinics) run(ctx context.Context, clinicID string, fresh time.Duration) (Report, error) {
-	ctx = priority.WithDefault(ctx, api.PriorityReconcile)
+	ctx = apikit.WithPriority(ctx, api.PriorityReconcile)
 	one := &run{config: &c.config, clinicID: clinicID, now: c.config.Now(), missed: map[string]*missedEvent{}}
 	one.report.Name, one.report.Started = c.config.Environment.String()+"/"+clinicID, one.now
 	err := one.execute(ctx, fresh)

@@ -23,7 +23,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/events"
-	"github.com/dispensary-go/dispensary/internal/priority"
+	"github.com/dispensary-go/dispensary/internal/apikit"
 	"github.com/dispensary-go/dispensary/internal/safecall"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
@@ -202,7 +202,7 @@ func TestRunHonorsContext(t *testing.T) {
 type priorities map[api.Priority]int
 
 func (p priorities) Wait(ctx context.Context) error {
-	p[priority.Of(ctx)]++
+	p[apikit.PriorityOf(ctx)]++
 	return nil
 }
 

@@ -13,7 +13,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
-	"github.com/dispensary-go/dispensary/internal/priority"
+	"github.com/dispensary-go/dispensary/internal/apikit"
 	"github.com/dispensary-go/dispensary/internal/safecall"
 	"github.com/dispensary-go/dispensary/webhook"
 )
@@ -138,7 +138,7 @@ func (r *run) read(ctx context.Context, m *missedEvent) (events.Event, error) {
 	if len(e.Data) > 0 {
 		return e, nil
 	}
-	if priority.Of(ctx) == api.PriorityReconcile { // a known missed event is more urgent than the search for others
+	if apikit.PriorityOf(ctx) == api.PriorityReconcile { // a known missed event is more urgent than the search for others
 		ctx = api.ContextWithPriority(ctx, api.PriorityEvent)
 	}
 	got, err := r.clinic.Events.Get(ctx, e.ID)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
-	"github.com/dispensary-go/dispensary/internal/priority"
+	"github.com/dispensary-go/dispensary/internal/apikit"
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
@@ -65,7 +65,7 @@ func New(c Config) (*Listener, error) {
 //
 // Call Run again only after it has returned.
 func (l *Listener) Run(ctx context.Context) (err error) {
-	ctx = priority.WithDefault(ctx, api.PriorityEvent)
+	ctx = apikit.WithPriority(ctx, api.PriorityEvent)
 	cursor, state, err := openCursor(l.config.Cursor)
 	if err != nil {
 		return err

@@ -1,11 +1,10 @@
-// Package calloption contains the settings of a single call. Package api and the services
-// create options from them, and package transport applies them.
-package calloption
+package hidden
 
 import "net/http"
 
-// Settings are the settings of a call. The zero value is a call without options.
-type Settings struct {
+// CallSettings are the settings of a single call. Package api and the services create options from
+// them, and package transport applies them. The zero value is a call without options.
+type CallSettings struct {
 	// Captures receive the response.
 	Captures []*Response
 

@@ -1,4 +1,4 @@
-package sentinel_test
+package apikit_test
 
 import (
 	"errors"
@@ -8,13 +8,13 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/internal/sentinel"
+	"github.com/dispensary-go/dispensary/internal/apikit"
 )
 
 func TestSentinelDescribesItself(t *testing.T) {
 	t.Parallel()
 	problem := api.Problem{Status: 409, Title: "Please wait."}
-	one, other := sentinel.New("text", problem), sentinel.New("text", problem)
+	one, other := apikit.NewSentinel("text", problem), apikit.NewSentinel("text", problem)
 	wrapped := fmt.Errorf("wrapped: %w: %w", one, errors.New("cause"))
 	assert.ErrorIs(t, wrapped, one)
 	assert.NotErrorIs(t, wrapped, other)

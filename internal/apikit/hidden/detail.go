@@ -1,5 +1,4 @@
-// Package detail contains the parts of an api.Error that must not be printed.
-package detail
+package hidden
 
 import (
 	"strings"

@@ -1,5 +1,4 @@
-// Package sentinel creates errors for errors.Is that describe themselves to users.
-package sentinel
+package apikit
 
 import "github.com/dispensary-go/dispensary/api"
 
@@ -8,9 +7,9 @@ type sentinel struct {
 	problem api.Problem
 }
 
-// New returns an error with a text and with a description for users, problem, which
+// NewSentinel returns an error for errors.Is with a text and with a description for users, problem, which
 // api.ProblemOf returns. Each call returns a distinct error, as errors.New does.
-func New(text string, problem api.Problem) error { return &sentinel{text, problem} }
+func NewSentinel(text string, problem api.Problem) error { return &sentinel{text, problem} }
 
 // Error returns the text.
 func (e *sentinel) Error() string { return e.text }

@@ -1,0 +1,4 @@
+package hidden
+
+// PriorityKey is the key of a context value of type api.Priority.
+type PriorityKey struct{}
