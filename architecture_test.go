@@ -28,8 +28,8 @@ var arrows = map[string][]string{
 	"api/observe":              {"api"},
 	"catalog":                  {"api", "internal/apikit/hidden", "internal/operation", "internal/transport"},
 	"catalogsync":              {"api", "catalog", "events", "internal/fold", "internal/apikit"},
-	"clinic":                   {"api", "catalog", "internal/fold", "internal/jsondecode", "internal/metadata", "internal/operation", "internal/period", "internal/redact", "internal/transport"},
-	"events":                   {"api", "catalog", "clinic", "internal/jsondecode", "internal/operation", "internal/period", "internal/redact", "internal/transport", "treatmentplans"},
+	"clinic":                   {"api", "catalog", "internal/fold", "internal/jsondecode", "internal/operation", "internal/resource", "internal/redact", "internal/transport"},
+	"events":                   {"api", "catalog", "clinic", "internal/jsondecode", "internal/operation", "internal/resource", "internal/redact", "internal/transport", "treatmentplans"},
 	"health":                   {"api", "oauth/tokens", "oauth/tokenstore", "webhook", "webhook/engine", "webhook/reconcile"},
 	"integration":              {".", "api", "api/observe", "events", "health", "internal/closestmatch", "internal/defaults", "internal/environ", "internal/inboxkit", "internal/apikit", "oauth", "oauth/accounts", "oauth/connect", "oauth/tokens", "oauth/tokenstore", "ratelimit", "seal", "webhook", "webhook/admin", "webhook/engine", "webhook/memoryinbox", "webhook/reconcile"},
 	"integration/doctor":       {".", "api", "events", "internal/defaults", "internal/operation", "internal/rotation", "internal/transport", "oauth", "oauth/tokens", "oauth/tokenstore", "seal", "webhook", "webhook/engine"},
@@ -44,8 +44,7 @@ var arrows = map[string][]string{
 	"internal/inboxkit":        {"api", "events", "internal/apikit", "internal/safecall", "seal", "webhook", "webhook/engine", "webhook/reconcile"},
 	"internal/jitter":          {},
 	"internal/jsondecode":      {},
-	"internal/metadata":        {"api", "internal/apikit", "internal/jsondecode", "internal/operation", "internal/transport"},
-	"internal/period":          {"api"},
+	"internal/resource":        {"api", "internal/apikit", "internal/jsondecode", "internal/operation", "internal/transport"},
 	"internal/operation":       {"api"},
 	"internal/redact":          {},
 	"internal/rotation":        {},
@@ -66,7 +65,7 @@ var arrows = map[string][]string{
 	"oauth/internal/tokenjson": {"api", "oauth"},
 	"oauth/tokens":             {"api", "internal/defaults", "internal/jitter", "internal/apikit", "oauth", "oauth/internal/ids", "oauth/tokenstore"},
 	"oauth/tokenstore":         {"api", "internal/defaults", "oauth", "oauth/internal/ids", "oauth/internal/tokenjson", "seal"},
-	"treatmentplans":           {"api", "catalog", "clinic", "internal/apikit/hidden", "internal/metadata", "internal/operation", "internal/redact", "internal/transport"},
+	"treatmentplans":           {"api", "catalog", "clinic", "internal/apikit/hidden", "internal/resource", "internal/operation", "internal/redact", "internal/transport"},
 
 	// The fake platform. The public package is above httpapi, pages, webhooks, the store and
 	// model, in this order. Packages without names of the domain are below all of them.

@@ -6,8 +6,8 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/fold"
-	"github.com/dispensary-go/dispensary/internal/metadata"
 	"github.com/dispensary-go/dispensary/internal/operation"
+	"github.com/dispensary-go/dispensary/internal/resource"
 	"github.com/dispensary-go/dispensary/internal/transport"
 )
 
@@ -41,7 +41,7 @@ func (s Patients) Ensure(ctx context.Context, n PatientCreate, options ...api.Re
 	return transport.Ensure(ctx, s.t, transport.Ensuring[Patient]{
 		Call: n.create(options), ID: n.Metadata.ID, IDs: (*Patient).ids,
 		Find: func(ctx context.Context) (*Patient, error) {
-			p, err := metadata.Find[Patient](ctx, s.t, operation.PatientCreate, metadata.Patient, n.Metadata.ID, options)
+			p, err := resource.Find[Patient](ctx, s.t, operation.PatientCreate, resource.Patient, n.Metadata.ID, options)
 			if err != nil || p != nil {
 				return p, err
 			}
@@ -128,7 +128,7 @@ func (s Practitioners) Ensure(ctx context.Context, n PractitionerCreate, options
 	return transport.Ensure(ctx, s.t, transport.Ensuring[Practitioner]{
 		Call: n.create(options), ID: n.Metadata.ID, IDs: (*Practitioner).ids,
 		Find: func(ctx context.Context) (*Practitioner, error) {
-			return metadata.Find[Practitioner](ctx, s.t, operation.PractitionerCreate, metadata.Practitioner, n.Metadata.ID, options)
+			return resource.Find[Practitioner](ctx, s.t, operation.PractitionerCreate, resource.Practitioner, n.Metadata.ID, options)
 		},
 		Get: func(ctx context.Context, id string) (*Practitioner, error) { return s.Get(ctx, id, options...) },
 	})
@@ -145,7 +145,7 @@ func (s Staff) Ensure(ctx context.Context, n StaffMemberCreate, options ...api.R
 	return transport.Ensure(ctx, s.t, transport.Ensuring[StaffMember]{
 		Call: n.create(options), ID: n.Metadata.ID, IDs: (*StaffMember).ids,
 		Find: func(ctx context.Context) (*StaffMember, error) {
-			return metadata.Find[StaffMember](ctx, s.t, operation.StaffCreate, metadata.Staff, n.Metadata.ID, options)
+			return resource.Find[StaffMember](ctx, s.t, operation.StaffCreate, resource.Staff, n.Metadata.ID, options)
 		},
 		Get: func(ctx context.Context, id string) (*StaffMember, error) { return s.Get(ctx, id, options...) },
 	})

@@ -8,8 +8,8 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/operation"
-	"github.com/dispensary-go/dispensary/internal/period"
 	"github.com/dispensary-go/dispensary/internal/redact"
+	"github.com/dispensary-go/dispensary/internal/resource"
 	"github.com/dispensary-go/dispensary/internal/transport"
 )
 
@@ -86,13 +86,13 @@ const (
 // List returns the clinic's orders that match o.
 // API section: GET /clinic/orders.
 func (s Orders) List(o OrderListOptions, options ...api.RequestOption) *api.List[Order] {
-	completed := period.Period{Since: o.CompletedSince, Before: o.CompletedBefore}
+	completed := resource.Period{Since: o.CompletedSince, Before: o.CompletedBefore}
 	query := struct {
 		OrderListOptions
-		Completed period.Period `url:"completed_at"`
+		Completed resource.Period `url:"completed_at"`
 	}{o, completed}
 	list := transport.NewList[Order](s.t, transport.Call{Operation: operation.OrderList, Query: query, Options: options})
-	return period.Filter(list, completed, func(order Order) time.Time { return order.CompletedAt.Time })
+	return resource.Filter(list, completed, func(order Order) time.Time { return order.CompletedAt.Time })
 }
 
 // ListForPatient returns a patient's orders. To filter them, use [Orders.List] with a

@@ -6,9 +6,9 @@ import (
 	"log/slog"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/internal/metadata"
 	"github.com/dispensary-go/dispensary/internal/operation"
 	"github.com/dispensary-go/dispensary/internal/redact"
+	"github.com/dispensary-go/dispensary/internal/resource"
 	"github.com/dispensary-go/dispensary/internal/transport"
 )
 
@@ -132,7 +132,7 @@ func (s Patients) Get(ctx context.Context, id string, options ...api.RequestOpti
 // The API does not state how soon a lookup shows a new record.
 // API section: GET /clinic/metadata.
 func (s Patients) ByMetadataID(ctx context.Context, id string, options ...api.RequestOption) (*Patient, error) {
-	return metadata.Get[Patient](ctx, s.t, metadata.Patient, id, options)
+	return resource.Get[Patient](ctx, s.t, resource.Patient, id, options)
 }
 
 // List returns the clinic's patients.

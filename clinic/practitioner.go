@@ -6,9 +6,9 @@ import (
 	"log/slog"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/internal/metadata"
 	"github.com/dispensary-go/dispensary/internal/operation"
 	"github.com/dispensary-go/dispensary/internal/redact"
+	"github.com/dispensary-go/dispensary/internal/resource"
 	"github.com/dispensary-go/dispensary/internal/transport"
 )
 
@@ -89,7 +89,7 @@ func (s Practitioners) Get(ctx context.Context, id string, options ...api.Reques
 // The API does not state how soon a lookup shows a new record.
 // API section: GET /clinic/metadata.
 func (s Practitioners) ByMetadataID(ctx context.Context, id string, options ...api.RequestOption) (*Practitioner, error) {
-	return metadata.Get[Practitioner](ctx, s.t, metadata.Practitioner, id, options)
+	return resource.Get[Practitioner](ctx, s.t, resource.Practitioner, id, options)
 }
 
 // List returns the clinic's practitioners.
@@ -196,7 +196,7 @@ func (s Staff) Get(ctx context.Context, id string, options ...api.RequestOption)
 // The API does not state how soon a lookup shows a new record.
 // API section: GET /clinic/metadata.
 func (s Staff) ByMetadataID(ctx context.Context, id string, options ...api.RequestOption) (*StaffMember, error) {
-	return metadata.Get[StaffMember](ctx, s.t, metadata.Staff, id, options)
+	return resource.Get[StaffMember](ctx, s.t, resource.Staff, id, options)
 }
 
 // List returns the clinic's staff members.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/operation"
-	"github.com/dispensary-go/dispensary/internal/period"
+	"github.com/dispensary-go/dispensary/internal/resource"
 	"github.com/dispensary-go/dispensary/internal/transport"
 )
 
@@ -124,7 +124,7 @@ func (s Service) List(o ListOptions, options ...api.RequestOption) *api.List[Eve
 			q.Type, src.types = src.types[0], nil
 		}
 		if !l.descending {
-			q.CreatedAt = period.Period{Since: o.Since}
+			q.CreatedAt = resource.Period{Since: o.Since}
 		}
 		src.list = transport.NewList[Event](s.t, transport.Call{Operation: g.list, Query: q, Options: options})
 		l.sources = append(l.sources, src)
@@ -134,10 +134,10 @@ func (s Service) List(o ListOptions, options ...api.RequestOption) *api.List[Eve
 
 // listQuery is the query of a group.
 type listQuery struct {
-	CreatedAt period.Period `url:"created_at"`
-	Type      Type          `url:"event_type,omitempty"`
-	SortBy    string        `url:"sort_by"`
-	SortOrder api.SortOrder `url:"order_by,omitempty"`
+	CreatedAt resource.Period `url:"created_at"`
+	Type      Type            `url:"event_type,omitempty"`
+	SortBy    string          `url:"sort_by"`
+	SortOrder api.SortOrder   `url:"order_by,omitempty"`
 }
 
 // check reports types and groups unknown to the platform.
@@ -196,7 +196,7 @@ func (l lister) read(ctx context.Context, src source, s api.ListSettings) iter.S
 	}
 	return func(yield func(*api.Page[Event], error) bool) {
 		f := filter{lister: l, types: src.types}
-		period.Pages(list.Pages(ctx), s.Limit, f.keep, yield)
+		resource.Pages(list.Pages(ctx), s.Limit, f.keep, yield)
 	}
 }
 

@@ -9,8 +9,8 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/operation"
-	"github.com/dispensary-go/dispensary/internal/period"
 	"github.com/dispensary-go/dispensary/internal/redact"
+	"github.com/dispensary-go/dispensary/internal/resource"
 	"github.com/dispensary-go/dispensary/internal/transport"
 )
 
@@ -113,13 +113,13 @@ const (
 // List returns the deliveries of the last 30 days that match o.
 // API section: GET /webhooks/deliveries.
 func (s Deliveries) List(o DeliveryListOptions, options ...api.RequestOption) *api.List[Delivery] {
-	attempted := period.Period{Since: o.AttemptedSince, Before: o.AttemptedBefore}
+	attempted := resource.Period{Since: o.AttemptedSince, Before: o.AttemptedBefore}
 	query := struct {
 		DeliveryListOptions
-		Attempted period.Period `url:"attempted_at"`
+		Attempted resource.Period `url:"attempted_at"`
 	}{o, attempted}
 	list := transport.NewList[Delivery](s.t, transport.Call{Operation: operation.WebhookDeliveryList, Query: query, Options: options})
-	return period.Filter(list, attempted, func(d Delivery) time.Time { return d.AttemptedAt.Time })
+	return resource.Filter(list, attempted, func(d Delivery) time.Time { return d.AttemptedAt.Time })
 }
 
 // Format prints type and ID only.

@@ -29,8 +29,8 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/internal/apikit/hidden"
-	"github.com/dispensary-go/dispensary/internal/metadata"
 	"github.com/dispensary-go/dispensary/internal/operation"
+	"github.com/dispensary-go/dispensary/internal/resource"
 	"github.com/dispensary-go/dispensary/internal/transport"
 )
 
@@ -86,7 +86,7 @@ func (s Service) Get(ctx context.Context, id string, options ...api.RequestOptio
 // The API does not state how soon a lookup shows a new record.
 // API section: GET /clinic/metadata.
 func (s Service) ByMetadataID(ctx context.Context, id string, options ...api.RequestOption) (*Plan, error) {
-	return metadata.Get[Plan](ctx, s.t, metadata.TreatmentPlan, id, options)
+	return resource.Get[Plan](ctx, s.t, resource.TreatmentPlan, id, options)
 }
 
 // Update replaces a plan's recommendations and changes the other fields that u sets. It writes
@@ -174,7 +174,7 @@ func (s Service) Ensure(ctx context.Context, patientID string, n PlanCreate, opt
 	return transport.Ensure(ctx, s.t, transport.Ensuring[Plan]{
 		Call: n.create(patientID, options), ID: n.Metadata.ID, IDs: (*Plan).ids,
 		Find: func(ctx context.Context) (*Plan, error) {
-			return ofPatient(metadata.Find[Plan](ctx, s.t, op, metadata.TreatmentPlan, n.Metadata.ID, options))
+			return ofPatient(resource.Find[Plan](ctx, s.t, op, resource.TreatmentPlan, n.Metadata.ID, options))
 		},
 		Get: func(ctx context.Context, id string) (*Plan, error) { return ofPatient(s.Get(ctx, id, options...)) },
 	})

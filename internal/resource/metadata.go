@@ -1,5 +1,6 @@
-// Package metadata finds the record with an id that the integrator assigned.
-package metadata
+// Package resource contains what the lists of several resources share: a record is found by the id that
+// the integrator assigned, and by time.
+package resource
 
 import (
 	"context"

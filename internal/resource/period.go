@@ -1,5 +1,4 @@
-// Package period filters lists by time, because the platform filters by day only.
-package period
+package resource
 
 import (
 	"context"
@@ -11,7 +10,8 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 )
 
-// Period is the time from Since until Before. A zero time means no bound.
+// Period is the time from Since until Before. A zero time means no bound. [Filter] filters a list by it,
+// because the platform filters by day only.
 //
 // As a query field it requests the days of the period and one more day, because the platform
 // does not state the time zone of its days. [Filter] removes the other items. The query

@@ -1,4 +1,4 @@
-package period_test
+package resource_test
 
 import (
 	"context"
@@ -11,14 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/internal/period"
+	"github.com/dispensary-go/dispensary/internal/resource"
 )
 
 var noon = time.Date(2026, time.March, 4, 12, 0, 0, 0, time.FixedZone("", -7*60*60))
 
 func TestPeriodEncodesDays(t *testing.T) {
 	t.Parallel()
-	for want, p := range map[string]period.Period{
+	for want, p := range map[string]resource.Period{
 		"":            {},
 		">2026-03-02": {Since: noon},
 		"<2026-03-06": {Before: noon},
@@ -28,7 +28,7 @@ func TestPeriodEncodesDays(t *testing.T) {
 		require.NoError(t, p.EncodeValues("completed_at", &values))
 		assert.Equal(t, want, values.Get("completed_at"))
 	}
-	for _, wrong := range []period.Period{
+	for _, wrong := range []resource.Period{
 		{Since: noon, Before: noon.Add(-1)}, {Since: noon.AddDate(9000, 0, 0)}, {Before: noon.AddDate(-2100, 0, 0)},
 		{Since: time.Date(1, time.January, 3, 0, 0, 0, 0, time.UTC)},
 	} {
@@ -73,12 +73,12 @@ func TestFilterKeepsPeriod(t *testing.T) {
 	t.Parallel()
 	var settings []api.ListSettings
 	itself := func(at time.Time) time.Time { return at }
-	list := period.Filter(hours(&settings), period.Period{Since: noon.Add(time.Hour), Before: noon.Add(4 * time.Hour)}, itself)
+	list := resource.Filter(hours(&settings), resource.Period{Since: noon.Add(time.Hour), Before: noon.Add(4 * time.Hour)}, itself)
 	assert.Equal(t, []int{1, 2, 3}, collect(t, list))
 	assert.Equal(t, []int{1, 2}, collect(t, list.Limit(2).StartAt(3).PageSize(7).Prefetch(4)))
 	assert.Equal(t, api.ListSettings{StartAt: 3, PageSize: 7, Prefetch: 4}, settings[1], "the limit counts matching items only")
-	assert.Equal(t, []int{0, 1, 2, 3, 4}, collect(t, period.Filter(hours(&settings), period.Period{}, itself)))
-	unknown := period.Filter(hours(&settings), period.Period{Since: noon.AddDate(1, 0, 0)}, func(time.Time) time.Time { return time.Time{} })
+	assert.Equal(t, []int{0, 1, 2, 3, 4}, collect(t, resource.Filter(hours(&settings), resource.Period{}, itself)))
+	unknown := resource.Filter(hours(&settings), resource.Period{Since: noon.AddDate(1, 0, 0)}, func(time.Time) time.Time { return time.Time{} })
 	assert.Len(t, collect(t, unknown), 5, "Filter keeps items without a time")
 
 	_, err := list.Limit(-1).Page(t.Context())
