@@ -32,7 +32,7 @@ var arrows = map[string][]string{
 	"events":                   {"api", "catalog", "clinic", "internal/jsondecode", "internal/operation", "internal/resource", "internal/redact", "internal/transport", "treatmentplans"},
 	"health":                   {"api", "oauth/tokens", "oauth/tokenstore", "webhook", "webhook/engine", "webhook/reconcile"},
 	"integration":              {".", "api", "api/observe", "events", "health", "internal/closestmatch", "internal/defaults", "internal/environ", "internal/inboxkit", "internal/apikit", "oauth", "oauth/accounts", "oauth/connect", "oauth/tokens", "oauth/tokenstore", "ratelimit", "seal", "webhook", "webhook/admin", "webhook/engine", "webhook/memoryinbox", "webhook/reconcile"},
-	"integration/doctor":       {".", "api", "events", "internal/defaults", "internal/operation", "internal/rotation", "internal/transport", "oauth", "oauth/tokens", "oauth/tokenstore", "seal", "webhook", "webhook/engine"},
+	"integration/doctor":       {".", "api", "events", "internal/defaults", "internal/operation", "internal/transport", "oauth", "oauth/tokens", "oauth/tokenstore", "seal", "webhook", "webhook/engine", "webhook/reconcile"},
 	"internal/apikit":          {"api", "internal/apikit/hidden"},
 	"internal/apikit/hidden":   {},
 	"internal/closestmatch":    {},
@@ -47,7 +47,6 @@ var arrows = map[string][]string{
 	"internal/resource":        {"api", "internal/apikit", "internal/jsondecode", "internal/operation", "internal/transport"},
 	"internal/operation":       {"api"},
 	"internal/redact":          {},
-	"internal/rotation":        {},
 	"internal/safecall":        {},
 	"internal/siteurl":         {},
 	"internal/sqldb":           {"api"},
@@ -96,7 +95,7 @@ var arrows = map[string][]string{
 	"webhook/admin":       {"api", "events", "internal/webpage", "oauth/accounts", "webhook", "webhook/engine", "webhook/reconcile"},
 	"webhook/engine":      {"events", "webhook"},
 	"webhook/memoryinbox": {"api", "internal/inboxkit", "webhook", "webhook/engine", "webhook/reconcile"},
-	"webhook/reconcile":   {"api", "events", "internal/apikit", "internal/rotation", "internal/safecall", "internal/transport", "webhook"},
+	"webhook/reconcile":   {"api", "events", "internal/apikit", "internal/safecall", "internal/transport", "webhook"},
 
 	// Test kits. Only tests and other test kits import them.
 	"internal/testkit/calltest":      {".", "api", "catalog", "clinic", "dispensarytest", "dispensarytest/model", "events", "oauth", "treatmentplans"},

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/internal/rotation"
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 	"github.com/dispensary-go/dispensary/webhook/engine"
+	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
 // away is the fix for an unavailable database.
@@ -196,28 +196,22 @@ func (r *run) reconcile(ctx context.Context) Row {
 	if len(r.config.Webhook.Secrets) == 0 {
 		return skip("no webhook secret is configured, so no webhooks are received")
 	}
-	inbox, ok := r.config.Inbox.(interface {
-		ReadCheckpoint(ctx context.Context, name string) (state []byte, err error)
-	})
+	inbox, ok := r.config.Inbox.(reconcile.CheckpointReader)
 	if !ok {
 		return skip("the inbox has no checkpoints to read")
 	}
-	var progress rotation.Rotation
-	state, err := inbox.ReadCheckpoint(ctx, rotation.Name(r.environment().String()))
-	if err == nil {
-		err = progress.Decode(state)
-	}
+	began, lastTurn, err := reconcile.ReadPass(ctx, inbox, r.environment())
 	if err != nil {
 		return fail(reason(err), consequence, away)
 	}
-	age := r.config.Now().Sub(progress.Taken)
+	age := r.config.Now().Sub(lastTurn)
 	switch {
-	case progress.Taken.IsZero():
+	case lastTurn.IsZero():
 		return fail("no replica has ever looked for missed webhooks", consequence,
 			"start the program: Run of package integration reconciles, unless Setup.DisableReconcile is true; without that package, run reconcile.Clinics")
 	case age > missedIntervals*r.config.ReconcileEvery:
 		return fail("no replica has looked for missed webhooks for "+days(age), consequence,
 			"find the reason in the log of the program, in the lines about webhook events that are not reconciled")
 	}
-	return pass("the last pass over all clinics began %s ago", days(r.config.Now().Sub(progress.Began)))
+	return pass("the last pass over all clinics began %s ago", days(r.config.Now().Sub(began)))
 }

@@ -15,7 +15,6 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/apikit"
-	"github.com/dispensary-go/dispensary/internal/rotation"
 	"github.com/dispensary-go/dispensary/internal/safecall"
 	"github.com/dispensary-go/dispensary/webhook"
 )
@@ -40,7 +39,7 @@ type Clinics struct {
 	trigger chan struct{}
 
 	mu         sync.Mutex
-	rotation   rotation.Rotation // as last seen by this process
+	rotation   rotation // as last seen by this process
 	running    int
 	failing    map[string]*FailingClinic
 	conditions map[string]condition
@@ -214,9 +213,9 @@ func (c *Clinics) take(ctx context.Context, interval time.Duration) (time.Durati
 	var ids []string
 	var wait time.Duration
 	unlisted := func(string) bool { return false }
-	r, err := c.update(ctx, func(ctx context.Context, r *rotation.Rotation) (err error) {
+	r, err := c.update(ctx, func(ctx context.Context, r *rotation) (err error) {
 		r.Again = r.Again || c.again
-		ids, wait, err = r.Take(c.config.Now(), interval, c.config.Parallel, func(after string, limit int) ([]string, error) {
+		ids, wait, err = r.take(c.config.Now(), interval, c.config.Parallel, func(after string, limit int) ([]string, error) {
 			page, err := safecall.Value(func() ([]string, error) { return c.config.List(ctx, after, limit) })
 			unlisted = func(id string) bool {
 				return id > after && (len(page) < limit || id <= page[len(page)-1]) && !slices.Contains(page, id)
@@ -257,7 +256,7 @@ func (c *Clinics) giveBack() {
 	ctx, cancel := context.WithTimeout(context.Background(), closing)
 	defer cancel()
 	for {
-		_, err := c.update(ctx, func(_ context.Context, r *rotation.Rotation) error {
+		_, err := c.update(ctx, func(_ context.Context, r *rotation) error {
 			r.Left = append(r.Left, left...)
 			return nil
 		})
@@ -273,13 +272,13 @@ func (c *Clinics) giveBack() {
 }
 
 // update changes the rotation while it is claimed.
-func (c *Clinics) update(ctx context.Context, change func(context.Context, *rotation.Rotation) error) (r rotation.Rotation, err error) {
-	ctx, lease, err := claim(ctx, &c.config, rotation.Name(c.config.Environment.String()))
+func (c *Clinics) update(ctx context.Context, change func(context.Context, *rotation) error) (r rotation, err error) {
+	ctx, lease, err := claim(ctx, &c.config, rotationName(c.config.Environment.String()))
 	if err != nil {
 		return r, err
 	}
 	defer lease.release()
-	if err := r.Decode(lease.state); err != nil {
+	if err := r.decode(lease.state); err != nil {
 		return r, err
 	}
 	if err := change(ctx, &r); err != nil {

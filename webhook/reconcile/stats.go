@@ -75,7 +75,7 @@ func (c *Clinics) Stats() ClinicsStats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := ClinicsStats{
-		PassBegan: c.rotation.Began, Passing: c.rotation.Passing(),
+		PassBegan: c.rotation.Began, Passing: c.rotation.passing(),
 		Running: c.running, Oldest: c.rotation.Before, Taken: c.rotation.Taken,
 	}
 	if c.rotation.Done {
