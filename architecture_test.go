@@ -31,7 +31,7 @@ var arrows = map[string][]string{
 	"clinic":                   {"api", "catalog", "internal/fold", "internal/jsondecode", "internal/operation", "internal/resource", "internal/redact", "internal/transport"},
 	"events":                   {"api", "catalog", "clinic", "internal/jsondecode", "internal/operation", "internal/resource", "internal/redact", "internal/transport", "treatmentplans"},
 	"health":                   {"api", "oauth/tokens", "oauth/tokenstore", "webhook", "webhook/engine", "webhook/reconcile"},
-	"integration":              {".", "api", "api/observe", "events", "health", "internal/closestmatch", "internal/defaults", "internal/environ", "internal/inboxkit", "internal/apikit", "oauth", "oauth/accounts", "oauth/connect", "oauth/tokens", "oauth/tokenstore", "ratelimit", "seal", "webhook", "webhook/admin", "webhook/engine", "webhook/memoryinbox", "webhook/reconcile"},
+	"integration":              {".", "api", "api/observe", "events", "health", "internal/closestmatch", "internal/defaults", "internal/environ", "internal/apikit", "oauth", "oauth/accounts", "oauth/connect", "oauth/tokens", "oauth/tokenstore", "ratelimit", "seal", "webhook", "webhook/admin", "webhook/engine", "webhook/memoryinbox", "webhook/reconcile"},
 	"integration/doctor":       {".", "api", "events", "internal/defaults", "internal/operation", "internal/transport", "oauth", "oauth/tokens", "oauth/tokenstore", "seal", "webhook", "webhook/engine", "webhook/reconcile"},
 	"internal/apikit":          {"api", "internal/apikit/hidden"},
 	"internal/apikit/hidden":   {},
@@ -95,7 +95,7 @@ var arrows = map[string][]string{
 	"webhook/admin":       {"api", "events", "internal/webpage", "oauth/accounts", "webhook", "webhook/engine", "webhook/reconcile"},
 	"webhook/engine":      {"events", "webhook"},
 	"webhook/memoryinbox": {"api", "internal/inboxkit", "webhook", "webhook/engine", "webhook/reconcile"},
-	"webhook/reconcile":   {"api", "events", "internal/apikit", "internal/safecall", "internal/transport", "webhook"},
+	"webhook/reconcile":   {"api", "events", "internal/apikit", "internal/safecall", "internal/transport", "webhook", "webhook/engine"},
 
 	// Test kits. Only tests and other test kits import them.
 	"internal/testkit/calltest":      {".", "api", "catalog", "clinic", "dispensarytest", "dispensarytest/model", "events", "oauth", "treatmentplans"},

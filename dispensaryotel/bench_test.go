@@ -16,7 +16,6 @@ import (
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensaryotel"
-	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
@@ -72,7 +71,7 @@ func (token) Token(context.Context) (api.AccessToken, error) {
 	return api.AccessToken{Secret: dispensary.NewSecret("token"), Environment: delivery("").Key.Environment}, nil
 }
 
-// BenchmarkAttempt measures an attempt to handle an event, without an engine.
+// BenchmarkAttempt measures the observation of an attempt.
 func BenchmarkAttempt(b *testing.B) {
 	for name, telemetry := range setups(b) {
 		b.Run(name, func(b *testing.B) {
@@ -80,14 +79,13 @@ func BenchmarkAttempt(b *testing.B) {
 			if telemetry != nil {
 				work = telemetry.Work(work)
 			}
-			worker, err := inboxkit.NewWorker(work)
+			work, err := work.WithDefaults()
 			require.NoError(b, err)
-			task := inboxkit.Task{Delivery: delivery("evt_1"), Attempt: 1}
+			end := webhook.Attempt{Delivery: delivery("evt_1"), Number: 1, Result: webhook.ResultHandled}
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := worker.Do(context.Background(), task, func(webhook.Attempt) error { return nil }); err != nil {
-					b.Fatal(err)
-				}
+				ctx := work.Observer.AttemptStart(context.Background(), end)
+				work.Observer.AttemptEnd(ctx, end)
 			}
 		})
 	}

@@ -18,7 +18,6 @@ import (
 	"github.com/dispensary-go/dispensary/api/observe"
 	"github.com/dispensary-go/dispensary/dispensaryotel/internal/signal"
 	"github.com/dispensary-go/dispensary/events"
-	"github.com/dispensary-go/dispensary/internal/safecall"
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
@@ -218,7 +217,6 @@ var reasons = []struct {
 	err  error
 	word string
 }{
-	{safecall.ErrPanic, "panic"},
 	{webhook.ErrUnknownPath, "unknown_path"},
 	{webhook.ErrMethod, "method"},
 	{webhook.ErrUnknownTenant, "unknown_tenant"},
@@ -253,6 +251,10 @@ func reason(err error) string {
 	}
 	if code := webhook.ReasonCode(err); code != "" {
 		return code
+	}
+	var panicked webhook.PanicError
+	if errors.As(err, &panicked) {
+		return "panic"
 	}
 	for _, known := range reasons {
 		if errors.Is(err, known.err) {

@@ -14,65 +14,67 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/internal/apikit"
-	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
-// attempt performs one attempt as an engine does.
-func attempt(t *testing.T, w webhook.Work, task inboxkit.Task, noted error) {
+// attempt reports an attempt as an engine does, and calls the handler between its start and its end.
+func attempt(t testing.TB, w webhook.Work, end webhook.Attempt) {
 	t.Helper()
-	worker, err := inboxkit.NewWorker(w)
+	w, err := w.WithDefaults()
 	require.NoError(t, err)
-	assert.Equal(t, noted, worker.Do(t.Context(), task, func(webhook.Attempt) error { return noted }))
+	ctx := w.Observer.AttemptStart(context.Background(), webhook.Attempt{Delivery: end.Delivery, Number: end.Number, Stale: end.Stale})
+	if !end.Stale {
+		_ = w.Handle(ctx, events.Event{})
+	}
+	w.Observer.AttemptEnd(ctx, end)
 }
+
+// caught is a panic of a handler.
+type caught struct{ error }
+
+func (caught) Value() any    { return "Jane Doe" }
+func (caught) Stack() string { return "Jane Doe" }
 
 // Each attempt records its result and a one-word cause.
 func TestAttemptRecordsResult(t *testing.T) {
 	t.Parallel()
-	failing := func(err error) webhook.HandlerFunc {
-		return func(context.Context, events.Event) error { return err }
-	}
 	secret := errors.New("Jane Doe")
-	answer := apikit.NewError(api.Error{StatusCode: 404}, nil, []byte("Jane Doe"), nil)
+	rejected := apikit.NewError(api.Error{StatusCode: 404}, nil, []byte("Jane Doe"), nil)
 	for name, c := range map[string]struct {
-		handle  webhook.HandlerFunc
-		task    inboxkit.Task
-		noted   error
-		result  string
-		why     string
-		isError bool
+		end webhook.Attempt
+		why string
 	}{
-		"handled":      {succeed, inboxkit.Task{Attempt: 1}, nil, "handled", "", false},
-		"failed":       {failing(fmt.Errorf("Jane: %w", secret)), inboxkit.Task{Attempt: 1}, nil, "failed", "*errors.errorString", true},
-		"by the API":   {failing(fmt.Errorf("Jane: %w", answer)), inboxkit.Task{Attempt: 1}, nil, "failed", "404", true},
-		"reauthorize":  {failing(api.ErrReauthorize), inboxkit.Task{Attempt: 1}, nil, "failed", "reauthorize", true},
-		"timeout":      {failing(context.DeadlineExceeded), inboxkit.Task{Attempt: 1}, nil, "failed", "timeout", true},
-		"last attempt": {failing(secret), inboxkit.Task{Attempt: 3}, nil, "dead", "*errors.errorString", true},
-		"reason":       {failing(webhook.WithReason("no_chart", secret)), inboxkit.Task{Attempt: 1}, nil, "failed", "no_chart", true},
-		"permanent":    {failing(webhook.Permanent(secret)), inboxkit.Task{Attempt: 1}, nil, "dead", "*errors.errorString", true},
-		"panic":        {func(context.Context, events.Event) error { panic("Jane Doe") }, inboxkit.Task{Attempt: 1}, nil, "failed", "panic", true},
-		"abandoned":    {succeed, inboxkit.Task{Attempt: 3, Err: webhook.ErrAbandoned}, nil, "dead", "abandoned", true},
-		"lost":         {succeed, inboxkit.Task{Attempt: 1}, secret, "lost", "*errors.errorString", true},
-		"stale":        {succeed, inboxkit.Task{Attempt: 1, Object: "order/1", Newest: time.Now()}, nil, "skipped", "", false},
+		"handled":     {webhook.Attempt{Number: 1, Result: webhook.ResultHandled}, ""},
+		"failed":      {webhook.Attempt{Number: 1, Result: webhook.ResultFailed, Err: fmt.Errorf("Jane: %w", secret)}, "*errors.errorString"},
+		"by the API":  {webhook.Attempt{Number: 1, Result: webhook.ResultFailed, Err: fmt.Errorf("Jane: %w", rejected)}, "404"},
+		"reauthorize": {webhook.Attempt{Number: 1, Result: webhook.ResultFailed, Err: api.ErrReauthorize}, "reauthorize"},
+		"timeout":     {webhook.Attempt{Number: 1, Result: webhook.ResultFailed, Err: context.DeadlineExceeded}, "timeout"},
+		"reason":      {webhook.Attempt{Number: 1, Result: webhook.ResultFailed, Err: webhook.WithReason("no_chart", secret)}, "no_chart"},
+		"panic":       {webhook.Attempt{Number: 1, Result: webhook.ResultFailed, Err: caught{secret}}, "panic"},
+		"dead":        {webhook.Attempt{Number: 3, Result: webhook.ResultDead, Err: webhook.Permanent(secret)}, "*errors.errorString"},
+		"abandoned":   {webhook.Attempt{Number: 3, Result: webhook.ResultDead, Err: webhook.ErrAbandoned}, "abandoned"},
+		"lost":        {webhook.Attempt{Number: 1, Result: webhook.ResultLost, Err: secret}, "*errors.errorString"},
+		"stale":       {webhook.Attempt{Number: 1, Result: webhook.ResultSkipped, Stale: true}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := record(t)
-			c.task.Delivery = delivery("evt_1")
-			attempt(t, r.Work(webhook.Work{
-				Handle: c.handle, Retry: webhook.RetryPolicy{MaxAttempts: 3}, Order: webhook.ByObject, Stale: webhook.StalePolicySkip,
-			}), c.task, c.noted)
+			c.end.Delivery = delivery("evt_1")
+			if c.end.Result == webhook.ResultFailed {
+				c.end.RetryIn = time.Second
+			}
+			attempt(t, r.Work(webhook.Work{Handle: succeed}), c.end)
 			span := r.one(t, "process order.placed")
-			assert.Equal(t, c.result, set(span)["dispensary.attempt.result"])
+			assert.Equal(t, string(c.end.Result), set(span)["dispensary.attempt.result"])
 			assert.Equal(t, c.why, set(span)["error.type"])
-			assert.Equal(t, c.isError, span.Status.Code == codes.Error)
-			assert.Equal(t, c.result == "failed", set(span)["dispensary.attempt.retry_in"] != "")
-			assert.Equal(t, c.result == "skipped", set(span)["dispensary.attempt.stale"] == "true")
-			assert.Equal(t, c.result, r.points(t, "messaging.process.duration")[0].attributes["dispensary.attempt.result"])
+			assert.Equal(t, c.why != "", span.Status.Code == codes.Error)
+			assert.Equal(t, c.end.Result == webhook.ResultFailed, set(span)["dispensary.attempt.retry_in"] != "")
+			assert.Equal(t, c.end.Stale, set(span)["dispensary.attempt.stale"] == "true")
+			assert.Equal(t, string(c.end.Result), r.points(t, "messaging.process.duration")[0].attributes["dispensary.attempt.result"])
 			dead := r.points(t, "dispensary.inbox.dead_letters")
-			assert.Equal(t, c.result == "dead", len(dead) == 1)
-			assert.Equal(t, c.task.Attempt == 1, len(r.points(t, "dispensary.inbox.wait")) == 1, "the wait must be recorded once")
+			assert.Equal(t, c.end.Result == webhook.ResultDead, len(dead) == 1)
+			assert.Equal(t, c.end.Number == 1, len(r.points(t, "dispensary.inbox.wait")) == 1, "the wait must be recorded once")
 			assert.NotContains(t, r.dump(t), "Jane")
 		})
 	}
@@ -90,7 +92,7 @@ func TestUnknownEventHasNoLink(t *testing.T) {
 	work := r.Work(webhook.Work{Handle: succeed})
 	linked := func(id string) bool {
 		r.spans.Reset()
-		attempt(t, work, inboxkit.Task{Delivery: delivery(id), Attempt: 1}, nil)
+		attempt(t, work, webhook.Attempt{Delivery: delivery(id), Number: 1, Result: webhook.ResultHandled})
 		return len(r.one(t, "process order.placed").Links) == 1
 	}
 	accept("first")
@@ -113,7 +115,7 @@ func TestAttemptLinksToStoredDelivery(t *testing.T) {
 		_, err := inbox.Accept(t.Context(), delivery("evt_1"))
 		assert.Equal(t, problem, err)
 	}
-	attempt(t, r.Work(webhook.Work{Handle: succeed}), inboxkit.Task{Delivery: delivery("evt_1"), Attempt: 1}, nil)
+	attempt(t, r.Work(webhook.Work{Handle: succeed}), webhook.Attempt{Delivery: delivery("evt_1"), Number: 1, Result: webhook.ResultHandled})
 	links := r.one(t, "process order.placed").Links
 	require.Len(t, links, 1)
 	assert.Equal(t, r.ended("accept order.placed")[1].SpanContext.SpanID(), links[0].SpanContext.SpanID())
@@ -139,7 +141,7 @@ func TestWorkKeepsCallersHooks(t *testing.T) {
 				panic("in the program's hook")
 			},
 		},
-	}), inboxkit.Task{Delivery: delivery("evt_1"), Attempt: 1}, nil)
+	}), webhook.Attempt{Delivery: delivery("evt_1"), Number: 1, Result: webhook.ResultHandled})
 	assert.Equal(t, []any{"own", "own"}, observed)
 	r.one(t, "process order.placed")
 }

@@ -7,10 +7,10 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/events"
-	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
 )
 
@@ -76,7 +76,7 @@ func (i *Integration) afterBegin(handle webhook.HandlerFunc) webhook.HandlerFunc
 		case <-i.running.began:
 			return handle(ctx, e)
 		case <-ctx.Done():
-			return inboxkit.ErrNotStarted
+			return engine.ErrNotStarted
 		}
 	}
 }

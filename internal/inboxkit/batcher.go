@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // The limits of a batch: large enough to spread the cost of a transaction over all waiting
@@ -251,11 +252,6 @@ func (b *Batcher[T]) gatherNormal(batch []*Write[T], first *Write[T]) []*Write[T
 	return batch
 }
 
-// ErrClaimLost is the error of a function that records an outcome after another worker has
-// claimed the event. This happens if the worker's process sent no heartbeat, or if the handler
-// ran far beyond its timeout.
-var ErrClaimLost = errors.New("engine: another worker has claimed the event as abandoned")
-
 // LeaseMargin is added to the handler timeout before an event counts as abandoned. A handler
 // needs a moment to stop once its context has ended.
 const LeaseMargin = 30 * time.Second
@@ -378,7 +374,7 @@ func (l *Lifecycle) drain(ctx context.Context, drain func()) {
 // finished handler should not run again because the storage failed for a moment. The wait
 // between two calls starts at 50 milliseconds and doubles up to 1 second.
 //
-// Record stops immediately on [ErrClaimLost] or [webhook.ErrInboxClosed], and after one more
+// Record stops immediately on [engine.ErrClaimLost] or [webhook.ErrInboxClosed], and after one more
 // call once Close no longer waits for handlers. It returns the last error.
 func (l *Lifecycle) Record(logger *slog.Logger, lasts time.Duration, record func() error) error {
 	end := time.Now().Add(lasts)
@@ -387,7 +383,7 @@ func (l *Lifecycle) Record(logger *slog.Logger, lasts time.Duration, record func
 		switch {
 		case err == nil:
 			return nil
-		case errors.Is(err, ErrClaimLost), errors.Is(err, webhook.ErrInboxClosed), time.Now().After(end):
+		case errors.Is(err, engine.ErrClaimLost), errors.Is(err, webhook.ErrInboxClosed), time.Now().After(end):
 			return err
 		}
 		logger.LogAttrs(l.ctx, slog.LevelWarn, "webhook inbox cannot record an outcome; retrying", slog.String("reason", err.Error()))

@@ -15,6 +15,7 @@ import (
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // batches records the commits of a batcher. The first batch waits until the gate is closed, so
@@ -225,7 +226,7 @@ func TestLifecycleRecords(t *testing.T) {
 		calls, err := record(away, away, nil)
 		require.NoError(t, err)
 		assert.Equal(t, 3, calls)
-		for _, final := range []error{inboxkit.ErrClaimLost, webhook.ErrInboxClosed} {
+		for _, final := range []error{engine.ErrClaimLost, webhook.ErrInboxClosed} {
 			calls, err = record(away, final)
 			require.ErrorIs(t, err, final)
 			assert.Equal(t, 2, calls)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/webhook"
-	"github.com/dispensary-go/dispensary/webhook/reconcile"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // MemoryCheckpoints implements the checkpoints of a [reconcile.Inbox] in the memory of one
@@ -43,7 +43,7 @@ func (m *MemoryCheckpoints) ClaimCheckpoint(ctx context.Context, name, holder st
 		m.byName[name] = c
 	}
 	if c.holder != holder && time.Now().Before(c.until) {
-		return nil, reconcile.ErrCheckpointHeld
+		return nil, engine.ErrCheckpointHeld
 	}
 	c.holder, c.until = holder, time.Now().Add(ttl)
 	return bytes.Clone(c.state), nil
@@ -58,7 +58,7 @@ func (m *MemoryCheckpoints) SaveCheckpoint(ctx context.Context, name, holder str
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case !c.heldBy(holder):
-		return reconcile.ErrCheckpointHeld
+		return engine.ErrCheckpointHeld
 	}
 	c.state, c.until = bytes.Clone(state), time.Now().Add(ttl)
 	return nil

@@ -25,11 +25,6 @@ type Worker struct {
 	overdue atomic.Int64 // handlers
 }
 
-// ErrNotStarted is the error of a handler that waited for the program to start until its
-// timeout. The attempt does not count, and the event is due at once. A handler must not return
-// it without waiting, because its worker would call it again at once.
-var ErrNotStarted = errors.New("engine: program has not started")
-
 // CallerRetries is the [webhook.RetryPolicy].MaxAttempts of a caller that decides itself whether and
 // when to retry. Every attempt can be repeated, and its RetryIn is 0.
 const CallerRetries = math.MaxInt32
@@ -187,7 +182,7 @@ func (w *Worker) decide(ctx context.Context, a *webhook.Attempt) {
 		a.Result = webhook.ResultHandled
 	case webhook.IsPermanent(a.Err):
 		a.Result = webhook.ResultDead
-	case ctx.Err() != nil, errors.Is(a.Err, ErrNotStarted):
+	case ctx.Err() != nil, errors.Is(a.Err, engine.ErrNotStarted):
 		a.Result = webhook.ResultReturned
 	case a.Number >= w.work.Retry.MaxAttempts:
 		a.Result = webhook.ResultDead

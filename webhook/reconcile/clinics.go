@@ -17,6 +17,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/apikit"
 	"github.com/dispensary-go/dispensary/internal/safecall"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // Clinics finds the events of all clinics of an environment whose webhooks never arrived. It
@@ -132,7 +133,7 @@ func (c *Clinics) reconcile(ctx context.Context, one turn, interval time.Duratio
 //
 // An error means that work is left, and [GroupReport].Err has the reason for each group. The
 // next run resumes at the checkpoint and reads no accepted event again. The error is
-// [ErrCheckpointHeld] if another run over the clinic is in progress, or if another replica
+// [engine.ErrCheckpointHeld] if another run over the clinic is in progress, or if another replica
 // took over because this one was delayed for too long. It is an [*api.AccountChangedError] if
 // the client of the clinic acts for another clinic.
 //
@@ -171,7 +172,7 @@ func (c *Clinics) next(ctx context.Context, interval time.Duration) (turn, time.
 		}
 		wait, err := c.take(ctx, interval)
 		switch {
-		case errors.Is(err, ErrCheckpointHeld): // another replica takes turns
+		case errors.Is(err, engine.ErrCheckpointHeld): // another replica takes turns
 			return turn{}, time.Second
 		case ctx.Err() != nil: // the loop ends
 		case err != nil:
@@ -260,7 +261,7 @@ func (c *Clinics) giveBack() {
 			r.Left = append(r.Left, left...)
 			return nil
 		})
-		if !errors.Is(err, ErrCheckpointHeld) {
+		if !errors.Is(err, engine.ErrCheckpointHeld) {
 			return
 		}
 		select { // another replica takes turns briefly

@@ -21,6 +21,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
@@ -165,7 +166,7 @@ func (f *clinicsFixture) observe(_ context.Context, report reconcile.Report, err
 	defer f.mu.Unlock()
 	_, id, _ := strings.Cut(strings.TrimPrefix(report.Name, f.environment.String()), "/")
 	switch {
-	case errors.Is(err, reconcile.ErrCheckpointHeld) || report.Skipped || errors.Is(err, context.Canceled):
+	case errors.Is(err, engine.ErrCheckpointHeld) || report.Skipped || errors.Is(err, context.Canceled):
 	case err != nil:
 		f.failed[id]++
 	default:

@@ -22,6 +22,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/testkit/testsize"
 	"github.com/dispensary-go/dispensary/ratelimit"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
@@ -410,7 +411,7 @@ func TestIntegrationsAreCached(t *testing.T) {
 // A loop must end within seconds of its context, even if the storage hangs.
 func TestLoopEndsPromptly(t *testing.T) {
 	t.Parallel()
-	for name, err := range map[string]error{"no response": nil, "held by another replica": reconcile.ErrCheckpointHeld} {
+	for name, err := range map[string]error{"no response": nil, "held by another replica": engine.ErrCheckpointHeld} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
@@ -485,7 +486,7 @@ func TestEndedLoopReturnsTurns(t *testing.T) {
 			c.Parallel = 2
 			c.Inbox = hooked{f.inbox, func(_ context.Context, method string, _ webhook.Delivery) error {
 				if ending.Load() && method == "ClaimCheckpoint" && held.Add(1) <= 2 {
-					return reconcile.ErrCheckpointHeld
+					return engine.ErrCheckpointHeld
 				}
 				return nil
 			}}

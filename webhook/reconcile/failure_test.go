@@ -26,6 +26,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/apikit"
 	"github.com/dispensary-go/dispensary/internal/safecall"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
@@ -63,7 +64,7 @@ func TestRunResumesAfterCrash(t *testing.T) {
 		}}
 		s.fails(t, died, func(c *config) { c.Inbox = dying })
 
-		s.fails(t, reconcile.ErrCheckpointHeld, nil)
+		s.fails(t, engine.ErrCheckpointHeld, nil)
 		time.Sleep(leaseTTL)
 		report := s.reconcile(t, func(c *config) { c.Overlap = time.Second })
 		assert.Equal(t, keys[250:], report.Recovered)
@@ -266,7 +267,7 @@ func TestRunSurvivesPanicOfLease(t *testing.T) {
 				return nil, ctx.Err()
 			}
 		}).Run(t.Context())
-		require.ErrorIs(t, err, reconcile.ErrCheckpointHeld)
+		require.ErrorIs(t, err, engine.ErrCheckpointHeld)
 		require.ErrorIs(t, err, safecall.ErrPanic)
 		require.NoError(t, s.inbox.Close(t.Context()))
 	})

@@ -2,7 +2,6 @@ package reconcile
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/dispensary-go/dispensary/internal/safecall"
@@ -26,20 +25,16 @@ type Inbox interface {
 
 	// ClaimCheckpoint claims a checkpoint for ttl, and returns the last saved state, or nil. A
 	// second claim of the same holder extends the first. ClaimCheckpoint fails with
-	// [ErrCheckpointHeld] while another holder has the checkpoint.
+	// [engine.ErrCheckpointHeld] while another holder has the checkpoint.
 	ClaimCheckpoint(ctx context.Context, name, holder string, ttl time.Duration) (state []byte, err error)
 
 	// SaveCheckpoint replaces the state durably and extends the claim to ttl from now. If the
-	// claim has expired, it saves nothing and returns [ErrCheckpointHeld].
+	// claim has expired, it saves nothing and returns [engine.ErrCheckpointHeld].
 	SaveCheckpoint(ctx context.Context, name, holder string, state []byte, ttl time.Duration) error
 
 	// ReleaseCheckpoint ends the claim of holder. Without a claim it does nothing.
 	ReleaseCheckpoint(ctx context.Context, name, holder string) error
 }
-
-// ErrCheckpointHeld is the error of a claim while another replica has the checkpoint, and of a
-// save after the claim has expired.
-var ErrCheckpointHeld = errors.New("reconcile: checkpoint is held by another replica")
 
 // safeInbox returns panics of an inbox as errors. Your functions, such as
 // [webhook.Work].Order, can panic on an event.

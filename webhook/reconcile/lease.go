@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // lease is the claim of one run on the checkpoint. A goroutine extends it, because a call to
@@ -72,11 +74,11 @@ func (l *lease) renew(ctx context.Context, renewed time.Time) {
 		switch {
 		case err == nil:
 			renewed = now
-		case errors.Is(err, ErrCheckpointHeld):
+		case errors.Is(err, engine.ErrCheckpointHeld):
 			l.cancel(err)
 			return
 		case time.Since(renewed) >= leaseTTL:
-			l.cancel(fmt.Errorf("%w, or the claim has expired: %w", ErrCheckpointHeld, err))
+			l.cancel(fmt.Errorf("%w, or the claim has expired: %w", engine.ErrCheckpointHeld, err))
 			return
 		}
 	}

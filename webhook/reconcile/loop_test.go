@@ -15,6 +15,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
@@ -141,7 +142,7 @@ func TestClaimAllowsOneRun(t *testing.T) {
 		for range 20 {
 			for _, other := range []*reconciler{r, s.reconciler(t, nil)} {
 				report, err := other.Run(t.Context())
-				require.ErrorIs(t, err, reconcile.ErrCheckpointHeld)
+				require.ErrorIs(t, err, engine.ErrCheckpointHeld)
 				require.ErrorContains(t, err, "reconcile: run failed: ")
 				assert.Empty(t, report.Groups)
 			}
@@ -159,7 +160,7 @@ func TestClaimAllowsOneRun(t *testing.T) {
 func TestLostClaimEndsRun(t *testing.T) {
 	t.Parallel()
 	down := errors.New("the storage is down")
-	for name, failure := range map[string]error{"taken": reconcile.ErrCheckpointHeld, "cannot be extended": down} {
+	for name, failure := range map[string]error{"taken": engine.ErrCheckpointHeld, "cannot be extended": down} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
@@ -174,7 +175,7 @@ func TestLostClaimEndsRun(t *testing.T) {
 				r, _ := s.held(t, nil, lost)
 				_, err := r.Run(t.Context())
 				require.ErrorIs(t, err, failure)
-				require.ErrorIs(t, err, reconcile.ErrCheckpointHeld)
+				require.ErrorIs(t, err, engine.ErrCheckpointHeld)
 				assert.GreaterOrEqual(t, time.Since(start), 3*time.Minute)
 				assert.LessOrEqual(t, time.Since(start), 4*time.Minute+time.Second)
 			})

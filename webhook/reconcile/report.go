@@ -14,6 +14,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // Report is the result of one run of [Clinics]. Its printed and logged forms contain numbers only.
@@ -274,7 +275,7 @@ func failure(ctx context.Context, err error, disconnected bool) (slog.Level, str
 	switch {
 	case ctx.Err() != nil:
 		return slog.LevelInfo, message + ": interrupted"
-	case errors.Is(err, ErrCheckpointHeld):
+	case errors.Is(err, engine.ErrCheckpointHeld):
 		return slog.LevelDebug, message
 	case errors.Is(err, api.ErrReauthorize) && disconnected:
 		return slog.LevelDebug, message + ": no user of the clinic is connected"

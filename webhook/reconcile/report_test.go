@@ -17,6 +17,7 @@ import (
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/internal/testkit/logtest"
 	"github.com/dispensary-go/dispensary/internal/testkit/receivertest"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
@@ -81,7 +82,7 @@ func TestReconcilerLeaksNoData(t *testing.T) {
 	}
 	_, err := s.inbox.ClaimCheckpoint(t.Context(), "us/sandbox/"+s.clinic, "other", time.Hour)
 	require.NoError(t, err)
-	s.fails(t, reconcile.ErrCheckpointHeld, loud)
+	s.fails(t, engine.ErrCheckpointHeld, loud)
 	state, err := s.inbox.ClaimCheckpoint(t.Context(), "us/sandbox/"+s.clinic, "other", time.Hour)
 	require.NoError(t, err)
 	out.Write(state)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // minPause is the pause before the first retry of a clinic. It doubles with every further
@@ -136,7 +137,7 @@ func (c *Clinics) setCondition(clinicID string, report Report) {
 func (c *Clinics) endTurn(clinicID string, report Report, err error, ended bool, now time.Time, interval time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !errors.Is(err, ErrCheckpointHeld) && !report.Skipped {
+	if !errors.Is(err, engine.ErrCheckpointHeld) && !report.Skipped {
 		c.setCondition(clinicID, report)
 	}
 	was := c.failing[clinicID]
@@ -148,7 +149,7 @@ func (c *Clinics) endTurn(clinicID string, report Report, err error, ended bool,
 		delete(c.failing, clinicID)
 	case ended:
 		c.left = append(c.left, clinicID)
-	case errors.Is(err, ErrCheckpointHeld): // another replica is reconciling it
+	case errors.Is(err, engine.ErrCheckpointHeld): // another replica is reconciling it
 		if was != nil {
 			was.Next = now.Add(minPause)
 		}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/dispensary-go/dispensary/webhook/reconcile"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // returning returns the state of a checkpoint. Base64 does not depend on settings of the session.
@@ -37,7 +37,7 @@ func (i *Inbox) checkpoint(ctx context.Context, statement string, args ...any) (
 	case err != nil:
 		return nil, err
 	case len(states) == 0:
-		return nil, reconcile.ErrCheckpointHeld
+		return nil, engine.ErrCheckpointHeld
 	}
 	return states[0], nil
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/internal/testkit/receivertest"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/riverinbox"
 )
 
@@ -29,7 +29,7 @@ func alone(c *riverinbox.Config) {
 func TestOvertakenAttemptChangesNothing(t *testing.T) {
 	t.Parallel()
 	for name, outcome := range map[string]error{
-		"handled": nil, "failed": errDown, "dead": errBad, "returned": inboxkit.ErrNotStarted, "in transaction": errWrite,
+		"handled": nil, "failed": errDown, "dead": errBad, "returned": engine.ErrNotStarted, "in transaction": errWrite,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -46,7 +46,7 @@ func TestOvertakenAttemptChangesNothing(t *testing.T) {
 				require.Equal(t, 2, two.Attempt)
 				before := d.of(t, event, "j")
 				one.end <- outcome
-				require.ErrorIs(t, next(t, made).Err, inboxkit.ErrClaimLost)
+				require.ErrorIs(t, next(t, made).Err, engine.ErrClaimLost)
 				require.NoError(t, first.Close(t.Context())) // waits for everything that River records
 				assert.Equal(t, before, d.of(t, event, "j"))
 				const effects = "SELECT count(*) FROM effects WHERE key = $1"

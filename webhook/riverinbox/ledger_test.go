@@ -14,7 +14,7 @@ import (
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/internal/testkit/receivertest"
 	"github.com/dispensary-go/dispensary/webhook"
-	"github.com/dispensary-go/dispensary/webhook/reconcile"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/riverinbox"
 )
 
@@ -216,7 +216,7 @@ func TestClockSetBackFreesLeases(t *testing.T) {
 	_, err := inbox.ClaimCheckpoint(ctx, "one", "dead", time.Minute)
 	require.NoError(t, err)
 	_, err = inbox.ClaimCheckpoint(ctx, "one", "other", time.Minute)
-	require.ErrorIs(t, err, reconcile.ErrCheckpointHeld)
+	require.ErrorIs(t, err, engine.ErrCheckpointHeld)
 	d.exec(t, "UPDATE inbox_checkpoints SET until = until + interval '33 days'")
 	_, err = inbox.ClaimCheckpoint(ctx, "one", "other", time.Minute)
 	require.NoError(t, err)

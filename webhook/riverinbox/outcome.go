@@ -15,6 +15,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // outcome is the outcome of an attempt, for inbox_end.
@@ -126,7 +127,7 @@ func (s *outcomes) record(batch []*inboxkit.Write[*outcome]) error {
 		case slices.Contains(ended, w.Value.N), w.Value.unsure != nil && w.Value.unsure.Err() == nil:
 			w.Done(nil)
 		default:
-			w.Done(inboxkit.ErrClaimLost)
+			w.Done(engine.ErrClaimLost)
 		}
 	}
 	s.bell.ring() // for the next events of their ordering keys
@@ -167,14 +168,14 @@ func (s *outcomes) inTransaction(job *river.Job[event], a about) func(context.Co
 		return pgx.BeginFunc(bound, s.pool, func(tx pgx.Tx) error {
 			mine, err := tx.Exec(bound, s.sql("SELECT FROM {s}.river_job WHERE id = $1 AND state = 'running' AND attempted_at = $2 FOR UPDATE"), job.ID, job.AttemptedAt)
 			if err != nil || mine.RowsAffected() == 0 {
-				return cmp.Or(err, inboxkit.ErrClaimLost)
+				return cmp.Or(err, engine.ErrClaimLost)
 			}
 			if err := cmp.Or(write(ctx, ownedTx{tx}), ctx.Err()); err != nil {
 				return err
 			}
 			mine, err = tx.Exec(bound, s.sql(inboxEnd), textOf(s.of(job, a, made)))
 			if err != nil || mine.RowsAffected() == 0 {
-				return cmp.Or(err, inboxkit.ErrClaimLost)
+				return cmp.Or(err, engine.ErrClaimLost)
 			}
 			return nil
 		})

@@ -11,6 +11,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/internal/safecall"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // recordWithRetry stores the outcome of an attempt, and returns the next event of the handler, or
@@ -29,7 +30,7 @@ func (i *Inbox) recordWithRetry(c *claim, a webhook.Attempt) (next *claim, err e
 			return i.recordOutcome(t, c, a, sealed)
 		})
 		if errors.Is(err, api.ErrReplaced) { // permanent, so the claim ends
-			err = fmt.Errorf("%w: %w", inboxkit.ErrClaimLost, err)
+			err = fmt.Errorf("%w: %w", engine.ErrClaimLost, err)
 		}
 		return err
 	})
@@ -48,7 +49,7 @@ func (i *Inbox) recordOutcome(t *tx, c *claim, a webhook.Attempt, sealedError []
 	case err != nil:
 		return err
 	case changed == 0:
-		return inboxkit.ErrClaimLost
+		return engine.ErrClaimLost
 	}
 	if a.Object != "" && a.Result == webhook.ResultHandled {
 		err := t.exec(`INSERT INTO dispensary_inbox_newest (object, at, noted_at) VALUES (?, ?, ?)

@@ -11,6 +11,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
@@ -48,7 +49,7 @@ func (i *Inbox) ClaimCheckpoint(ctx context.Context, name, holder string, ttl ti
 			WHERE holder = excluded.holder OR held_until <= ?
 			RETURNING state`, []any{name, holder, until, now}, &state)
 		if err == nil && !claimed {
-			err = reconcile.ErrCheckpointHeld
+			err = engine.ErrCheckpointHeld
 		}
 		return state, err
 	})
@@ -68,7 +69,7 @@ func (i *Inbox) SaveCheckpoint(ctx context.Context, name, holder string, state [
 		changed, err := t.changed(`UPDATE dispensary_inbox_checkpoints SET state = ?, held_until = ?
 			WHERE name = ? AND holder = ? AND held_until > ?`, state, now+ttl.Microseconds(), name, holder, now)
 		if err == nil && changed == 0 {
-			err = reconcile.ErrCheckpointHeld
+			err = engine.ErrCheckpointHeld
 		}
 		return err
 	})

@@ -16,7 +16,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/dispensary-go/dispensary/events"
-	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/internal/testkit/receivertest"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
@@ -153,7 +152,7 @@ func (p *inboxPlayer) handle(ctx context.Context, _ events.Event) error {
 func (p *inboxPlayer) attemptEnd(ctx context.Context, a webhook.Attempt) {
 	r := inboxResult{ID: ctx.Value(attemptKey{}).(*attempt).settle, Returned: a.Result == webhook.ResultReturned, Return: now()}
 	switch {
-	case errors.Is(a.Err, inboxkit.ErrClaimLost):
+	case errors.Is(a.Err, engine.ErrClaimLost):
 		r.Err = errClaimLost
 	case a.Result == webhook.ResultLost:
 		r.Err = errUnknown

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
@@ -48,12 +49,12 @@ func checkpointHolders(r *harness, one, two reconcile.Inbox) {
 	require.NoError(r, err)
 	require.Empty(r, state, "no state was saved yet")
 	_, err = two.ClaimCheckpoint(ctx, "name", "second", longClaim)
-	require.ErrorIs(r, err, reconcile.ErrCheckpointHeld)
-	require.ErrorIs(r, two.SaveCheckpoint(ctx, "name", "second", []byte("no"), longClaim), reconcile.ErrCheckpointHeld)
-	require.ErrorIs(r, two.SaveCheckpoint(ctx, "unclaimed", "second", []byte("no"), longClaim), reconcile.ErrCheckpointHeld)
+	require.ErrorIs(r, err, engine.ErrCheckpointHeld)
+	require.ErrorIs(r, two.SaveCheckpoint(ctx, "name", "second", []byte("no"), longClaim), engine.ErrCheckpointHeld)
+	require.ErrorIs(r, two.SaveCheckpoint(ctx, "unclaimed", "second", []byte("no"), longClaim), engine.ErrCheckpointHeld)
 	require.NoError(r, two.ReleaseCheckpoint(ctx, "name", "second"), "the second holder has no claim")
 	_, err = two.ClaimCheckpoint(ctx, "name", "second", longClaim)
-	require.ErrorIs(r, err, reconcile.ErrCheckpointHeld)
+	require.ErrorIs(r, err, engine.ErrCheckpointHeld)
 
 	large := bytes.Repeat([]byte("\x00\xff{'\"state"), 64<<10/10)
 	require.NoError(r, one.SaveCheckpoint(ctx, "name", "first", []byte("small"), longClaim))
@@ -67,10 +68,10 @@ func checkpointHolders(r *harness, one, two reconcile.Inbox) {
 	state, err = two.ClaimCheckpoint(ctx, "name", "second", longClaim)
 	require.NoError(r, err)
 	require.True(r, bytes.Equal(large, state))
-	require.ErrorIs(r, one.SaveCheckpoint(ctx, "name", "first", []byte("late"), longClaim), reconcile.ErrCheckpointHeld)
+	require.ErrorIs(r, one.SaveCheckpoint(ctx, "name", "first", []byte("late"), longClaim), engine.ErrCheckpointHeld)
 	require.NoError(r, one.ReleaseCheckpoint(ctx, "name", "first"), "the first holder's claim has ended")
 	_, err = one.ClaimCheckpoint(ctx, "name", "first", longClaim)
-	require.ErrorIs(r, err, reconcile.ErrCheckpointHeld)
+	require.ErrorIs(r, err, engine.ErrCheckpointHeld)
 	require.NoError(r, two.SaveCheckpoint(ctx, "name", "second", []byte("second"), longClaim))
 	state, err = two.ClaimCheckpoint(ctx, "name", "second", longClaim)
 	require.NoError(r, err)
@@ -115,7 +116,7 @@ func (r *harness) await(checkpoints reconcile.Inbox, name, holder string) (state
 // madeOrEnded accepts the error of a short claim, which may expire early on a slow machine.
 func (r *harness) madeOrEnded(err error) {
 	r.Helper()
-	assert.True(r, err == nil || errors.Is(err, reconcile.ErrCheckpointHeld), "%v", err)
+	assert.True(r, err == nil || errors.Is(err, engine.ErrCheckpointHeld), "%v", err)
 }
 
 // checkpointExpires shortens a claim with SaveCheckpoint until it expires. It extends two
@@ -137,13 +138,13 @@ func checkpointExpires(r *harness, one, two reconcile.Inbox) {
 	claim("expires", longClaim)
 	r.madeOrEnded(one.SaveCheckpoint(ctx, "expires", "first", []byte("state"), shortClaim))
 	assert.Equal(r, "state", string(r.await(two, "expires", "second")))
-	require.ErrorIs(r, one.SaveCheckpoint(ctx, "expires", "first", []byte("late"), longClaim), reconcile.ErrCheckpointHeld)
+	require.ErrorIs(r, one.SaveCheckpoint(ctx, "expires", "first", []byte("late"), longClaim), engine.ErrCheckpointHeld)
 	state, err := two.ClaimCheckpoint(ctx, "expires", "second", longClaim)
 	require.NoError(r, err)
 	assert.Equal(r, "state", string(state), "a late save must not store")
 	for _, name := range []string{"claimed", "saved"} {
 		_, err := two.ClaimCheckpoint(ctx, name, "second", longClaim)
-		require.ErrorIs(r, err, reconcile.ErrCheckpointHeld, name)
+		require.ErrorIs(r, err, engine.ErrCheckpointHeld, name)
 	}
 }
 
@@ -157,7 +158,7 @@ func checkpointOnce(r *harness, one, two reconcile.Inbox) {
 			if err == nil {
 				claimed.Add(1)
 			} else {
-				assert.ErrorIs(r, err, reconcile.ErrCheckpointHeld)
+				assert.ErrorIs(r, err, engine.ErrCheckpointHeld)
 			}
 		})
 		require.EqualValues(r, 1, claimed.Load())
