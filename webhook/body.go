@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/internal/safecall"
+	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
 )
 
 // isEmpty reports whether the body of a request has no bytes.

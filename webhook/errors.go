@@ -16,8 +16,8 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/internal/apikit"
-	"github.com/dispensary-go/dispensary/internal/safecall"
 	"github.com/dispensary-go/dispensary/seal"
+	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
 )
 
 // Errors of rejected requests, with the status of the response. The log and

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/events"
-	"github.com/dispensary-go/dispensary/internal/safecall"
+	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
 )
 
 // Observer is called by a [Handler] and by workers, for traces, counters and alarms. RequestStart,

@@ -10,7 +10,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
-	"github.com/dispensary-go/dispensary/internal/safecall"
+	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
 )
 
 // Defaults of a [Config].

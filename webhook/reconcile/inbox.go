@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/dispensary-go/dispensary/internal/safecall"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
 )
 
 // Inbox is a [webhook.Inbox] for [Clinics]. The inboxes of this module implement it.

@@ -15,7 +15,7 @@ import (
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/internal/inboxkit"
+	"github.com/dispensary-go/dispensary/webhook/internal/inboxkit"
 )
 
 // Open calls [Migrate] and starts an inbox. The pool must allow three connections more than

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/events"
-	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
+	"github.com/dispensary-go/dispensary/webhook/internal/inboxkit"
 )
 
 // Accept implements [webhook.Inbox]. It returns once the event is synced to the disk. Errors

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/internal/inboxkit"
 )
 
 // longest is the longest sleep of the dispatcher. This process wakes it for every change, but

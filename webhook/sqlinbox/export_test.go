@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/webhook/engine"
+	"github.com/dispensary-go/dispensary/webhook/internal/inboxkit"
 )
 
 // Crash stops an inbox as the end of its process would: it records nothing, releases the lock,

@@ -12,8 +12,8 @@ import (
 	"path/filepath"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/internal/inboxkit"
 	"github.com/dispensary-go/dispensary/internal/sqlitefile"
+	"github.com/dispensary-go/dispensary/webhook/internal/inboxkit"
 )
 
 // Open opens the inbox in a file and starts its workers. Close stops them. It creates a

@@ -8,10 +8,10 @@ import (
 	"math"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/internal/inboxkit"
-	"github.com/dispensary-go/dispensary/internal/safecall"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
+	"github.com/dispensary-go/dispensary/webhook/internal/inboxkit"
+	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
 )
 
 // recordWithRetry stores the outcome of an attempt, and returns the next event of the handler, or

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/dispensary-go/dispensary/internal/inboxkit"
+	"github.com/dispensary-go/dispensary/webhook/internal/inboxkit"
 )
 
 // busyTimeout limits the writer's wait for other writers of the file to 10 seconds.

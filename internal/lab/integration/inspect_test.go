@@ -1,6 +1,7 @@
 package integration_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -22,7 +23,6 @@ import (
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/integration"
 	"github.com/dispensary-go/dispensary/integration/doctor"
-	"github.com/dispensary-go/dispensary/internal/testkit/enginetest"
 	"github.com/dispensary-go/dispensary/internal/testkit/postgrestest"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
@@ -221,7 +221,18 @@ func (f *fixture) deadLetters(b *testing.B, n int) *integration.Integration {
 	setup.Work.Observer.AttemptEnd = func(context.Context, webhook.Attempt) { handled.Done() }
 	i := f.open(b, setup)
 	b.Cleanup(running(b, i))
-	enginetest.AcceptMany(b, i.Inbox, n)
+	var senders sync.WaitGroup
+	for of := range 50 {
+		senders.Go(func() {
+			for m := of; m < n; m += 50 {
+				d := delivery(fmt.Sprint(m%3, "evt_", m))
+				d.ClinicID, d.Body = fmt.Sprint("cl_", m%40), append(d.Body, bytes.Repeat([]byte(" "), 1800)...)
+				_, err := i.Inbox.Accept(b.Context(), d)
+				require.NoError(b, err)
+			}
+		})
+	}
+	senders.Wait()
 	handled.Wait()
 	return i
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/internal/safecall"
+	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
 )
 
 const marked = "Zaphod-Marked" // stands for patient data
