@@ -75,12 +75,12 @@ func (c *Client) throttled() time.Duration {
 // from the platform, it cannot make calls fail: they pause for at most MaxRetryAfter. Other
 // headers about limits cause no pause.
 func noteThrottle(s *callState) {
-	asked, ok := retryAfter(s.answer.header)
-	if !ok || asked == 0 || s.answer.status != http.StatusTooManyRequests || !s.call.Operation.NeedsToken() {
+	asked, ok := retryAfter(s.last.header)
+	if !ok || asked == 0 || s.last.status != http.StatusTooManyRequests || !s.call.Operation.NeedsToken() {
 		return
 	}
 	asked = min(asked, maxThrottle)
-	if !s.answer.fromPlatform(s.call.Operation.Key) {
+	if !s.last.fromPlatform(s.call.Operation.Key) {
 		asked = min(asked, s.client.config.Retry.MaxRetryAfter)
 	}
 	s.client.throttle.extend(asked)
@@ -103,20 +103,20 @@ func startAttempt(s *callState, request *http.Request) *http.Request {
 		s.attempt.deadline = s.began.Add(timeout)
 	}
 	s.trace.reset()
-	s.answer.reset()
+	s.last.reset()
 	return request
 }
 
-// readAnswer reads the response to the attempt, once.
-func readAnswer(s *callState, response *http.Response) error {
-	if s.answer.tried {
-		return s.answer.readErr
+// readResponse reads the response to the attempt, once.
+func readResponse(s *callState, response *http.Response) error {
+	if s.last.tried {
+		return s.last.readErr
 	}
 	limit := int64(maxBody)
 	if !s.call.Operation.NeedsToken() {
 		limit = maxSmallBody
 	}
-	err := s.answer.read(response, limit)
+	err := s.last.read(response, limit)
 	noteThrottle(s)
 	return err
 }
@@ -126,7 +126,7 @@ func readAnswer(s *callState, response *http.Response) error {
 func endAttempt(ctx context.Context, s *callState, err error) {
 	s.attempt.end()
 	logAttempt(ctx, s, err)
-	s.observed.attemptEnd(&s.answer, time.Since(s.began), err)
+	s.observed.attemptEnd(&s.last, time.Since(s.began), err)
 }
 
 // logAttempt logs the attempt that just ended. The record contains the route template and the
@@ -144,8 +144,8 @@ func logAttempt(ctx context.Context, s *callState, err error) {
 		slog.Int("attempt", s.attempts),
 		slog.Duration("duration", time.Since(s.began)),
 	}
-	if s.answer.status != 0 {
-		attrs = append(attrs, slog.Int("status", s.answer.status), slog.String("request_id", s.answer.requestID()))
+	if s.last.status != 0 {
+		attrs = append(attrs, slog.Int("status", s.last.status), slog.String("request_id", s.last.requestID()))
 	}
 	if err != nil {
 		attrs = append(attrs, slog.String("error", publicCause(err).Error()))

@@ -34,8 +34,8 @@ func (b stuckBody) Read([]byte) (int, error) {
 
 func (stuckBody) Close() error { return nil }
 
-func stuckInBody() *answers {
-	return &answers{answer: func(_ int, r *http.Request) (*http.Response, error) {
+func stuckInBody() *responder {
+	return &responder{respond: func(_ int, r *http.Request) (*http.Response, error) {
 		response := reply(200, "")
 		response.Body = stuckBody{r.Context()}
 		return response, nil
@@ -116,7 +116,7 @@ func TestNegativeTimeoutDisablesDeadline(t *testing.T) {
 func TestTimeoutExcludesWaitBetweenAttempts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		transport := &answers{answer: func(call int, r *http.Request) (*http.Response, error) {
+		transport := &responder{respond: func(call int, r *http.Request) (*http.Response, error) {
 			deadline, ok := r.Context().Deadline()
 			assert.True(t, ok)
 			assert.Equal(t, time.Second, time.Until(deadline), "attempt %d", call)
@@ -133,7 +133,7 @@ func TestTimeoutExcludesWaitBetweenAttempts(t *testing.T) {
 func TestAttemptContextEndsWithAttempt(t *testing.T) {
 	t.Parallel()
 	var contexts []context.Context
-	transport := &answers{answer: func(call int, r *http.Request) (*http.Response, error) {
+	transport := &responder{respond: func(call int, r *http.Request) (*http.Response, error) {
 		contexts = append(contexts, r.Context())
 		if call == 1 {
 			return nil, io.ErrUnexpectedEOF
@@ -217,7 +217,7 @@ func TestListEndsIfAccountChanges(t *testing.T) {
 		for _, prefetch := range []int{0, 4} {
 			t.Run(fmt.Sprint(name, prefetch), func(t *testing.T) {
 				t.Parallel()
-				transport := &answers{answer: func(_ int, r *http.Request) (*http.Response, error) {
+				transport := &responder{respond: func(_ int, r *http.Request) (*http.Response, error) {
 					number := param(r, "page[number]")
 					return products(number*10-10, number*10, `{"current_page":%d,"total_pages":9,"total_count":90}`, number), nil
 				}}

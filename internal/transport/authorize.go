@@ -18,7 +18,7 @@ var errNoTokens = errors.New("dispensary: the client has no token source: add Wi
 // token and runs next once more. A second 401 is the response of the call, because only the
 // token endpoint can tell whether the user or the platform is the reason. A platform that
 // responds with 401 has not applied the write, so authorize repeats a write too. Without proof
-// that the platform wrote the 401, it repeats only a read. See [answer.fromPlatform].
+// that the platform wrote the 401, it repeats only a read. See [lastResponse.fromPlatform].
 //
 // All tokens of a call must be for one account, see [accountPin].
 func authorize(ctx context.Context, s *callState, next step) error {
@@ -43,7 +43,7 @@ func authorize(ctx context.Context, s *callState, next step) error {
 		return &localError{cause: err}
 	}
 	err = next(ctx, s)
-	if err != nil || s.answer.status != http.StatusUnauthorized || !s.call.Operation.Read() && !s.answer.fromPlatform("") {
+	if err != nil || s.last.status != http.StatusUnauthorized || !s.call.Operation.Read() && !s.last.fromPlatform("") {
 		return err
 	}
 	if refresher, ok := source.(api.TokenRefresher); ok {

@@ -20,7 +20,7 @@ import (
 // rotating is a token source with numbered tokens.
 type rotating struct {
 	generation, refreshes atomic.Int32
-	refuse                error
+	reject                error
 }
 
 func (r *rotating) token() api.AccessToken {
@@ -31,8 +31,8 @@ func (r *rotating) Token(context.Context) (api.AccessToken, error) { return r.to
 
 func (r *rotating) Refresh(_ context.Context, rejected api.AccessToken) (api.AccessToken, error) {
 	r.refreshes.Add(1)
-	if r.refuse != nil {
-		return api.AccessToken{}, r.refuse
+	if r.reject != nil {
+		return api.AccessToken{}, r.reject
 	}
 	if rejected.Secret == r.token().Secret {
 		r.generation.Add(1)
@@ -41,8 +41,8 @@ func (r *rotating) Refresh(_ context.Context, rejected api.AccessToken) (api.Acc
 }
 
 // accept responds with 401 to every token except the given one.
-func accept(token string) *answers {
-	return &answers{answer: func(_ int, r *http.Request) (*http.Response, error) {
+func accept(token string) *responder {
+	return &responder{respond: func(_ int, r *http.Request) (*http.Response, error) {
 		if r.Header.Get("Authorization") != "Bearer "+token {
 			return reply(401, `{"error":"The access token expired"}`), nil
 		}
@@ -89,7 +89,7 @@ func TestUnauthorizedWithoutRefreshIsReturned(t *testing.T) {
 	t.Run("refresh fails", func(t *testing.T) {
 		t.Parallel()
 		errRefresh := errors.New("no refresh today")
-		source, transport := &rotating{refuse: errRefresh}, accept("none")
+		source, transport := &rotating{reject: errRefresh}, accept("none")
 		err := create(t.Context(), newTestClient(t, transport, withTokens(source)))
 		assert.ErrorIs(t, err, errRefresh)
 		assert.ErrorIs(t, err, api.ErrUnauthorized)
@@ -126,7 +126,7 @@ func TestCallWithoutTokenSendsNoRequest(t *testing.T) {
 
 func TestTokenEndpointReceivesNoToken(t *testing.T) {
 	t.Parallel()
-	transport := &answers{answer: func(_ int, r *http.Request) (*http.Response, error) {
+	transport := &responder{respond: func(_ int, r *http.Request) (*http.Response, error) {
 		assert.NotContains(t, r.Header, "Authorization")
 		return reply(200, `{}`), nil
 	}}
@@ -271,7 +271,7 @@ func TestMissingScopeReloadsToken(t *testing.T) {
 		t.Parallel()
 		source := &reloading{static: static{scoped("catalog:read")}, kept: scoped("clinic patients")}
 		source.kept.Secret = api.NewSecret("newer")
-		transport := &answers{answer: func(_ int, r *http.Request) (*http.Response, error) {
+		transport := &responder{respond: func(_ int, r *http.Request) (*http.Response, error) {
 			assert.Equal(t, "Bearer newer", r.Header.Get("Authorization"))
 			return reply(200, `{}`), nil
 		}}

@@ -36,7 +36,7 @@ type callState struct {
 	wait     time.Duration // before the next attempt
 	began    time.Time     // of the last attempt
 	trace    connectionTrace
-	answer   answer // of the last attempt
+	last     lastResponse // of the last attempt
 }
 
 // step is a link together with all links after it.
@@ -78,8 +78,8 @@ func newCallState(ctx context.Context, c *Client, call Call) (context.Context, *
 
 // release ends the call and returns the buffer of the response to the pool.
 func (s *callState) release() {
-	s.observed.callEnd(&s.answer, s.attempts)
-	s.answer.release()
+	s.observed.callEnd(&s.last, s.attempts)
+	s.last.release()
 }
 
 // prepareRequest is the link that builds the request. It checks the arguments before the
@@ -111,7 +111,7 @@ func captureResponse(ctx context.Context, s *callState, next step) error {
 
 // response describes the last response.
 func (s *callState) response() api.Response {
-	return api.Response{StatusCode: s.answer.status, Header: s.answer.header, RequestID: s.answer.requestID(), Attempts: s.attempts}
+	return api.Response{StatusCode: s.last.status, Header: s.last.header, RequestID: s.last.requestID(), Attempts: s.attempts}
 }
 
 // accountPin is the account of one piece of work: a call, a list, an Ensure call or a pass of

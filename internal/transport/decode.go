@@ -86,7 +86,7 @@ func decodePage[T any](s *callState) (*api.Page[T], error) {
 func countElements(s *callState) int {
 	var members map[string]json.RawMessage
 	var elements []json.RawMessage
-	_ = json.Unmarshal(s.answer.body.Bytes(), &members)
+	_ = json.Unmarshal(s.last.body.Bytes(), &members)
 	_ = json.Unmarshal(members[s.call.Operation.Key], &elements)
 	return len(elements)
 }
@@ -98,7 +98,7 @@ func isEmptyList(meta api.Meta) bool {
 
 // decode decodes the response into a value. It returns the fields that do not fit.
 func decode(s *callState, into any) ([]jsondecode.Invalid, error) {
-	invalid, err := jsondecode.Unmarshal(s.answer.body.Bytes(), into)
+	invalid, err := jsondecode.Unmarshal(s.last.body.Bytes(), into)
 	if err != nil {
 		return nil, undecodable(s, &decodeError{describeDecode(err)})
 	}
@@ -181,7 +181,7 @@ func describeDecode(err error) string {
 // checkSuccess returns an error if a write succeeded but the response does not prove that the
 // platform wrote it.
 func checkSuccess(s *callState) error {
-	if op := s.call.Operation; op.Read() || s.answer.fromPlatform(op.Key) {
+	if op := s.call.Operation; op.Read() || s.last.fromPlatform(op.Key) {
 		return nil
 	}
 	return undecodable(s, &decodeError{"no JSON object with an X-Request-Id"})
@@ -194,7 +194,7 @@ func checkEmptySuccess(s *callState) error {
 		return err
 	}
 	var object map[string]json.RawMessage
-	if json.Unmarshal(s.answer.body.Bytes(), &object) != nil || object == nil {
+	if json.Unmarshal(s.last.body.Bytes(), &object) != nil || object == nil {
 		return undecodable(s, &decodeError{"is not a JSON object"})
 	}
 	for _, name := range []string{"error", "errors"} {

@@ -9,11 +9,11 @@
 //	                               attempt.go (wait, send, read, log)
 //
 // Three parts protect records from other software on the way: request_fields.go rejects text
-// that JSON would change, answer.go decides which responses come from the platform, and
+// that JSON would change, response.go decides which responses come from the platform, and
 // failure.go prevents net/http from repeating a write.
 //
 // decode.go decodes successful responses. Services see only the functions of verbs.go, list.go
 // and ensure.go, so each of their methods has a few lines. A file uses only the files of the
 // layers below it: links use the state of the call, the state uses the client, and all of them
-// use the answer, the failures and the headers.
+// use the response, the failures and the headers.
 package transport

@@ -39,7 +39,7 @@ func (e *ensured) run(ctx context.Context, client *Client) (*thing, bool, error)
 		Find: func(context.Context) (*thing, error) {
 			e.finds++
 			if e.blind && e.creates > 0 {
-				return nil, answered(500, platformBody)
+				return nil, responded(500, platformBody)
 			}
 			if e.creates > 0 && e.appears > 0 {
 				if e.appears--; e.appears == 0 {
@@ -69,8 +69,8 @@ func (e *ensured) run(ctx context.Context, client *Client) (*thing, bool, error)
 	return platform.run(ctx, client)
 }
 
-// answered is the error of a create call that may have been applied and got a response.
-func answered(status int, body string) error {
+// responded is the error of a create call that may have been applied and got a response.
+func responded(status int, body string) error {
 	return apikit.NewError(api.Error{Method: http.MethodPost, StatusCode: status, Outcome: api.OutcomeMaybeApplied}, nil, []byte(body), nil)
 }
 
@@ -92,25 +92,25 @@ func TestEnsureCreatesAtMostOnce(t *testing.T) {
 		err      error
 	}{
 		"created immediately":               {ensured{failures: []error{nil}}, 1, "made-1", nil},
-		"server error, appears immediately": {ensured{failures: []error{answered(500, platformBody)}, appears: 1}, 1, "late", nil},
-		"server error, never appears":       {ensured{failures: []error{answered(500, platformBody), nil}}, 1, "", api.ErrMaybeApplied},
-		"server error, search fails":        {ensured{failures: []error{answered(500, platformBody), nil}, blind: true}, 1, "", api.ErrMaybeApplied},
-		"unavailable, sender unknown":       {ensured{failures: []error{answered(503, platformBody), nil}}, 1, "", api.ErrMaybeApplied},
-		"gateway timeout":                   {ensured{failures: []error{answered(504, ""), nil}}, 1, "", api.ErrMaybeApplied},
-		"status of a gateway":               {ensured{failures: []error{answered(524, gatewayBody), nil}}, 1, "", api.ErrMaybeApplied},
+		"server error, appears immediately": {ensured{failures: []error{responded(500, platformBody)}, appears: 1}, 1, "late", nil},
+		"server error, never appears":       {ensured{failures: []error{responded(500, platformBody), nil}}, 1, "", api.ErrMaybeApplied},
+		"server error, search fails":        {ensured{failures: []error{responded(500, platformBody), nil}, blind: true}, 1, "", api.ErrMaybeApplied},
+		"unavailable, sender unknown":       {ensured{failures: []error{responded(503, platformBody), nil}}, 1, "", api.ErrMaybeApplied},
+		"gateway timeout":                   {ensured{failures: []error{responded(504, ""), nil}}, 1, "", api.ErrMaybeApplied},
+		"status of a gateway":               {ensured{failures: []error{responded(524, gatewayBody), nil}}, 1, "", api.ErrMaybeApplied},
 		"response lost, appears late":       {ensured{failures: []error{lost}, appears: 3}, 1, "late", nil},
 		"response lost, never appears":      {ensured{failures: []error{lost, nil}}, 1, "", api.ErrMaybeApplied},
 		"invalid, sender unknown":           {ensured{failures: []error{foreign, nil}}, 1, "", api.ErrMaybeApplied},
 		"never sent":                        {ensured{failures: []error{unsent, nil}}, 1, "", api.ErrNotSent},
 		"rejected":                          {ensured{failures: []error{invalid, nil}}, 1, "", api.ErrValidation},
 		"rejected, created by another":      {ensured{failures: []error{invalid}, appears: 1}, 1, "late", nil},
-		"created, response without record":  {ensured{failures: []error{answered(201, `{"treatment_plan":null}`)}, appears: 1}, 1, "late", nil},
+		"created, response without record":  {ensured{failures: []error{responded(201, `{"treatment_plan":null}`)}, appears: 1}, 1, "late", nil},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				got, _, err := test.platform.run(t.Context(), newTestClient(t, &answers{}))
+				got, _, err := test.platform.run(t.Context(), newTestClient(t, &responder{}))
 				assert.Equal(t, test.creates, test.platform.creates)
 				if test.err != nil {
 					require.ErrorIs(t, err, test.err)
@@ -131,7 +131,7 @@ func TestCanceledEnsureReportsUnknownOutcome(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 		defer cancel()
 		platform := &ensured{failures: []error{&api.Error{Method: http.MethodPost, Outcome: api.OutcomeMaybeApplied}}}
-		_, _, err := platform.run(ctx, newTestClient(t, &answers{}))
+		_, _, err := platform.run(ctx, newTestClient(t, &responder{}))
 		var unknown *api.EnsureError
 		require.ErrorAs(t, err, &unknown)
 		assert.Equal(t, api.EnsureReasonUnknown, unknown.Reason)
@@ -143,7 +143,7 @@ func TestCanceledEnsureReportsUnknownOutcome(t *testing.T) {
 func TestEnsureRemembersCreatedRecord(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		platform, client := &ensured{failures: []error{nil}, hidden: true}, newTestClient(t, &answers{})
+		platform, client := &ensured{failures: []error{nil}, hidden: true}, newTestClient(t, &responder{})
 		ensure := func(id string, created bool) {
 			t.Helper()
 			got, made, err := platform.run(t.Context(), client)
@@ -170,7 +170,7 @@ func TestEnsureRemembersCreatedRecord(t *testing.T) {
 
 func TestEnsureCreatesAlteredRecordOnce(t *testing.T) {
 	t.Parallel()
-	platform, client := &ensured{failures: []error{nil}, hidden: true, stored: "K"}, newTestClient(t, &answers{})
+	platform, client := &ensured{failures: []error{nil}, hidden: true, stored: "K"}, newTestClient(t, &responder{})
 	for range 3 {
 		_, _, err := platform.run(t.Context(), client)
 		var altered *api.EnsureError
@@ -184,7 +184,7 @@ func TestUnclearCreateIsNotRepeatedSoon(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		lost := &api.Error{Method: http.MethodPost, Outcome: api.OutcomeMaybeApplied}
-		platform, client := &ensured{failures: []error{lost, nil}}, newTestClient(t, &answers{})
+		platform, client := &ensured{failures: []error{lost, nil}}, newTestClient(t, &responder{})
 		for range 2 {
 			_, _, err := platform.run(t.Context(), client)
 			require.ErrorIs(t, err, api.ErrMaybeApplied)
@@ -222,7 +222,7 @@ func TestEnsuredRecordsAreBounded(t *testing.T) {
 // The clinics of two users may be unknown, and become known later.
 func TestEnsureSeparatesUnknownClinics(t *testing.T) {
 	t.Parallel()
-	client := newTestClient(t, &answers{})
+	client := newTestClient(t, &responder{})
 	as := func(account api.Account, secret string) *Client {
 		view, err := client.With(func(c *Config) error {
 			token := validToken()
@@ -278,7 +278,7 @@ func TestEnsureWaitsOnlyWithinClinic(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				client := newTestClient(t, &answers{})
+				client := newTestClient(t, &responder{})
 				view := func(change func(*Config)) *Client {
 					view, err := client.With(func(c *Config) error { change(c); return nil })
 					require.NoError(t, err)

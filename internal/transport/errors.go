@@ -30,7 +30,7 @@ func buildErrors(ctx context.Context, s *callState, next step) error {
 		s.observed.recordFailure(observe.FailureArgument, api.OutcomeNotSent)
 		return err
 	}
-	if err != nil || !s.answer.success() {
+	if err != nil || !s.last.success() {
 		return buildError(s, err)
 	}
 	return nil
@@ -42,7 +42,7 @@ const maxErrorBody = 64 << 10
 // buildError returns the error of a failed call. err is the reason for a missing or incomplete
 // response, or for a missing token. It is nil if the response itself is the failure.
 func buildError(s *callState, err error) *api.Error {
-	op, a := s.call.Operation, &s.answer
+	op, a := s.call.Operation, &s.last
 	e := api.Error{
 		Operation: op.Name, Method: op.Method, Route: op.Route,
 		StatusCode: a.status, RequestID: a.requestID(), Attempts: s.attempts, Outcome: outcome(s, err),
@@ -81,18 +81,18 @@ func undecodable(s *callState, cause error) *api.Error {
 
 // outcome returns the outcome of a failed call. A read that was sent has none, because it
 // changes nothing. A write counts as rejected only if the platform provably reports it; see
-// [answer.fromPlatform]. A server error is not a rejection: the platform may have applied a
+// [lastResponse.fromPlatform]. A server error is not a rejection: the platform may have applied a
 // part, and a gateway does not know. A 303 refers to the result of a write that was applied. A
 // gateway sends 408 if the platform is slow.
 func outcome(s *callState, err error) api.Outcome {
-	switch status := s.answer.status; {
+	switch status := s.last.status; {
 	case status == 0 && unsent(err, &s.trace):
 		return api.OutcomeNotSent
 	case s.call.Operation.Read():
 		return api.OutcomeNone
 	case status == http.StatusSeeOther, status == http.StatusRequestTimeout:
 		return api.OutcomeMaybeApplied
-	case status >= 300 && status < 500 && s.answer.fromPlatform(""):
+	case status >= 300 && status < 500 && s.last.fromPlatform(""):
 		return api.OutcomeNotApplied
 	}
 	return api.OutcomeMaybeApplied
@@ -144,23 +144,23 @@ var oauthCodes = []string{
 // message is the request field named by its key, by the member beside it, or by the beginning
 // of its text. It returns each message once, because a body may repeat it in another form.
 func parseErrorBody(body []byte, fields requestFields) (code string, messages []hidden.Message) {
-	var answer struct {
+	var response struct {
 		Error       json.RawMessage `json:"error"`
 		Description json.RawMessage `json:"error_description"`
 		Message     json.RawMessage `json:"message"`
 		Errors      json.RawMessage `json:"errors"`
 	}
-	if json.Unmarshal(body, &answer) != nil {
+	if json.Unmarshal(body, &response) != nil {
 		return "", nil
 	}
 	r := messageReader{fields: fields}
 	var word string
-	if json.Unmarshal(answer.Error, &word) == nil && slices.Contains(oauthCodes, word) {
+	if json.Unmarshal(response.Error, &word) == nil && slices.Contains(oauthCodes, word) {
 		code = word
 	} else {
-		r.read("", answer.Error, 0)
+		r.read("", response.Error, 0)
 	}
-	for _, raw := range []json.RawMessage{answer.Description, answer.Message, answer.Errors} {
+	for _, raw := range []json.RawMessage{response.Description, response.Message, response.Errors} {
 		r.read("", raw, 0)
 	}
 	return code, distinct(r.messages)

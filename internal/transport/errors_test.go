@@ -242,7 +242,7 @@ func TestRecordWithoutIDFails(t *testing.T) {
 // Calls share buffers, so decoded values must not change when a buffer is reused.
 func TestDecodedValuesOutliveBuffer(t *testing.T) {
 	t.Parallel()
-	transport := &answers{answer: func(call int, _ *http.Request) (*http.Response, error) {
+	transport := &responder{respond: func(call int, _ *http.Request) (*http.Response, error) {
 		return reply(200, fmt.Sprintf(`{"patient":{"id":"patient-%d"}}`, call)), nil
 	}}
 	client := newTestClient(t, transport)

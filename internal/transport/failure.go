@@ -166,7 +166,7 @@ func (e *networkError) As(target any) bool {
 func (e *networkError) GoString() string { return e.text }
 
 // classify returns the failure of the last response, or the reason for a missing one.
-func classify(err error, a *answer) observe.Failure {
+func classify(err error, a *lastResponse) observe.Failure {
 	var local *localError
 	var scope *api.ScopeError
 	switch {

@@ -34,8 +34,8 @@ func at(address string) func(*Config) {
 	}
 }
 
-// refusingAddress returns the URL of a loopback address without a listener.
-func refusingAddress(t *testing.T) string {
+// closedAddress returns the URL of a loopback address without a listener.
+func closedAddress(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -46,7 +46,7 @@ func refusingAddress(t *testing.T) string {
 func TestConnectionErrorHidesQuery(t *testing.T) {
 	t.Parallel()
 	var logged bytes.Buffer
-	client := newTestClient(t, nil, at(refusingAddress(t)), func(c *Config) { c.Logger = logTo(&logged) })
+	client := newTestClient(t, nil, at(closedAddress(t)), func(c *Config) { c.Logger = logTo(&logged) })
 	query := url.Values{"query": {"Jane Doe"}}
 	_, err := listOf(client, Call{Operation: operation.PatientSearch, Query: query}, api.ListSettings{}).Page(t.Context())
 	require.Error(t, err)
@@ -113,7 +113,7 @@ func TestFailureKeepsConnectionsOfOthers(t *testing.T) {
 	pool := &http.Transport{}
 	t.Cleanup(pool.CloseIdleConnections)
 	a := newTestClient(t, pool, at(good.URL))
-	b := newTestClient(t, pool, at(refusingAddress(t)))
+	b := newTestClient(t, pool, at(closedAddress(t)))
 	require.NoError(t, get(t.Context(), a))
 	require.Error(t, get(t.Context(), b))
 	require.NoError(t, get(t.Context(), a))

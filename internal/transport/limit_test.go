@@ -21,16 +21,16 @@ import (
 // quota responds to the first requests with 429 and their headers, and to all others with
 // success. It records the time of each request since start.
 type quota struct {
-	mu       sync.Mutex
-	start    time.Time
-	refusals []http.Header // in order
-	came     []time.Duration
+	mu         sync.Mutex
+	start      time.Time
+	rejections []http.Header // in order
+	came       []time.Duration
 }
 
-func refusing(waits ...string) *quota {
+func rejecting(waits ...string) *quota {
 	q := &quota{start: time.Now()}
 	for _, wait := range waits {
-		q.refusals = append(q.refusals, http.Header{"Retry-After": {wait}})
+		q.rejections = append(q.rejections, http.Header{"Retry-After": {wait}})
 	}
 	return q
 }
@@ -39,8 +39,8 @@ func (q *quota) RoundTrip(*http.Request) (*http.Response, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.came = append(q.came, time.Since(q.start))
-	if n := len(q.came); n <= len(q.refusals) {
-		return reply(http.StatusTooManyRequests, `{"error":"Rate limit exceeded"}`, "Retry-After", q.refusals[n-1].Get("Retry-After")), nil
+	if n := len(q.came); n <= len(q.rejections) {
+		return reply(http.StatusTooManyRequests, `{"error":"Rate limit exceeded"}`, "Retry-After", q.rejections[n-1].Get("Retry-After")), nil
 	}
 	return reply(http.StatusOK, `{"patient":{"id":"p1"}}`), nil
 }
@@ -66,7 +66,7 @@ func TestRetryAfterPausesAllViews(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				platform := refusing("30")
+				platform := rejecting("30")
 				client := newTestClient(t, platform, func(c *Config) { c.Limiter = limiter })
 				var group sync.WaitGroup
 				group.Go(func() { assert.NoError(t, get(t.Context(), client)) })
@@ -94,7 +94,7 @@ func TestRetryAfterPausesAllViews(t *testing.T) {
 func TestLongRetryAfterFailsAllCalls(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		platform := refusing("90")
+		platform := rejecting("90")
 		client := newTestClient(t, platform)
 		took, err := held(t.Context(), client)
 		require.ErrorIs(t, err, api.ErrRateLimited)
@@ -125,7 +125,7 @@ func TestLongRetryAfterFailsAllCalls(t *testing.T) {
 func TestRetryAfterRespectsCallDeadlines(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		platform := refusing("30")
+		platform := rejecting("30")
 		client := newTestClient(t, platform)
 		_, err := held(t.Context(), client.withoutRetries())
 		require.ErrorIs(t, err, api.ErrRateLimited)
@@ -162,16 +162,16 @@ func (c *Client) withoutRetries() *Client {
 
 func TestOtherResponsesCauseNoPause(t *testing.T) {
 	t.Parallel()
-	for name, answer := range map[string]func() (*http.Response, error){
-		"no time":     answering(429, `{"error":"Rate limit exceeded"}`),
-		"no number":   answering(429, `{"error":"Rate limit exceeded"}`, "Retry-After", "soon"),
-		"unavailable": answering(503, `{"error":"Down"}`, "Retry-After", "30"),
-		"reset only":  answering(429, `{"error":"Rate limit exceeded"}`, exhausted...),
+	for name, response := range map[string]func() (*http.Response, error){
+		"no time":     responding(429, `{"error":"Rate limit exceeded"}`),
+		"no number":   responding(429, `{"error":"Rate limit exceeded"}`, "Retry-After", "soon"),
+		"unavailable": responding(503, `{"error":"Down"}`, "Retry-After", "30"),
+		"reset only":  responding(429, `{"error":"Rate limit exceeded"}`, exhausted...),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				client := newTestClient(t, turns(answer, found))
+				client := newTestClient(t, turns(response, found))
 				require.Error(t, get(t.Context(), client.withoutRetries()))
 				took, err := held(t.Context(), client)
 				require.NoError(t, err)
@@ -182,7 +182,7 @@ func TestOtherResponsesCauseNoPause(t *testing.T) {
 	t.Run("another root client", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
-			platform := refusing("30")
+			platform := rejecting("30")
 			require.Error(t, get(t.Context(), newTestClient(t, platform).withoutRetries()))
 			took, err := held(t.Context(), newTestClient(t, platform))
 			require.NoError(t, err)
@@ -203,8 +203,8 @@ func TestClientIgnoresRateLimitHeaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limiter := &pausingLimiter{}
 		client := newTestClient(t, turns(
-			answering(200, `{"patient":{"id":"p1"}}`, exhausted...),
-			answering(429, `{"error":"Rate limit exceeded"}`, slices.Concat(exhausted, []string{"Retry-After", "3"})...),
+			responding(200, `{"patient":{"id":"p1"}}`, exhausted...),
+			responding(429, `{"error":"Rate limit exceeded"}`, slices.Concat(exhausted, []string{"Retry-After", "3"})...),
 			found,
 		), func(c *Config) { c.Limiter = limiter })
 		require.NoError(t, get(t.Context(), client))
@@ -223,7 +223,7 @@ func TestUnprovenPauseFailsNoOtherCall(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				client := newTestClient(t, turns(answering(429, body, "Retry-After", "3600", "X-Request-Id", ""), found))
+				client := newTestClient(t, turns(responding(429, body, "Retry-After", "3600", "X-Request-Id", ""), found))
 				failure := failureOf(t, get(t.Context(), client))
 				assert.Equal(t, time.Hour, failure.RetryAfter)
 				took, err := held(t.Context(), client)
@@ -238,7 +238,7 @@ func TestUnprovenPauseFailsNoOtherCall(t *testing.T) {
 func TestPauseLastsAtMostOneHour(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		platform := refusing("999999999999")
+		platform := rejecting("999999999999")
 		client := newTestClient(t, platform)
 		require.ErrorIs(t, get(t.Context(), client), api.ErrRateLimited)
 		time.Sleep(time.Hour)
@@ -270,7 +270,7 @@ func TestLaterRetryAfterDoesNotShortenPause(t *testing.T) {
 func TestRetryAfterDuringLimiterWaitPausesCall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		platform := refusing("30")
+		platform := rejecting("30")
 		var asked atomic.Int32
 		var ends observe.AttemptResult
 		client := newTestClient(t, platform, func(c *Config) {
@@ -325,7 +325,7 @@ func TestClientsSharePauseOfLimiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := &pausingLimiter{}
 		limited := func(c *Config) { c.Limiter, c.Retry = shared, api.RetryPolicy{MaxAttempts: 1} }
-		one, other := newTestClient(t, refusing("7"), limited), newTestClient(t, refusing(), limited)
+		one, other := newTestClient(t, rejecting("7"), limited), newTestClient(t, rejecting(), limited)
 		require.ErrorIs(t, get(t.Context(), one), api.ErrRateLimited)
 		assert.Equal(t, []time.Duration{7 * time.Second}, shared.pauses)
 
@@ -340,7 +340,7 @@ func TestClientsSharePauseOfLimiter(t *testing.T) {
 func TestLimiterReceivesPriorityOfCall(t *testing.T) {
 	t.Parallel()
 	limiter := &pausingLimiter{}
-	client := newTestClient(t, refusing(), func(c *Config) { c.Limiter = limiter })
+	client := newTestClient(t, rejecting(), func(c *Config) { c.Limiter = limiter })
 	ctx := api.ContextWithPriority(t.Context(), api.PriorityReconcile)
 	require.NoError(t, get(ctx, client))
 	require.NoError(t, get(apikit.WithPriority(ctx, api.PriorityCatalog), client))

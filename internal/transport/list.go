@@ -284,8 +284,8 @@ type prefetcher[T any] struct {
 
 // pageFetch is a requested page.
 type pageFetch[T any] struct {
-	number int
-	answer chan fetchedPage[T]
+	number   int
+	response chan fetchedPage[T]
 }
 
 // fetchedPage is the result of a fetch. A panic of the program's code, for example of a token
@@ -299,15 +299,15 @@ type fetchedPage[T any] struct {
 
 // start starts fetching a page.
 func (f *prefetcher[T]) start(number int) {
-	answer := make(chan fetchedPage[T], 1) // buffered, so an unused page blocks no goroutine
-	f.pending, f.last = append(f.pending, pageFetch[T]{number, answer}), number
+	response := make(chan fetchedPage[T], 1) // buffered, so an unused page blocks no goroutine
+	f.pending, f.last = append(f.pending, pageFetch[T]{number, response}), number
 	f.running.Go(func() {
 		got := fetchedPage[T]{unwound: true}
 		defer func() {
 			if got.unwound {
 				got.panicked = recover()
 			}
-			answer <- got
+			response <- got
 		}()
 		got.page, got.err = fetchPage[T](f.ctx, f.client, f.run, number)
 		got.unwound = false
@@ -330,7 +330,7 @@ func (f *prefetcher[T]) take() (number int, page *api.Page[T], err error) {
 	}
 	first := f.pending[0]
 	f.pending = f.pending[1:]
-	got := <-first.answer
+	got := <-first.response
 	switch {
 	case got.panicked != nil:
 		panic(got.panicked)
@@ -383,7 +383,7 @@ func (c *Call) takeNumber(name string) int {
 // setRawPage stores the body of a page, and sets its response key to the name of the only array
 // in the body.
 func (s *callState) setRawPage() {
-	*s.call.page = bytes.Clone(s.answer.body.Bytes())
+	*s.call.page = bytes.Clone(s.last.body.Bytes())
 	op := *s.call.Operation
 	op.Key, op.List = "list", true // of the error if there is no array
 	var members map[string]json.RawMessage

@@ -22,7 +22,7 @@ func TestPageContainsResponse(t *testing.T) {
 	for _, prefetch := range []int{0, 8} {
 		t.Run(fmt.Sprint("prefetch ", prefetch), func(t *testing.T) {
 			t.Parallel()
-			transport := &answers{answer: func(_ int, r *http.Request) (*http.Response, error) {
+			transport := &responder{respond: func(_ int, r *http.Request) (*http.Response, error) {
 				number := r.URL.Query().Get("page[number]")
 				body := fmt.Sprintf(`{"products":[{"id":"p"}],"meta":{"current_page":%s,"total_pages":%d,"total_count":%[2]d}}`, number, pages)
 				return reply(200, body, "X-Request-Id", number), nil
@@ -93,8 +93,8 @@ func TestListRunsConcurrently(t *testing.T) {
 }
 
 // cutOff responds with 20 of 50 records, in pages of 10.
-func cutOff() *answers {
-	return &answers{answer: func(_ int, r *http.Request) (*http.Response, error) {
+func cutOff() *responder {
+	return &responder{respond: func(_ int, r *http.Request) (*http.Response, error) {
 		number := param(r, "page[number]")
 		return products((min(number, 3)-1)*10, min(min(number, 3)*10, 20), `{"current_page":%d,"total_pages":2,"total_count":50}`, number), nil
 	}}
@@ -140,7 +140,7 @@ func TestListReportsEarlyEnd(t *testing.T) {
 // An element that is not an object does not make a list incomplete.
 func TestListCountsOmittedElements(t *testing.T) {
 	t.Parallel()
-	client := newTestClient(t, &answers{answer: func(int, *http.Request) (*http.Response, error) {
+	client := newTestClient(t, &responder{respond: func(int, *http.Request) (*http.Response, error) {
 		return reply(200, `{"products":[null,{"id":"1"},7,{"id":"2","name":{}},[]],"meta":{"current_page":1,"total_pages":1,"total_count":5}}`), nil
 	}})
 	for _, settings := range []api.ListSettings{{}, {Prefetch: 3}, {Limit: 5}} {
@@ -178,7 +178,7 @@ func TestRawPagesReturnBodies(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			transport := &answers{answer: func(n int, r *http.Request) (*http.Response, error) {
+			transport := &responder{respond: func(n int, r *http.Request) (*http.Response, error) {
 				if n == 1 && c.sent != "" {
 					assert.Equal(t, c.sent, r.URL.RawQuery)
 				}
@@ -207,7 +207,7 @@ func TestRawPagesReturnBodies(t *testing.T) {
 
 func TestRawPagesOnlyRead(t *testing.T) {
 	t.Parallel()
-	transport := &answers{}
+	transport := &responder{}
 	for _, err := range RawPages(t.Context(), newTestClient(t, transport), http.MethodPost, "/x", nil, nil, nil) {
 		require.ErrorIs(t, err, api.ErrArgument)
 	}

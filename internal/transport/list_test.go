@@ -35,8 +35,8 @@ func products(first, end int, meta string, args ...any) *http.Response {
 }
 
 // listing responds with pages of numbered things.
-func listing(pages, perPage int) *answers {
-	return &answers{answer: func(_ int, r *http.Request) (*http.Response, error) {
+func listing(pages, perPage int) *responder {
+	return &responder{respond: func(_ int, r *http.Request) (*http.Response, error) {
 		number, next := param(r, "page[number]"), "null"
 		if number < pages {
 			next = fmt.Sprint(number + 1)
@@ -102,8 +102,8 @@ func TestListReturnsItemsInOrder(t *testing.T) {
 }
 
 // metas responds to each page with one thing and its meta from list. The last meta repeats.
-func metas(list ...string) *answers {
-	return &answers{answer: func(_ int, r *http.Request) (*http.Response, error) {
+func metas(list ...string) *responder {
+	return &responder{respond: func(_ int, r *http.Request) (*http.Response, error) {
 		number := param(r, "page[number]")
 		return products(number-1, number, "%s", list[min(number, len(list))-1]), nil
 	}}
@@ -169,7 +169,7 @@ func TestListEndsDespiteEndlessNextPages(t *testing.T) {
 		for _, prefetch := range []int{0, 3} {
 			t.Run(fmt.Sprintf("%s, prefetch %d", name, prefetch), func(t *testing.T) {
 				t.Parallel()
-				platform := &answers{answer: func(call int, r *http.Request) (*http.Response, error) {
+				platform := &responder{respond: func(call int, r *http.Request) (*http.Response, error) {
 					if call > 20 {
 						return nil, errors.New("endless")
 					}
@@ -308,11 +308,11 @@ func TestChangingListReportsDrift(t *testing.T) {
 			t.Run(name+", "+change, func(t *testing.T) {
 				t.Parallel()
 				before, then := listing(5, 1), listing(after, 1)
-				transport := &answers{answer: func(call int, r *http.Request) (*http.Response, error) {
+				transport := &responder{respond: func(call int, r *http.Request) (*http.Response, error) {
 					if number := r.URL.Query().Get("page[number]"); number == "1" {
-						return before.answer(call, r)
+						return before.respond(call, r)
 					}
-					return then.answer(call, r)
+					return then.respond(call, r)
 				}}
 				var drifts []api.Drift
 				got, err := collect(t, newTestClient(t, transport), api.ListSettings{
@@ -327,8 +327,8 @@ func TestChangingListReportsDrift(t *testing.T) {
 }
 
 // sized responds with pages of the requested size, at most limit.
-func sized(total, limit int, query func(size int)) *answers {
-	return &answers{answer: func(_ int, r *http.Request) (*http.Response, error) {
+func sized(total, limit int, query func(size int)) *responder {
+	return &responder{respond: func(_ int, r *http.Request) (*http.Response, error) {
 		size, number := param(r, "page[size]"), param(r, "page[number]")
 		query(size)
 		size = min(size, limit)
@@ -384,9 +384,9 @@ func TestPageRespectsLimit(t *testing.T) {
 
 // clamped responds to a number after the last page with the last page. After page 1 it removes
 // gone items from the end.
-func clamped(total, gone int) *answers {
+func clamped(total, gone int) *responder {
 	var lost atomic.Int32
-	return &answers{answer: func(_ int, r *http.Request) (*http.Response, error) {
+	return &responder{respond: func(_ int, r *http.Request) (*http.Response, error) {
 		number, left := param(r, "page[number]"), total-int(lost.Load())
 		if number == 1 {
 			lost.Store(int32(gone))

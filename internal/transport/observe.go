@@ -88,7 +88,7 @@ func (o *observation) retryReason() observe.RetryReason {
 
 // attemptEnd reports the result of the attempt and its duration d. err is the reason if no
 // complete response was received.
-func (o *observation) attemptEnd(a *answer, d time.Duration, err error) {
+func (o *observation) attemptEnd(a *lastResponse, d time.Duration, err error) {
 	if o == nil {
 		return
 	}
@@ -122,7 +122,7 @@ func (o *observation) recordFailure(why observe.Failure, outcome api.Outcome) {
 }
 
 // callEnd reports the result of the call.
-func (o *observation) callEnd(a *answer, attempts int) {
+func (o *observation) callEnd(a *lastResponse, attempts int) {
 	if o == nil {
 		return
 	}

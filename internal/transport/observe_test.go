@@ -54,14 +54,14 @@ func (d *diary) observer() observe.Observer {
 }
 
 // turns responds to the requests of a test in order. The last response repeats.
-func turns(steps ...func() (*http.Response, error)) *answers {
-	return &answers{answer: func(call int, _ *http.Request) (*http.Response, error) { return steps[min(call, len(steps))-1]() }}
+func turns(steps ...func() (*http.Response, error)) *responder {
+	return &responder{respond: func(call int, _ *http.Request) (*http.Response, error) { return steps[min(call, len(steps))-1]() }}
 }
 
 // found is a response with a record.
 func found() (*http.Response, error) { return reply(200, `{"patient":{"id":"p1"}}`), nil }
 
-func answering(status int, body string, headers ...string) func() (*http.Response, error) {
+func responding(status int, body string, headers ...string) func() (*http.Response, error) {
 	return func() (*http.Response, error) { return reply(status, body, headers...), nil }
 }
 
@@ -74,7 +74,7 @@ func TestObserverReceivesCallAndAttempts(t *testing.T) {
 		d.name = "a"
 		var seen []string
 		platform := turns(func() (*http.Response, error) { return nil, io.ErrUnexpectedEOF },
-			answering(429, "", "Retry-After", "3"), answering(503, ""), found)
+			responding(429, "", "Retry-After", "3"), responding(503, ""), found)
 		transport := roundTrip(func(r *http.Request) (*http.Response, error) {
 			value, _ := r.Context().Value(diaryKey("a")).(string)
 			seen = append(seen, value)
@@ -167,7 +167,7 @@ func TestObserversAreNested(t *testing.T) {
 			CallEnd:    func(context.Context, observe.CallResult) { order = append(order, name+" done") },
 		}
 	}
-	client := newTestClient(t, turns(answering(401, ""), found), func(c *Config) {
+	client := newTestClient(t, turns(responding(401, ""), found), func(c *Config) {
 		c.Tokens = &rotating{}
 		c.Observers = []observe.Observer{observer("a"), observer("b")}
 	})

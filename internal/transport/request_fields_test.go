@@ -134,7 +134,7 @@ func TestCallReportsAllInvalidArguments(t *testing.T) {
 
 func TestListReportsAllInvalidArguments(t *testing.T) {
 	t.Parallel()
-	transport := &answers{}
+	transport := &responder{}
 	client := newTestClient(t, transport)
 	_, err := listOf(client, Call{Operation: operation.AddressList, Path: []string{"."}, Query: struct{ C choosy }{}}, api.ListSettings{StartAt: -1, PageSize: -1}).Page(t.Context())
 	assert.EqualError(t, err, "dispensary: addresses.list: patient_id must be an id, CreatedAt ends before it begins, page[number] must not be negative, page[size] must not be negative")
@@ -227,7 +227,7 @@ func TestReplacementCharacterIsValid(t *testing.T) {
 
 func TestInvalidUTF8InRawCallNamesField(t *testing.T) {
 	t.Parallel()
-	transport := &answers{}
+	transport := &responder{}
 	client := newTestClient(t, transport)
 	for field, call := range map[string]rawCall{
 		"Path":  {path: "/a/" + latin1},

@@ -126,7 +126,7 @@ func TestCaptureResponseStoresSuccessAndFailure(t *testing.T) {
 
 func TestRawReturnsResponseBody(t *testing.T) {
 	t.Parallel()
-	transport := &answers{answer: func(_ int, r *http.Request) (*http.Response, error) {
+	transport := &responder{respond: func(_ int, r *http.Request) (*http.Response, error) {
 		assert.Equal(t, "/api/versions/caf%C3%A9", r.URL.EscapedPath())
 		assert.Equal(t, "a=1", r.URL.RawQuery)
 		assert.Equal(t, "Bearer token-canary", r.Header.Get("Authorization"))
@@ -157,7 +157,7 @@ func TestRawPathIsEscaped(t *testing.T) {
 		"/a%3Fb/":               "/api/a%3Fb/",
 	} {
 		var sent string
-		client := newTestClient(t, &answers{answer: func(_ int, r *http.Request) (*http.Response, error) {
+		client := newTestClient(t, &responder{respond: func(_ int, r *http.Request) (*http.Response, error) {
 			sent = r.URL.RequestURI()
 			return reply(200, `{}`), nil
 		}})
@@ -169,7 +169,7 @@ func TestRawPathIsEscaped(t *testing.T) {
 
 func TestRawErrorHidesPath(t *testing.T) {
 	t.Parallel()
-	transport := &answers{answer: func(int, *http.Request) (*http.Response, error) { return nil, io.ErrUnexpectedEOF }}
+	transport := &responder{respond: func(int, *http.Request) (*http.Response, error) { return nil, io.ErrUnexpectedEOF }}
 	_, err := Raw(t.Context(), newTestClient(t, transport), "POST", "/people/Jane", nil, nil, nil)
 	require.ErrorIs(t, err, api.ErrMaybeApplied)
 	for _, text := range texts(err) {
@@ -214,7 +214,7 @@ func assertRejected(t *testing.T, err error, field string) {
 
 func TestInvalidTokenIsRejected(t *testing.T) {
 	t.Parallel()
-	transport := &answers{}
+	transport := &responder{}
 	for _, value := range unsendable {
 		token := validToken()
 		token.Secret = api.NewSecret(value)

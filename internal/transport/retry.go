@@ -17,7 +17,7 @@ import (
 // sendWithRetries is the innermost link. It sends the request until the retry policy stops it,
 // and stores the last response in s. It returns an error if it received no complete response.
 func sendWithRetries(ctx context.Context, s *callState, _ step) error {
-	s.answer.reset()
+	s.last.reset()
 	if err := waitForLimit(ctx, s); err != nil {
 		return err
 	}
@@ -85,13 +85,13 @@ func (r *retrier) start(retryablehttp.Logger, *http.Request, int) {
 	r.request.Request = startAttempt(r.s, r.request.Request)
 }
 
-func (r *retrier) read(response *http.Response) error { return readAnswer(r.s, response) }
+func (r *retrier) read(response *http.Response) error { return readResponse(r.s, response) }
 
 // check decides whether to repeat the attempt. It is called once with the response or the
 // error. If that is final, it is called again after the body was read.
 func (r *retrier) check(_ context.Context, response *http.Response, err error) (bool, error) {
 	ctx, s := r.ctx, r.s
-	if s.answer.tried && err == nil {
+	if s.last.tried && err == nil {
 		endAttempt(ctx, s, nil)
 		return false, nil
 	}
@@ -99,7 +99,7 @@ func (r *retrier) check(_ context.Context, response *http.Response, err error) (
 		endAttempt(ctx, s, err)
 	}
 	if err == nil && !s.call.Operation.Read() && response.StatusCode == http.StatusTooManyRequests {
-		_ = readAnswer(s, response) // the body shows whether the platform wrote it
+		_ = readResponse(s, response) // the body shows whether the platform wrote it
 	}
 	policy := s.client.config.Retry
 	if ctx.Err() != nil || s.settings.NoRetries || s.attempts >= policy.MaxAttempts || !isRetryable(s, response, err) {
@@ -114,7 +114,7 @@ func (r *retrier) check(_ context.Context, response *http.Response, err error) (
 	}
 	if err == nil {
 		// The error must contain the last response even if the caller cancels during the wait.
-		_ = readAnswer(s, response)
+		_ = readResponse(s, response)
 		endAttempt(ctx, s, nil)
 	}
 	s.wait = wait
@@ -131,7 +131,7 @@ func (r *retrier) prepareNext(request *http.Request) error {
 
 // isRetryable contains the rules. A read is repeated if the network, the rate limit or the
 // server failed. A write is repeated only if it was provably not sent, or if the platform
-// provably rejected it and stated when to repeat it; see [answer.fromPlatform].
+// provably rejected it and stated when to repeat it; see [lastResponse.fromPlatform].
 func isRetryable(s *callState, response *http.Response, err error) bool {
 	read := s.call.Operation.Read()
 	if err != nil {
@@ -140,7 +140,7 @@ func isRetryable(s *callState, response *http.Response, err error) bool {
 	if status := response.StatusCode; read {
 		return status == http.StatusTooManyRequests || (status >= 500 && status != http.StatusNotImplemented)
 	}
-	return s.answer.refusedForNow()
+	return s.last.rejectedForNow()
 }
 
 // waitBefore returns the wait before the next attempt. It returns false if the platform asks

@@ -38,14 +38,14 @@ var errDial = &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("no route")}
 // The test covers the retry rules and the outcome of each failure.
 func TestRetryRulesAndOutcomes(t *testing.T) {
 	t.Parallel()
-	answer := func(status int, headers ...string) func() (*http.Response, error) {
-		return answering(status, `{"error":"body-canary"}`, headers...)
+	response := func(status int, headers ...string) func() (*http.Response, error) {
+		return responding(status, `{"error":"body-canary"}`, headers...)
 	}
 	gateway := func(status int, headers ...string) func() (*http.Response, error) {
-		return answering(status, "<html>body-canary", headers...)
+		return responding(status, "<html>body-canary", headers...)
 	}
 	foreign := func(status int, headers ...string) func() (*http.Response, error) {
-		return answering(status, `{"error":"body-canary"}`, append(headers, "X-Request-Id", "")...)
+		return responding(status, `{"error":"body-canary"}`, append(headers, "X-Request-Id", "")...)
 	}
 	fail := func(err error) func() (*http.Response, error) {
 		return func() (*http.Response, error) { return nil, err }
@@ -56,64 +56,64 @@ func TestRetryRulesAndOutcomes(t *testing.T) {
 		attempts int
 		is       []error
 	}{
-		"read, server error":               {get, answer(500), 4, []error{api.ErrServer}},
-		"read, not implemented":            {get, answer(501), 1, []error{api.ErrServer}},
-		"read, rate limit":                 {get, answer(429), 4, []error{api.ErrRateLimited}},
+		"read, server error":               {get, response(500), 4, []error{api.ErrServer}},
+		"read, not implemented":            {get, response(501), 1, []error{api.ErrServer}},
+		"read, rate limit":                 {get, response(429), 4, []error{api.ErrRateLimited}},
 		"read, connection lost":            {get, fail(io.ErrUnexpectedEOF), 4, []error{io.ErrUnexpectedEOF}},
-		"read, not found":                  {get, answer(404), 1, []error{api.ErrNotFound}},
-		"read, forbidden":                  {get, answer(403), 1, []error{api.ErrForbidden}},
+		"read, not found":                  {get, response(404), 1, []error{api.ErrNotFound}},
+		"read, forbidden":                  {get, response(403), 1, []error{api.ErrForbidden}},
 		"read, gateway unavailable":        {get, gateway(503, "Retry-After", "2"), 4, []error{api.ErrServer}},
 		"read, gateway's not found":        {get, gateway(404), 1, []error{api.ErrUntrusted}},
-		"write, bad gateway":               {createOnce, answer(502), 1, []error{api.ErrServer, api.ErrMaybeApplied}},
-		"write, unavailable":               {createOnce, answer(503), 1, []error{api.ErrServer, api.ErrMaybeApplied}},
-		"write, empty unavailable":         {createOnce, answering(503, "", "Retry-After", "2"), 1, []error{api.ErrServer, api.ErrMaybeApplied}},
-		"write, gateway timeout":           {createOnce, answer(504), 1, []error{api.ErrServer, api.ErrMaybeApplied}},
-		"write, gateway timeout until":     {createOnce, answer(504, "Retry-After", "2"), 1, []error{api.ErrServer, api.ErrMaybeApplied}},
-		"write, conflict":                  {createOnce, answer(409), 1, []error{api.ErrValidation, api.ErrNotApplied}},
+		"write, bad gateway":               {createOnce, response(502), 1, []error{api.ErrServer, api.ErrMaybeApplied}},
+		"write, unavailable":               {createOnce, response(503), 1, []error{api.ErrServer, api.ErrMaybeApplied}},
+		"write, empty unavailable":         {createOnce, responding(503, "", "Retry-After", "2"), 1, []error{api.ErrServer, api.ErrMaybeApplied}},
+		"write, gateway timeout":           {createOnce, response(504), 1, []error{api.ErrServer, api.ErrMaybeApplied}},
+		"write, gateway timeout until":     {createOnce, response(504, "Retry-After", "2"), 1, []error{api.ErrServer, api.ErrMaybeApplied}},
+		"write, conflict":                  {createOnce, response(409), 1, []error{api.ErrValidation, api.ErrNotApplied}},
 		"write, foreign conflict":          {createOnce, foreign(409), 1, []error{api.ErrMaybeApplied, api.ErrUntrusted}},
 		"write, foreign too large":         {createOnce, foreign(413), 1, []error{api.ErrMaybeApplied, api.ErrUntrusted}},
 		"write, foreign invalid":           {createOnce, foreign(422), 1, []error{api.ErrMaybeApplied, api.ErrUntrusted}},
 		"write, gateway's forbidden":       {createOnce, gateway(403), 1, []error{api.ErrMaybeApplied, api.ErrUntrusted}},
-		"write, server error":              {createOnce, answer(500), 1, []error{api.ErrServer, api.ErrMaybeApplied}},
-		"write, unavailable until":         {createOnce, answer(503, "Retry-After", "2"), 1, []error{api.ErrServer, api.ErrMaybeApplied}},
+		"write, server error":              {createOnce, response(500), 1, []error{api.ErrServer, api.ErrMaybeApplied}},
+		"write, unavailable until":         {createOnce, response(503, "Retry-After", "2"), 1, []error{api.ErrServer, api.ErrMaybeApplied}},
 		"write, foreign unavailable":       {createOnce, foreign(503, "Retry-After", "2"), 1, []error{api.ErrServer, api.ErrMaybeApplied, api.ErrUntrusted}},
 		"read, foreign unavailable":        {get, foreign(503), 4, []error{api.ErrServer, api.ErrUntrusted}},
 		"write, gateway unavailable":       {createOnce, gateway(503, "Retry-After", "2"), 1, []error{api.ErrServer, api.ErrMaybeApplied}},
 		"write, broken unavailable":        {createOnce, truncated(503, "Retry-After", "2"), 1, []error{api.ErrServer, api.ErrMaybeApplied, io.ErrUnexpectedEOF}},
-		"write, see other":                 {createOnce, answer(303, "Location", "https://platform.example/p1"), 1, []error{api.ErrMaybeApplied}},
+		"write, see other":                 {createOnce, response(303, "Location", "https://platform.example/p1"), 1, []error{api.ErrMaybeApplied}},
 		"write, gateway's rate limit":      {createOnce, gateway(429, "Retry-After", "2"), 1, []error{api.ErrRateLimited, api.ErrMaybeApplied, api.ErrUntrusted}},
 		"write, foreign rate limit":        {createOnce, foreign(429, "Retry-After", "2"), 1, []error{api.ErrRateLimited, api.ErrMaybeApplied, api.ErrUntrusted}},
 		"read, foreign rate limit":         {get, foreign(429, "Retry-After", "2"), 4, []error{api.ErrRateLimited}},
-		"write, request timeout":           {createOnce, answer(408), 1, []error{api.ErrMaybeApplied}},
-		"write, too large":                 {createOnce, answer(413), 1, []error{api.ErrNotApplied}},
+		"write, request timeout":           {createOnce, response(408), 1, []error{api.ErrMaybeApplied}},
+		"write, too large":                 {createOnce, response(413), 1, []error{api.ErrNotApplied}},
 		"write, foreign forbidden":         {createOnce, foreign(403), 1, []error{api.ErrMaybeApplied, api.ErrUntrusted}},
 		"write, foreign redirect":          {createOnce, foreign(307, "Location", "https://elsewhere.example/"), 1, []error{api.ErrMaybeApplied, api.ErrUntrusted}},
 		"write, foreign success":           {createOnce, foreign(200), 1, []error{api.ErrBadResponse, api.ErrMaybeApplied, api.ErrUntrusted}},
-		"write, foreign empty object":      {createOnce, answering(201, `{"patient":{}}`, "X-Request-Id", ""), 1, []error{api.ErrBadResponse, api.ErrMaybeApplied, api.ErrUntrusted}},
-		"write, empty success":             {createOnce, answering(201, "", "X-Request-Id", ""), 1, []error{api.ErrBadResponse, api.ErrMaybeApplied, api.ErrUntrusted}},
+		"write, foreign empty object":      {createOnce, responding(201, `{"patient":{}}`, "X-Request-Id", ""), 1, []error{api.ErrBadResponse, api.ErrMaybeApplied, api.ErrUntrusted}},
+		"write, empty success":             {createOnce, responding(201, "", "X-Request-Id", ""), 1, []error{api.ErrBadResponse, api.ErrMaybeApplied, api.ErrUntrusted}},
 		"read, foreign not found":          {get, foreign(404), 1, []error{api.ErrUntrusted}},
 		"read, not found breaks off":       {get, truncated(404), 4, []error{api.ErrUntrusted, io.ErrUnexpectedEOF}},
-		"write, rate limit":                {createOnce, answer(429), 1, []error{api.ErrRateLimited, api.ErrNotApplied}},
-		"write, rate limit until":          {createOnce, answer(429, "Retry-After", "2"), 4, []error{api.ErrRateLimited, api.ErrNotApplied}},
-		"write, rate limit until fraction": {createOnce, answer(429, "Retry-After", "1.25"), 4, []error{api.ErrRateLimited, api.ErrNotApplied}},
-		"write, rate limit until soon":     {createOnce, answer(429, "Retry-After", "soon"), 1, []error{api.ErrRateLimited, api.ErrNotApplied}},
-		"write, rate limit until infinity": {createOnce, answer(429, "Retry-After", "Inf"), 1, []error{api.ErrRateLimited, api.ErrNotApplied}},
+		"write, rate limit":                {createOnce, response(429), 1, []error{api.ErrRateLimited, api.ErrNotApplied}},
+		"write, rate limit until":          {createOnce, response(429, "Retry-After", "2"), 4, []error{api.ErrRateLimited, api.ErrNotApplied}},
+		"write, rate limit until fraction": {createOnce, response(429, "Retry-After", "1.25"), 4, []error{api.ErrRateLimited, api.ErrNotApplied}},
+		"write, rate limit until soon":     {createOnce, response(429, "Retry-After", "soon"), 1, []error{api.ErrRateLimited, api.ErrNotApplied}},
+		"write, rate limit until infinity": {createOnce, response(429, "Retry-After", "Inf"), 1, []error{api.ErrRateLimited, api.ErrNotApplied}},
 		"write, connection lost":           {createOnce, fail(io.ErrUnexpectedEOF), 1, []error{io.ErrUnexpectedEOF, api.ErrMaybeApplied}},
 		"write, connection never made":     {createOnce, fail(errDial), 4, []error{api.ErrNotSent}},
-		"write, invalid":                   {createOnce, answer(422), 1, []error{api.ErrValidation, api.ErrNotApplied}},
-		"write, redirected":                {createOnce, answer(307, "Location", "https://elsewhere.example/"), 1, []error{api.ErrNotApplied}},
+		"write, invalid":                   {createOnce, response(422), 1, []error{api.ErrValidation, api.ErrNotApplied}},
+		"write, redirected":                {createOnce, response(307, "Location", "https://elsewhere.example/"), 1, []error{api.ErrNotApplied}},
 		"write, response breaks off":       {createOnce, truncated(201), 1, []error{api.ErrMaybeApplied, io.ErrUnexpectedEOF}},
 		"read, response breaks off":        {get, truncated(200), 4, []error{io.ErrUnexpectedEOF}},
 		"read, response too large":         {get, func() (*http.Response, error) { return new(endless).reply(200) }, 1, []error{errTooLarge}},
-		"write, response is not JSON":      {createOnce, answering(200, "<html>body-canary"), 1, []error{api.ErrBadResponse, api.ErrMaybeApplied}},
-		"write, response lacks object":     {createOnce, answering(200, `{"patients":{}}`), 1, []error{api.ErrBadResponse, api.ErrMaybeApplied}},
+		"write, response is not JSON":      {createOnce, responding(200, "<html>body-canary"), 1, []error{api.ErrBadResponse, api.ErrMaybeApplied}},
+		"write, response lacks object":     {createOnce, responding(200, `{"patients":{}}`), 1, []error{api.ErrBadResponse, api.ErrMaybeApplied}},
 		"read, caller's own error passes":  {get, fail(errOwn), 4, []error{errOwn}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				transport := &answers{answer: func(int, *http.Request) (*http.Response, error) { return test.meets() }}
+				transport := &responder{respond: func(int, *http.Request) (*http.Response, error) { return test.meets() }}
 				client := newTestClient(t, transport)
 				err := test.call(t.Context(), client)
 				assert.EqualValues(t, test.attempts, transport.calls.Load())
@@ -194,7 +194,7 @@ func TestRetryAfterWaitsUpToMaximum(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				transport := turns(answering(429, "", "Retry-After", test.retryAfter()), found)
+				transport := turns(responding(429, "", "Retry-After", test.retryAfter()), found)
 				start := time.Now()
 				err := get(t.Context(), newTestClient(t, transport))
 				took := time.Since(start)
@@ -234,7 +234,7 @@ func TestRetryAfterDateUsesServerClock(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				now := time.Now().Add(skew).UTC()
-				client := newTestClient(t, turns(answering(429, "", "Date", now.Format(http.TimeFormat), "Retry-After", now.Add(9*time.Second).Format(http.TimeFormat)), found))
+				client := newTestClient(t, turns(responding(429, "", "Date", now.Format(http.TimeFormat), "Retry-After", now.Add(9*time.Second).Format(http.TimeFormat)), found))
 				start := time.Now()
 				require.NoError(t, get(t.Context(), client))
 				assert.GreaterOrEqual(t, time.Since(start), 9*time.Second)
@@ -278,7 +278,7 @@ func TestBackoffDoublesWithinBounds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var at []time.Time
-		transport := &answers{answer: func(int, *http.Request) (*http.Response, error) {
+		transport := &responder{respond: func(int, *http.Request) (*http.Response, error) {
 			at = append(at, time.Now())
 			return reply(500, ""), nil
 		}}
@@ -325,7 +325,7 @@ func TestAttemptsDoNotShareHeaders(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var headers []http.Header
-		transport := &answers{answer: func(call int, r *http.Request) (*http.Response, error) {
+		transport := &responder{respond: func(call int, r *http.Request) (*http.Response, error) {
 			headers = append(headers, r.Header)
 			if call == 2 {
 				return reply(401, ""), nil // one more attempt with a fresh token

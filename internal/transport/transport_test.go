@@ -25,13 +25,13 @@ import (
 
 var sandbox = api.USSandbox
 
-// answers is a transport without sockets. It numbers the requests and responds to each.
-type answers struct {
-	calls  atomic.Int32
-	answer func(call int, r *http.Request) (*http.Response, error)
+// responder is a transport without sockets. It numbers the requests and responds to each.
+type responder struct {
+	calls   atomic.Int32
+	respond func(call int, r *http.Request) (*http.Response, error)
 }
 
-func (a *answers) RoundTrip(r *http.Request) (*http.Response, error) {
+func (a *responder) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Body != nil {
 		_, _ = io.Copy(io.Discard, r.Body)
 		_ = r.Body.Close()
@@ -39,7 +39,7 @@ func (a *answers) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := r.Context().Err(); err != nil {
 		return nil, err
 	}
-	return a.answer(int(a.calls.Add(1)), r)
+	return a.respond(int(a.calls.Add(1)), r)
 }
 
 // reply returns a response. headers are pairs of name and value.
@@ -55,8 +55,8 @@ func reply(status int, body string, headers ...string) *http.Response {
 }
 
 // says is a transport that always returns the same response.
-func says(status int, body string, headers ...string) *answers {
-	return &answers{answer: func(int, *http.Request) (*http.Response, error) { return reply(status, body, headers...), nil }}
+func says(status int, body string, headers ...string) *responder {
+	return &responder{respond: func(int, *http.Request) (*http.Response, error) { return reply(status, body, headers...), nil }}
 }
 
 // static is a token source that cannot refresh.

@@ -58,7 +58,7 @@ func Raw(ctx context.Context, c *Client, method, path string, query url.Values, 
 	if err := checkSuccess(s); err != nil {
 		return nil, err
 	}
-	return bytes.Clone(s.answer.body.Bytes()), nil
+	return bytes.Clone(s.last.body.Bytes()), nil
 }
 
 // newRawCall returns the call of a path outside of the operation table.

@@ -130,12 +130,12 @@ func (b openBody) Close() error { b.closed(); return b.ReadCloser.Close() }
 
 func (o *opened) around(inner http.RoundTripper) roundTrip {
 	return func(r *http.Request) (*http.Response, error) {
-		answer, err := inner.RoundTrip(r)
+		response, err := inner.RoundTrip(r)
 		if err == nil {
 			o.count.Add(1)
-			answer.Body = openBody{answer.Body, sync.OnceFunc(func() { o.count.Add(-1) })}
+			response.Body = openBody{response.Body, sync.OnceFunc(func() { o.count.Add(-1) })}
 		}
-		return answer, err
+		return response, err
 	}
 }
 
@@ -144,15 +144,15 @@ type roundTrip func(*http.Request) (*http.Response, error)
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // restless is a list with drift. Its second request fails once.
-func restless() *answers {
-	return &answers{answer: func(call int, r *http.Request) (*http.Response, error) {
+func restless() *responder {
+	return &responder{respond: func(call int, r *http.Request) (*http.Response, error) {
 		if call == 2 {
 			return reply(500, `{"error":"Internal Server Error"}`), nil
 		}
 		return metas(
 			`{"current_page":1,"next_page":2,"total_pages":4,"total_count":5}`, `{"current_page":2,"next_page":3,"total_pages":4,"total_count":4}`,
 			`{"current_page":3,"next_page":4,"total_pages":4,"total_count":4}`, `{"current_page":4,"total_pages":4,"total_count":4}`,
-		).answer(call, r)
+		).respond(call, r)
 	}}
 }
 
@@ -225,7 +225,7 @@ func TestCallbackGoexitEndsList(t *testing.T) {
 func TestPanicInEnsureReleasesKey(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		client := newTestClient(t, &answers{})
+		client := newTestClient(t, &responder{})
 		for _, panics := range []string{"find", "create"} {
 			record := Ensuring[thing]{Call: Call{Operation: operation.TreatmentPlanCreate}, ID: "k", Find: func(context.Context) (*thing, error) {
 				if panics == "find" {

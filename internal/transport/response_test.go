@@ -30,9 +30,9 @@ func (e *endless) Read(b []byte) (int, error) {
 func (*endless) Close() error { return nil }
 
 // endlessly responds to every request with a status and an endless body.
-func endlessly(status int) (*answers, *endless) {
+func endlessly(status int) (*responder, *endless) {
 	body := new(endless)
-	return &answers{answer: func(int, *http.Request) (*http.Response, error) { return body.reply(status) }}, body
+	return &responder{respond: func(int, *http.Request) (*http.Response, error) { return body.reply(status) }}, body
 }
 
 func (e *endless) reply(status int) (*http.Response, error) {
@@ -67,7 +67,7 @@ func TestTokenResponseHasSmallLimit(t *testing.T) {
 
 func TestContentLengthReservesLittleMemory(t *testing.T) {
 	t.Parallel()
-	var a answer
+	var a lastResponse
 	response := &http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader("{}")), ContentLength: maxBody}
 	require.NoError(t, a.read(response, maxBody))
 	assert.Equal(t, "{}", a.body.String())
@@ -91,7 +91,7 @@ func TestByteOrderMarkIsRemovedOnce(t *testing.T) {
 func TestPoolKeepsNoHugeBuffer(t *testing.T) {
 	t.Parallel()
 	huge := bytes.NewBuffer(make([]byte, 0, maxPooledBuffer+1))
-	(&answer{body: huge}).release()
+	(&lastResponse{body: huge}).release()
 	assert.NotSame(t, huge, buffers.Get())
 }
 
@@ -121,12 +121,12 @@ func TestFromPlatformRequiresProof(t *testing.T) {
 		{204, "", "", false},
 		{200, "r-1", "<html>", false},
 	} {
-		a := answer{status: test.status, header: http.Header{"X-Request-Id": {test.id}}, body: bytes.NewBufferString(test.body), complete: true}
+		a := lastResponse{status: test.status, header: http.Header{"X-Request-Id": {test.id}}, body: bytes.NewBufferString(test.body), complete: true}
 		assert.Equal(t, test.want, a.fromPlatform("patient"), "%+v", test)
 		a.complete = false
 		assert.False(t, a.fromPlatform("patient"), "%+v", test)
 	}
-	assert.False(t, (&answer{}).fromPlatform("patient"))
+	assert.False(t, (&lastResponse{}).fromPlatform("patient"))
 }
 
 func TestDoRequiresObjectWithoutError(t *testing.T) {

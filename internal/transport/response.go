@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// answer is the last response to a call.
-type answer struct {
+// lastResponse is the last response to a call.
+type lastResponse struct {
 	status   int         // 0 without a response
 	header   http.Header // nil without a response
 	body     *bytes.Buffer
@@ -24,7 +24,7 @@ type answer struct {
 }
 
 // reset clears the response and keeps its buffer.
-func (a *answer) reset() {
+func (a *lastResponse) reset() {
 	a.status, a.header, a.complete, a.tried, a.readErr = 0, nil, false, false, nil
 }
 
@@ -38,12 +38,12 @@ const maxSmallBody = 1 << 20
 // read reads a response to its end, so a body that breaks off is retried like a broken
 // connection. It drops the rest of an error body beyond maxSmallBody. The status still counts,
 // but the response no longer proves that the platform wrote it.
-func (a *answer) read(response *http.Response, limit int64) error {
+func (a *lastResponse) read(response *http.Response, limit int64) error {
 	a.tried, a.readErr = true, a.readBody(response, limit)
 	return a.readErr
 }
 
-func (a *answer) readBody(response *http.Response, limit int64) error {
+func (a *lastResponse) readBody(response *http.Response, limit int64) error {
 	defer func() { _ = response.Body.Close() }()
 	a.status, a.header = response.StatusCode, response.Header
 	if a.body == nil {
@@ -82,9 +82,9 @@ const ByteOrderMark = "\ufeff"
 // errTooLarge is the error for a response beyond its limit.
 var errTooLarge = errors.New("response is larger than the limit")
 
-func (a *answer) success() bool { return a.status >= 200 && a.status <= 299 }
+func (a *lastResponse) success() bool { return a.status >= 200 && a.status <= 299 }
 
-func (a *answer) requestID() string { return RequestID(a.header) }
+func (a *lastResponse) requestID() string { return RequestID(a.header) }
 
 // buffers contains buffers for responses during decoding. A list of 100 products has about 100
 // KB. Growing a new buffer to this size costs more than decoding into a reused one.
@@ -95,7 +95,7 @@ var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 const maxPooledBuffer = 1 << 20
 
 // release returns the buffer to the pool. No decoded value may refer to it.
-func (a *answer) release() {
+func (a *lastResponse) release() {
 	if a.body != nil && a.body.Cap() <= maxPooledBuffer {
 		buffers.Put(a.body)
 	}
@@ -129,7 +129,7 @@ func (a *answer) release() {
 //     no sentinel of these statuses.
 //   - At the token endpoint, an error without proof blames neither the application nor the
 //     user's grant. It counts as a temporary failure.
-func (a *answer) fromPlatform(key string) bool {
+func (a *lastResponse) fromPlatform(key string) bool {
 	if !a.complete {
 		return false
 	}
@@ -153,9 +153,9 @@ func hasContent(body []byte, key string) bool {
 	return json.Unmarshal(body, &envelope) == nil && json.Unmarshal(envelope[key], &content) == nil && len(content) > 0
 }
 
-// refusedForNow reports whether the platform has rejected a write temporarily and has stated
+// rejectedForNow reports whether the platform has rejected a write temporarily and has stated
 // when to repeat it. It checks its rate limit before it processes a request.
-func (a *answer) refusedForNow() bool {
+func (a *lastResponse) rejectedForNow() bool {
 	_, stated := retryAfter(a.header)
 	return a.status == http.StatusTooManyRequests && stated && a.fromPlatform("")
 }
