@@ -322,11 +322,11 @@ func ExampleError_fields() {
 	})
 	if failure, ok := errors.AsType[*dispensary.Error](err); ok {
 		fmt.Println(failure.Operation, failure.Route, failure.StatusCode)
-		fmt.Println("refused:", errors.Is(err, dispensary.ErrNotApplied), "- repeatable:", errors.Is(err, dispensary.ErrNotSent))
+		fmt.Println("rejected:", errors.Is(err, dispensary.ErrNotApplied), "- repeatable:", errors.Is(err, dispensary.ErrNotSent))
 	}
 	// Output:
 	// patients.create /clinic/patients 403
-	// refused: true - repeatable: false
+	// rejected: true - repeatable: false
 }
 
 // A call with invalid arguments sends nothing. The error names every invalid field.

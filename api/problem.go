@@ -76,10 +76,10 @@ const (
 //	ErrMaybeApplied                                502     checks before trying again
 //	treatmentplans.UnavailableError                422     chooses other products
 //	oauth.ErrCanceled                              409     connects the account
-//	oauth.ErrState, ErrNoCode, ErrCodeRefused      400     connects the account
+//	oauth.ErrState, ErrNoCode, ErrCodeRejected      400     connects the account
 //	oauth.CallbackError, tokens.ErrUndecided       502     tries again later
 //	oauth.ConfigError                              500     contacts support
-//	tokens.ErrOwnerRefused                         403     connects another account
+//	tokens.ErrOwnerRejected                         403     connects another account
 //	tokens.StoreError, catalogsync.ErrNotLoaded    503     tries again later
 //	an error with a method Problem() *Problem      its own problem, unless it is nil
 //	ErrAccountChanged                              409     starts again

@@ -21,7 +21,7 @@ import (
 // canaryText is part of every error text here. No title may contain it.
 const canaryText = "c4n4ry"
 
-func refused(status int, messages ...hidden.Message) *api.Error {
+func rejected(status int, messages ...hidden.Message) *api.Error {
 	return apikit.NewError(api.Error{Operation: "patients.create", StatusCode: status, Outcome: api.OutcomeNotApplied, RequestID: canaryText}, nil, []byte(canaryText), messages)
 }
 
@@ -95,21 +95,21 @@ func TestProblemOfEachError(t *testing.T) {
 		"reauthorize after a 401":   {apikit.NewError(api.Error{StatusCode: 401, Attempts: 1, Outcome: api.OutcomeNotApplied}, api.ErrReauthorize, nil, nil), 409, connect},
 		"wrong environment":         {failed(0, fmt.Errorf(canaryText+": %w", api.ErrWrongEnvironment)), 500, setup},
 		"insecure":                  {&api.ArgumentError{Field: "Site.BaseURL", Reason: "is plain HTTP", Err: api.ErrInsecure}, 500, setup},
-		"forbidden":                 {refused(403, text), 403, forbidden},
+		"forbidden":                 {rejected(403, text), 403, forbidden},
 		"bare forbidden":            {api.ErrForbidden, 403, forbidden},
 		"missing scope":             {failed(0, &api.ScopeError{Scope: canaryText}), 403, forbidden},
 		"assumed scope":             {apikit.NewError(api.Error{StatusCode: 403, Outcome: api.OutcomeNotApplied}, &api.ScopeError{Scope: "clinic", Assumed: true}, nil, nil), 403, forbidden},
 		"bare scope":                {&api.ScopeError{Scope: canaryText}, 403, forbidden},
 		"untrusted 403":             {untrusted(403, api.OutcomeNone), 502, outOfOrder},
-		"not found":                 {refused(404, text), 404, notFound},
+		"not found":                 {rejected(404, text), 404, notFound},
 		"bare not found":            {fmt.Errorf(canaryText+": %w", api.ErrNotFound), 404, notFound},
 		"untrusted 404":             {untrusted(404, api.OutcomeNone), 502, outOfOrder},
-		"400":                       {refused(400), 422, invalid},
-		"409":                       {refused(409, text), 422, invalid},
-		"422":                       {fmt.Errorf("saving: %w", refused(422, text)), 422, invalid},
+		"400":                       {rejected(400), 422, invalid},
+		"409":                       {rejected(409, text), 422, invalid},
+		"422":                       {fmt.Errorf("saving: %w", rejected(422, text)), 422, invalid},
 		"bare validation":           {api.ErrValidation, 422, invalid},
 		"untrusted 422 of a read":   {untrusted(422, api.OutcomeNone), 502, outOfOrder},
-		"rate limited":              {wait(refused(429, text), time.Minute), 503, busy},
+		"rate limited":              {wait(rejected(429, text), time.Minute), 503, busy},
 		"untrusted rate limit":      {untrusted(429, api.OutcomeNone), 503, busy},
 		"rate limited before":       {wait(failed(0, fmt.Errorf(canaryText+": %w", api.ErrRateLimited)), time.Minute), 503, busy},
 		"rate limited refresh":      {failed(0, wait(token(429, ""), time.Minute)), 503, busy},
@@ -123,19 +123,19 @@ func TestProblemOfEachError(t *testing.T) {
 		"no response":               {failed(3, errors.New(canaryText)), 502, unreachable},
 		"no attempt":                {failed(0, errors.New(canaryText)), 503, unsent},
 		"argument of a source":      {failed(0, blank("email")), 503, unsent},
-		"unauthorized":              {refused(401, text), 502, outOfOrder},
+		"unauthorized":              {rejected(401, text), 502, outOfOrder},
 		"bare unauthorized":         {api.ErrUnauthorized, 502, outOfOrder},
-		"server error":              {wait(refused(503, text), time.Minute), 502, outOfOrder},
+		"server error":              {wait(rejected(503, text), time.Minute), 502, outOfOrder},
 		"bare server error":         {api.ErrServer, 502, outOfOrder},
 		"undecodable":               {apikit.NewError(api.Error{StatusCode: 200}, api.ErrBadResponse, nil, nil), 502, outOfOrder},
 		"bare undecodable":          {fmt.Errorf(canaryText+": %w", api.ErrBadResponse), 502, outOfOrder},
 		"bare untrusted":            {api.ErrUntrusted, 502, outOfOrder},
 		"incomplete list":           {apikit.NewError(api.Error{StatusCode: 200}, &api.IncompleteListError{Read: 1, Total: 2}, nil, nil), 502, outOfOrder},
-		"other response":            {refused(418, text), 502, outOfOrder},
+		"other response":            {rejected(418, text), 502, outOfOrder},
 		"OAuth code":                {token(400, "invalid_grant"), 502, outOfOrder},
 		"OAuth rejection":           {failed(0, token(400, "invalid_request")), 502, outOfOrder},
-		"token endpoint not found":  {failed(0, refused(404, text)), 502, outOfOrder},
-		"token endpoint invalid":    {failed(0, refused(422, text)), 502, outOfOrder},
+		"token endpoint not found":  {failed(0, rejected(404, text)), 502, outOfOrder},
+		"token endpoint invalid":    {failed(0, rejected(422, text)), 502, outOfOrder},
 		"argument":                  {blank("email"), 422, invalid},
 		"arguments":                 {fmt.Errorf("saving: %w", api.ArgumentErrors{blank("email"), blank("last_name")}), 422, invalid},
 		"argument of Go":            {&api.ArgumentError{Field: "Limit", Reason: canaryText}, 500, unknown},
@@ -161,7 +161,7 @@ func TestProblemOfEachError(t *testing.T) {
 func TestProblemCopiesRetryAfter(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]time.Duration{429: time.Minute, 503: time.Minute, 422: 0, 404: 0} {
-		e := refused(status)
+		e := rejected(status)
 		e.RetryAfter = time.Minute
 		assert.Equal(t, want, api.ProblemOf(e).RetryAfter, status)
 		if status >= 429 {
@@ -182,10 +182,10 @@ func TestProblemGroupsMessagesByField(t *testing.T) {
 		fields fields
 		other  []string
 	}{
-		"platform":         {refused(422, email, name, hidden.Message{Field: "email", Text: "Email is too long"}, hidden.Message{Text: "Bad"}), fields{"email": {"Email is invalid", "Email is too long"}, "last_name": {"Last name can't be blank"}}, []string{"Bad"}},
-		"another status":   {refused(400, email), fields{"email": {"Email is invalid"}}, nil},
-		"wrong state":      {refused(409, hidden.Message{Text: "Treatment plan is not active"}), nil, []string{"Treatment plan is not active"}},
-		"without messages": {refused(422), nil, nil},
+		"platform":         {rejected(422, email, name, hidden.Message{Field: "email", Text: "Email is too long"}, hidden.Message{Text: "Bad"}), fields{"email": {"Email is invalid", "Email is too long"}, "last_name": {"Last name can't be blank"}}, []string{"Bad"}},
+		"another status":   {rejected(400, email), fields{"email": {"Email is invalid"}}, nil},
+		"wrong state":      {rejected(409, hidden.Message{Text: "Treatment plan is not active"}), nil, []string{"Treatment plan is not active"}},
+		"without messages": {rejected(422), nil, nil},
 		"argument":         {blank("practitioner_id"), fields{"practitioner_id": {"Practitioner can't be blank"}}, nil},
 		"arguments":        {api.ArgumentErrors{blank("email"), blank("last_name")}, both, nil},
 		"taken":            {&api.EnsureError{Operation: "patients.create", Reason: api.EnsureReasonTaken, Field: "email"}, fields{"email": {"Email has already been taken"}}, nil},
@@ -198,7 +198,7 @@ func TestProblemGroupsMessagesByField(t *testing.T) {
 
 func TestProblemSharesNoMemory(t *testing.T) {
 	t.Parallel()
-	err := refused(422, hidden.Message{Field: "email", Text: "Email is invalid"}, hidden.Message{Text: "Bad"})
+	err := rejected(422, hidden.Message{Field: "email", Text: "Email is invalid"}, hidden.Message{Text: "Bad"})
 	p := api.ProblemOf(err)
 	form := p.For("email")
 	p.Fields["email"][0], p.Other[0] = "changed", "changed"
@@ -210,7 +210,7 @@ func TestProblemSharesNoMemory(t *testing.T) {
 
 func TestProblemForMovesOtherFields(t *testing.T) {
 	t.Parallel()
-	p := api.ProblemOf(refused(422,
+	p := api.ProblemOf(rejected(422,
 		hidden.Message{Field: "metadata.id", Text: "Metadata.id is too long"}, hidden.Message{Text: "Bad"},
 		hidden.Message{Field: "email", Text: "Email is invalid"}, hidden.Message{Field: "discount", Text: "Discount is too high"},
 		hidden.Message{Field: "discount", Text: "Discount is odd"},
@@ -230,8 +230,8 @@ func TestProblemEncodesAsDocument(t *testing.T) {
 	t.Parallel()
 	for want, err := range map[string]error{
 		`{"status":409,"title":"Please connect your dispensary account.","reauthorize":true}`: api.ErrReauthorize,
-		`{"status":422,"title":"` + invalid + `","fields":{"email":["Email is invalid"]}}`:    refused(422, hidden.Message{Field: "email", Text: "Email is invalid"}),
-		`{"status":422,"title":"` + invalid + `","other":["Email is invalid"]}`:               refused(422, hidden.Message{Text: "Email is invalid"}),
+		`{"status":422,"title":"` + invalid + `","fields":{"email":["Email is invalid"]}}`:    rejected(422, hidden.Message{Field: "email", Text: "Email is invalid"}),
+		`{"status":422,"title":"` + invalid + `","other":["Email is invalid"]}`:               rejected(422, hidden.Message{Text: "Email is invalid"}),
 	} {
 		document, err := json.Marshal(api.ProblemOf(err).For("email"))
 		require.NoError(t, err)
@@ -241,7 +241,7 @@ func TestProblemEncodesAsDocument(t *testing.T) {
 
 func TestProblemPrintsNoMessages(t *testing.T) {
 	t.Parallel()
-	p := api.ProblemOf(refused(422, hidden.Message{Field: "email", Text: canaryText}, hidden.Message{Text: canaryText}))
+	p := api.ProblemOf(rejected(422, hidden.Message{Field: "email", Text: canaryText}, hidden.Message{Text: canaryText}))
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d"} {
 		assert.Equal(t, "422 "+invalid, fmt.Sprintf(verb, p), verb)
 		assert.Equal(t, "422 "+invalid, fmt.Sprintf(verb, *p), verb)

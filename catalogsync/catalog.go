@@ -155,17 +155,17 @@ type Catalog struct {
 // fill it. An error is an [*api.ArgumentError] or [api.ArgumentErrors].
 func New(c Config) (*Catalog, error) {
 	var wrong api.ArgumentErrors
-	refuse := func(field, reason string) {
+	reject := func(field, reason string) {
 		wrong = append(wrong, &api.ArgumentError{Field: "catalogsync.Config." + field, Reason: reason})
 	}
 	if c.Catalog == (catalog.Service{}) && c.Snapshots == nil {
-		refuse("Catalog", "is empty")
+		reject("Catalog", "is empty")
 	}
 	for field, value := range map[string]int64{
 		"Prefetch": int64(c.Prefetch), "PageSize": int64(c.PageSize), "Interval": int64(c.Interval),
 	} {
 		if value < 0 {
-			refuse(field, "must not be negative")
+			reject(field, "must not be negative")
 		}
 	}
 	if err := wrong.Err(); err != nil {

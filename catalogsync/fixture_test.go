@@ -116,7 +116,7 @@ func (m *movingList) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 	}
-	status, body := m.answer(r)
+	status, body := m.response(r)
 	if m.after != nil {
 		if err := m.after(r); err != nil {
 			return nil, err
@@ -127,7 +127,7 @@ func (m *movingList) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-func (m *movingList) answer(r *http.Request) (status int, body []byte) {
+func (m *movingList) response(r *http.Request) (status int, body []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if _, id, single := strings.Cut(r.URL.Path, "/catalog/products/"); single {

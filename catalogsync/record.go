@@ -245,7 +245,7 @@ func (c *contents) savePage(w Walk, products []catalog.Product, began time.Time,
 	return counts
 }
 
-// saveDetails stores a single product that was read at a moment, and answers its request. The
+// saveDetails stores a single product that was read at a moment, and settles its request. The
 // product is no evidence about the list, so its presence stays. There are two exceptions: a new
 // product becomes present, and a gone product becomes missing, because the platform has it by its
 // id.
@@ -253,7 +253,7 @@ func (c *contents) saveDetails(at moment, readAt time.Time, p catalog.Product) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.edits++
-	c.answer(p.ID, at)
+	c.settle(p.ID, at)
 	before, next := c.get(p.ID)
 	if at < next.detailed {
 		return
@@ -276,8 +276,8 @@ func (c *contents) saveDetails(at moment, readAt time.Time, p catalog.Product) {
 	c.put(p.ID, before, next)
 }
 
-// answer removes the request for a product that was read, unless it is newer.
-func (c *contents) answer(id string, at moment) {
+// settle removes the request for a product that was read, unless it is newer.
+func (c *contents) settle(id string, at moment) {
 	if requested, is := c.pending[id]; is && requested <= at {
 		delete(c.pending, id)
 		c.edits++

@@ -174,7 +174,7 @@ func (c *Catalog) requested(postponed map[string]*retry) (oldest string) {
 func (c *Catalog) drop(id string, at moment) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.answer(id, at)
+	c.settle(id, at)
 }
 
 // undetailed returns the products whose details were never read, if Details is set.

@@ -161,8 +161,8 @@ func TestNewRejectsBadConfig(t *testing.T) {
 	}
 }
 
-// refuse makes requests for single products fail if their id begins with one of ids.
-func (m *movingList) refuse(ids ...string) {
+// reject makes requests for single products fail if their id begins with one of ids.
+func (m *movingList) reject(ids ...string) {
 	m.before = func(r *http.Request) error {
 		for _, id := range ids {
 			if strings.Contains(r.URL.Path, "/catalog/products/"+id) {
@@ -178,7 +178,7 @@ func TestFetchRequestedSkipsUnreadableProduct(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		list := newMovingList(4)
-		list.refuse("p-00001")
+		list.reject("p-00001")
 		c := list.copy(t, catalogsync.Config{Details: true})
 		_, err := c.Sync(t.Context())
 		require.NoError(t, err)
@@ -190,7 +190,7 @@ func TestFetchRequestedSkipsUnreadableProduct(t *testing.T) {
 		assert.Equal(t, 3, state.Detailed, "the other products are read, also the unrequested one")
 
 		require.ErrorIs(t, c.FetchRequested(t.Context()), assert.AnError, "FetchRequested retries at once")
-		list.refuse()
+		list.reject()
 		require.NoError(t, c.FetchRequested(t.Context()))
 		assert.Zero(t, c.State().Requested)
 	})
@@ -214,7 +214,7 @@ func TestRunPostponesUnreadableProduct(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		list, shared := newMovingList(4), &row{}
-		list.refuse("p-00001")
+		list.reject("p-00001")
 		made := func(s catalogsync.Snapshots) *catalogsync.Catalog {
 			return list.copy(t, catalogsync.Config{Snapshots: s})
 		}
@@ -228,7 +228,7 @@ func TestRunPostponesUnreadableProduct(t *testing.T) {
 		record, _ := p.Get("p-00002")
 		assert.False(t, record.DetailsAt.IsZero())
 		p.kill()
-		list.refuse()
+		list.reject()
 		p = start(t, shared, made)
 		synctest.Wait()
 		record, _ = p.Get("p-00001")
@@ -248,7 +248,7 @@ func TestRunReadsSoonAfterUserConnects(t *testing.T) {
 		})
 		time.Sleep(8 * time.Hour)
 		assert.Less(t, list.requests(), 8*12+10, "the wait between retries grows")
-		list.refuse()
+		list.reject()
 		time.Sleep(5*time.Minute + 10*time.Second)
 		assert.Equal(t, 4, p.State().Records[catalogsync.PresencePresent])
 		p.stop()
@@ -263,7 +263,7 @@ func TestSyncKeepsUnreadableProductMissing(t *testing.T) {
 	_, err := c.Sync(t.Context())
 	require.NoError(t, err)
 	list.change(func(ids []string) []string { return ids[2:] })
-	list.refuse("p-00000")
+	list.reject("p-00000")
 	for range 2 {
 		_, err = c.Sync(t.Context())
 		require.NoError(t, err)

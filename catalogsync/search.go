@@ -346,19 +346,19 @@ type HandlerConfig struct {
 	Permitted func(*http.Request) *PermittedBrands
 }
 
-// answer is the response body: hits or an error.
-type answer struct {
-	Hits       []Hit            `json:"hits"`
-	AgeSeconds int64            `json:"age_seconds"`
-	Permitted  *answerPermitted `json:"permitted,omitempty"`
-	Error      *answerError     `json:"error,omitempty"`
+// response is the response body: hits or an error.
+type response struct {
+	Hits       []Hit              `json:"hits"`
+	AgeSeconds int64              `json:"age_seconds"`
+	Permitted  *responsePermitted `json:"permitted,omitempty"`
+	Error      *responseError     `json:"error,omitempty"`
 }
 
-type answerPermitted struct {
+type responsePermitted struct {
 	AgeSeconds int64 `json:"age_seconds"`
 }
 
-type answerError struct {
+type responseError struct {
 	Field  string `json:"field,omitempty"`
 	Reason string `json:"reason"`
 }
@@ -398,7 +398,7 @@ func (c *Catalog) Handler(h HandlerConfig) http.Handler {
 	})
 }
 
-func (c *Catalog) respond(rawQuery string, permitted *PermittedBrands) (status int, a answer) {
+func (c *Catalog) respond(rawQuery string, permitted *PermittedBrands) (status int, a response) {
 	o, err := parseQuery(rawQuery)
 	o.Permitted = permitted
 	var result Result
@@ -412,13 +412,13 @@ func (c *Catalog) respond(rawQuery string, permitted *PermittedBrands) (status i
 		if field == "query" {
 			field = "q"
 		}
-		return http.StatusBadRequest, answer{Hits: []Hit{}, Error: &answerError{field, wrong.Reason}}
+		return http.StatusBadRequest, response{Hits: []Hit{}, Error: &responseError{field, wrong.Reason}}
 	case err != nil: // ErrNotLoaded
-		return http.StatusServiceUnavailable, answer{Hits: []Hit{}, Error: &answerError{Reason: "the catalog is not loaded yet"}}
+		return http.StatusServiceUnavailable, response{Hits: []Hit{}, Error: &responseError{Reason: "the catalog is not loaded yet"}}
 	}
-	a = answer{Hits: result.Hits, AgeSeconds: int64(result.Age.Seconds())}
+	a = response{Hits: result.Hits, AgeSeconds: int64(result.Age.Seconds())}
 	if result.PermittedOnly {
-		a.Permitted = &answerPermitted{int64(result.PermittedAge.Seconds())}
+		a.Permitted = &responsePermitted{int64(result.PermittedAge.Seconds())}
 	}
 	return http.StatusOK, a
 }

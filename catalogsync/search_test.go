@@ -547,8 +547,8 @@ func TestBrandCacheExpiresDaily(t *testing.T) {
 		clients = clientsOf(platform)
 		platform.Fault(model.Fault{Effect: model.EffectErrorStatus, Status: http.StatusForbidden, Operation: "brands.list", Times: 1})
 		_, err = get(0)
-		var refused *api.Error
-		require.ErrorAs(t, err, &refused)
+		var rejected *api.Error
+		require.ErrorAs(t, err, &rejected)
 		second, err := get(0)
 		require.NoError(t, err, "retry after a failure")
 		assert.NotSame(t, first, second)

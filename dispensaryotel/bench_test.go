@@ -39,11 +39,11 @@ func setups(b *testing.B) map[string]*dispensaryotel.Telemetry {
 
 // BenchmarkCall measures a call of the client, on a transport without sockets.
 func BenchmarkCall(b *testing.B) {
-	const answer = `{"clinic":{"id":"c-1","name":"Example Clinic"}}`
+	const response = `{"clinic":{"id":"c-1","name":"Example Clinic"}}`
 	canned := roundTripper(func(r *http.Request) (*http.Response, error) {
 		return &http.Response{
 			StatusCode: http.StatusOK, ProtoMajor: 1, ProtoMinor: 1, Request: r, Header: http.Header{"X-Request-Id": {"0f3c1a52"}},
-			Body: io.NopCloser(strings.NewReader(answer)), ContentLength: int64(len(answer)),
+			Body: io.NopCloser(strings.NewReader(response)), ContentLength: int64(len(response)),
 		}, nil
 	})
 	site := dispensary.Site{Environment: delivery("").Key.Environment, BaseURL: "https://platform.example/api", AuthURL: "https://auth.example"}

@@ -39,7 +39,7 @@ func (t *Telemetry) callEnd(ctx context.Context, r observe.CallResult) {
 		if r.Outcome != "" {
 			span.Set(signal.Outcome.Of(string(r.Outcome)))
 		}
-		answered(span, r.StatusCode, r.RequestID, why)
+		responded(span, r.StatusCode, r.RequestID, why)
 	}
 	t.callDuration.Record(ctx, r.Duration, append(operation(r.Environment, r.Operation), response(r.StatusCode, why)...)...)
 }
@@ -73,13 +73,13 @@ func (t *Telemetry) attemptEnd(ctx context.Context, r observe.AttemptResult) {
 	defer span.End()
 	why := failure(r.Failure, r.StatusCode)
 	if span.Recording() {
-		answered(span, r.StatusCode, r.RequestID, why)
+		responded(span, r.StatusCode, r.RequestID, why)
 	}
 	t.requestDuration.Record(ctx, r.Duration, append(request(r.Call), response(r.StatusCode, why)...)...)
 }
 
-// answered records the response, if there was one, and the failure on a span.
-func answered(span signal.Span, status int, requestID, why string) {
+// responded records the response, if there was one, and the failure on a span.
+func responded(span signal.Span, status int, requestID, why string) {
 	if status != 0 {
 		span.Set(signal.Status.Of(status))
 	}

@@ -15,23 +15,23 @@ import (
 	"github.com/dispensary-go/dispensary/dispensaryotel"
 )
 
-// refusing is a meter provider whose meters create no counters.
-type refusing struct{ noop.MeterProvider }
+// rejecting is a meter provider whose meters create no counters.
+type rejecting struct{ noop.MeterProvider }
 
-type refusingMeter struct{ noop.Meter }
+type rejectingMeter struct{ noop.Meter }
 
-func (refusing) Meter(string, ...metric.MeterOption) metric.Meter { return refusingMeter{} }
+func (rejecting) Meter(string, ...metric.MeterOption) metric.Meter { return rejectingMeter{} }
 
-var errRefused = errors.New("refused")
+var errRejected = errors.New("refused")
 
-func (refusingMeter) Int64Counter(string, ...metric.Int64CounterOption) (metric.Int64Counter, error) {
-	return noop.Int64Counter{}, errRefused
+func (rejectingMeter) Int64Counter(string, ...metric.Int64CounterOption) (metric.Int64Counter, error) {
+	return noop.Int64Counter{}, errRejected
 }
 
 func TestNewReturnsErrorOfMeter(t *testing.T) {
 	t.Parallel()
-	_, err := dispensaryotel.New(dispensaryotel.Config{MeterProvider: refusing{}})
-	require.ErrorIs(t, err, errRefused)
+	_, err := dispensaryotel.New(dispensaryotel.Config{MeterProvider: rejecting{}})
+	require.ErrorIs(t, err, errRejected)
 	assert.ErrorContains(t, err, "dispensaryotel: ")
 }
 

@@ -141,10 +141,10 @@ func TestReceiveContinuesOuterSpan(t *testing.T) {
 	requireChild(t, r.one(t, "server"), request)
 	assert.Equal(t, trace.SpanKindInternal, request.SpanKind)
 	assert.Equal(t, "signature_missing", set(request)["error.type"])
-	assert.Equal(t, "refused", set(request)["dispensary.webhook.outcome"])
+	assert.Equal(t, "rejected", set(request)["dispensary.webhook.outcome"])
 	assert.Equal(t, codes.Unset, request.Status.Code, "a rejected request is not an error")
 	assert.Equal(t, []point{{map[string]string{
-		"dispensary.webhook.outcome": "refused", "http.response.status_code": "401", "error.type": "signature_missing",
+		"dispensary.webhook.outcome": "rejected", "http.response.status_code": "401", "error.type": "signature_missing",
 	}, 1}}, r.points(t, "dispensary.webhook.request.duration"))
 }
 
@@ -232,7 +232,7 @@ func TestWebhookKeepsCallersHooks(t *testing.T) {
 		}
 	})
 	r.handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
-	assert.Equal(t, []string{"ownrefused"}, observed)
+	assert.Equal(t, []string{"ownrejected"}, observed)
 	assert.Equal(t, "method", set(r.one(t, "receive webhook"))["error.type"])
 }
 

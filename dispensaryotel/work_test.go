@@ -153,14 +153,14 @@ func TestReconcileCountsMissedEvents(t *testing.T) {
 	config := r.Reconcile(reconcile.Config{Environment: delivery("").Key.Environment, Observer: reconcile.Observer{
 		RunEnd: func(_ context.Context, _ reconcile.Report, err error) { own = append(own, err) },
 	}})
-	refused := errors.New("Jane Doe")
+	rejected := errors.New("Jane Doe")
 	end := func(report reconcile.Report, err error) { config.Observer.RunEnd(t.Context(), report, err) }
 	missed := []webhook.Key{{EventID: "evt_1"}, {EventID: "evt_2"}}
 	end(reconcile.Report{Skipped: true}, nil)
 	end(reconcile.Report{First: true, Recovered: missed}, nil)
 	end(reconcile.Report{Duration: time.Second}, nil)
-	end(reconcile.Report{Name: "us/sandbox/clinic-1", Recovered: missed, Gaps: []reconcile.Gap{{EventID: "evt_3"}, {EventID: "evt_4", Err: refused}}}, refused)
-	assert.Equal(t, []error{nil, nil, nil, refused}, own)
+	end(reconcile.Report{Name: "us/sandbox/clinic-1", Recovered: missed, Gaps: []reconcile.Gap{{EventID: "evt_3"}, {EventID: "evt_4", Err: rejected}}}, rejected)
+	assert.Equal(t, []error{nil, nil, nil, rejected}, own)
 
 	us := func(more ...string) map[string]string {
 		all := map[string]string{"dispensary.region": "us", "dispensary.stage": "sandbox"}

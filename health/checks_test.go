@@ -132,7 +132,7 @@ func TestAlarmReportsOutage(t *testing.T) {
 	assert.Equal(t, health.Result{Status: health.StatusOK}, check(t.Context()))
 
 	for range 12*60 + 1 {
-		alarm.Observe(t.Context(), webhook.Observation{Outcome: webhook.OutcomeRefused, Err: webhook.ErrSignatureMismatch})
+		alarm.Observe(t.Context(), webhook.Observation{Outcome: webhook.OutcomeRejected, Err: webhook.ErrSignatureMismatch})
 		now = now.Add(time.Minute)
 	}
 	assert.Equal(t, health.Result{
@@ -191,12 +191,12 @@ func TestTokenRefreshReportsPause(t *testing.T) {
 	platform, s, conns, source := connected(t)
 	check := health.TokenRefresh(conns)
 	assert.Equal(t, health.Result{Status: health.StatusOK, Details: map[string]any{"pending_commits": 0}}, check(t.Context()))
-	refused := []tokens.TokenSource{source}
+	rejected := []tokens.TokenSource{source}
 	for n := range 9 {
-		refused = append(refused, connect(t, platform, conns, s, fmt.Sprint("dr-", n)))
+		rejected = append(rejected, connect(t, platform, conns, s, fmt.Sprint("dr-", n)))
 	}
 	platform.Tokens.InvalidateAll()
-	for _, source := range refused {
+	for _, source := range rejected {
 		require.Error(t, refresh(t, source))
 	}
 	result := check(t.Context())

@@ -33,9 +33,9 @@ func Example() {
 	mux.Handle("GET /readyz", handler)
 	handler.Check(context.Background()) // in your program: go handler.Run(ctx)
 
-	answer := httptest.NewRecorder()
-	mux.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/readyz", nil))
-	fmt.Print(answer.Code, " ", answer.Body)
+	response := httptest.NewRecorder()
+	mux.ServeHTTP(response, httptest.NewRequest(http.MethodGet, "/readyz", nil))
+	fmt.Print(response.Code, " ", response.Body)
 	// Output:
 	// 200 {"status":"ok","age_seconds":0,"checks":{"inbox":{"status":"ok","details":{"dead":0,"oldest_seconds":0,"overdue":0,"running":0,"waiting":0}},"store":{"status":"ok"}}}
 }

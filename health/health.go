@@ -33,7 +33,7 @@
 // Only the following make /readyz fail:
 //
 //   - [Handler.Drain] was called, or there are no recent results.
-//   - [Store] or [Inbox] gets an error within 2 seconds: the server is read-only or refuses
+//   - [Store] or [Inbox] gets an error within 2 seconds: the server is read-only or rejects
 //     connections, the disk is full, the file was replaced, or the inbox is closed.
 //   - A check panics, does not return within 2.5 seconds, or is your own and fails.
 //
@@ -155,21 +155,21 @@ func (h *Handler) Drain() {
 	h.draining = true
 }
 
-// answer is the body of a response.
-type answer struct {
-	Status Status                 `json:"status"`
-	Age    *int                   `json:"age_seconds,omitempty"`
-	Checks map[string]checkAnswer `json:"checks,omitempty"`
+// response is the body of a response.
+type response struct {
+	Status Status                   `json:"status"`
+	Age    *int                     `json:"age_seconds,omitempty"`
+	Checks map[string]checkResponse `json:"checks,omitempty"`
 }
 
-type checkAnswer struct {
+type checkResponse struct {
 	Status  Status          `json:"status"`
 	Details json.RawMessage `json:"details,omitempty"`
 }
 
 // ServeHTTP implements [http.Handler].
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	var a answer
+	var a response
 	switch last := path.Base(r.URL.Path); {
 	case last != "healthz" && last != "readyz":
 		http.NotFound(w, r)
@@ -179,7 +179,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, http.StatusText(http.StatusMethodNotAllowed), http.StatusMethodNotAllowed)
 		return
 	case last == "healthz":
-		a = answer{Status: StatusOK}
+		a = response{Status: StatusOK}
 	default:
 		a = h.ready(time.Now())
 	}
@@ -196,10 +196,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // ready returns the last results. They are failing if there are no results or only old ones.
-func (h *Handler) ready(now time.Time) answer {
+func (h *Handler) ready(now time.Time) response {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	a := answer{Status: StatusOK, Checks: map[string]checkAnswer{}}
+	a := response{Status: StatusOK, Checks: map[string]checkResponse{}}
 	worsen := func(status Status) {
 		if status == StatusFailing || a.Status == StatusOK {
 			a.Status = status
@@ -221,11 +221,11 @@ func (h *Handler) ready(now time.Time) answer {
 			last.status = StatusFailing
 		}
 		worsen(last.status)
-		a.Checks[name] = checkAnswer{last.status, last.details}
+		a.Checks[name] = checkResponse{last.status, last.details}
 	}
 	if h.draining {
 		worsen(StatusFailing)
-		a.Checks["shutdown"] = checkAnswer{Status: StatusFailing}
+		a.Checks["shutdown"] = checkResponse{Status: StatusFailing}
 	}
 	return a
 }

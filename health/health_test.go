@@ -36,8 +36,8 @@ func newHandler(t *testing.T, c health.Config) *health.Handler {
 	return handler
 }
 
-// answer is the response of the handler.
-type answer struct {
+// response is the response of the handler.
+type response struct {
 	Status health.Status
 	Age    *int `json:"age_seconds"`
 	Checks map[string]struct {
@@ -46,11 +46,11 @@ type answer struct {
 	}
 }
 
-func get(t *testing.T, handler http.Handler, target string) (int, answer) {
+func get(t *testing.T, handler http.Handler, target string) (int, response) {
 	t.Helper()
 	recorder := httptest.NewRecorder()
 	handler.ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodGet, target, nil))
-	var a answer
+	var a response
 	require.NoError(t, json.Unmarshal(recorder.Body.Bytes(), &a), recorder.Body.String())
 	return recorder.Code, a
 }
@@ -83,7 +83,7 @@ func TestReadyReportsChecks(t *testing.T) {
 			assert.Equal(t, c.strict, code)
 			code, a = get(t, handler, "/healthz?strict")
 			assert.Equal(t, 200, code, "a restart would not help")
-			assert.Equal(t, answer{Status: health.StatusOK}, a)
+			assert.Equal(t, response{Status: health.StatusOK}, a)
 		})
 	}
 }
@@ -174,7 +174,7 @@ func TestRequestsRunNoCheck(t *testing.T) {
 		}}})
 		code, a := get(t, handler, "/readyz")
 		assert.Equal(t, 503, code, "no check has run yet")
-		assert.Equal(t, answer{Status: health.StatusFailing, Checks: a.Checks}, a)
+		assert.Equal(t, response{Status: health.StatusFailing, Checks: a.Checks}, a)
 		assert.Equal(t, health.StatusFailing, a.Checks["a"].Status)
 		assert.Zero(t, begun.Load())
 		run(t, handler)

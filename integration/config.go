@@ -138,14 +138,14 @@ func (c Config) Check() error {
 func (c Config) checkApplication(a Application) []error {
 	_, err := oauth.New(a.oauth(oauth.Config{}))
 	if a.receives() && a.Site.Environment.Validate() == nil { // oauth.New has reported an invalid environment
-		_, refused := webhook.NewTenant(webhook.TenantConfig{
+		_, rejected := webhook.NewTenant(webhook.TenantConfig{
 			Environment: a.Site.Environment, Secrets: a.WebhookSecrets, Challenge: a.WebhookChallenge,
 		})
-		err = errors.Join(err, refused)
+		err = errors.Join(err, rejected)
 	}
 	if !a.ClinicKey.IsZero() && a.Site.Validate() == nil { // likewise
-		_, refused := dispensary.New(a.Site, dispensary.WithClinicKey(a.ClinicKey))
-		err = errors.Join(err, refused)
+		_, rejected := dispensary.New(a.Site, dispensary.WithClinicKey(a.ClinicKey))
+		err = errors.Join(err, rejected)
 	}
 	problems := environ.Errors(err)
 	for i, problem := range problems {

@@ -19,14 +19,14 @@ func (i *Integration) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	i.running.mu.Lock()
-	refused := i.running.cancel != nil || i.stopping.Load()
-	if !refused {
+	rejected := i.running.cancel != nil || i.stopping.Load()
+	if !rejected {
 		i.running.cancel = cancel
 		close(i.running.began)
 		defer close(i.running.ended)
 	}
 	i.running.mu.Unlock()
-	if refused {
+	if rejected {
 		return errors.New("integration: Run or Shutdown was called before")
 	}
 	var group sync.WaitGroup

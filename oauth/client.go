@@ -299,7 +299,7 @@ func ParseCallback(query url.Values, wantState string) (api.Secret, error) {
 		return api.Secret{}, &CallbackError{kind: ErrState}
 	}
 	if failed {
-		return api.Secret{}, refusedCallback(query)
+		return api.Secret{}, rejectedCallback(query)
 	}
 	// RFC 6749, section 3.1: a parameter must not occur twice.
 	if codes := query["code"]; len(codes) == 1 && codes[0] != "" {
@@ -312,7 +312,7 @@ func stateMatches(got []string, want string) bool {
 	return want != "" && len(got) == 1 && subtle.ConstantTimeCompare([]byte(got[0]), []byte(want)) == 1
 }
 
-func refusedCallback(query url.Values) *CallbackError {
+func rejectedCallback(query url.Values) *CallbackError {
 	e := &CallbackError{Code: query.Get("error"), Description: query.Get("error_description"), kind: errCallback}
 	if !isErrorCode(e.Code) {
 		e.Code = ""

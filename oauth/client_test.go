@@ -214,7 +214,7 @@ func TestFlowErrorsDescribeProblem(t *testing.T) {
 	callback := func(query url.Values) error { _, err := oauth.ParseCallback(query, "state"); return err }
 	exchange := func(status int, body string) error {
 		p := oauthtest.NewPlatform(oauthtest.RotateOnFirstUse)
-		p.Inject(oauthtest.Answers(status, body))
+		p.Inject(oauthtest.Responses(status, body))
 		_, err := oauthtest.NewClient(t, p).Exchange(t.Context(), api.NewSecret("code-1"))
 		return err
 	}

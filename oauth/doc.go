@@ -42,7 +42,7 @@
 //   - [ErrCanceled]: the user pressed cancel on the authorization page.
 //   - [ErrState], [ErrNoCode] or another [*CallbackError]: the callback is not usable. The
 //     user can start again.
-//   - [ErrCodeRefused]: the platform rejects the code. The user can start again.
+//   - [ErrCodeRejected]: the platform rejects the code. The user can start again.
 //   - [*ConfigError]: the platform rejects the application. Only its operator can fix that.
 //   - An error that matches [api.ErrReauthorize]: only the user can fix it, by authorizing
 //     again. There is no refresh token, or the platform no longer accepts it.

@@ -26,15 +26,15 @@ var (
 	// code.
 	ErrNoCode = apikit.NewSentinel("oauth: the callback contains no authorization code", badLink)
 
-	// errCallback: the authorization page reported an error other than a refusal by the user.
+	// errCallback: the authorization page reported an error other than a rejection by the user.
 	errCallback = apikit.NewSentinel("oauth: the authorization page reported an error", api.Problem{
 		Status: http.StatusBadGateway, Title: "The dispensary reported an error. Please try again later.",
 	})
 
-	// ErrCodeRefused: the platform rejects the authorization code. The code was used before,
+	// ErrCodeRejected: the platform rejects the authorization code. The code was used before,
 	// is older than 10 minutes, or belongs to another application or redirect URL. A code is
 	// never sent twice: start the flow again.
-	ErrCodeRefused = apikit.NewSentinel("oauth: the platform rejected the authorization code", badLink)
+	ErrCodeRejected = apikit.NewSentinel("oauth: the platform rejected the authorization code", badLink)
 )
 
 // badLink describes a link that expired, was already used or belongs to another browser.

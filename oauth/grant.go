@@ -61,7 +61,7 @@ func (r revealed) Format(f fmt.State, verb rune) { api.NewSecret(string(r)).Form
 // lost. After an error, you can send the user through the flow again, except after a
 // [*ConfigError], which needs a change of the configuration.
 //
-// Errors are [ErrCodeRefused], [*ConfigError] or another [*api.Error].
+// Errors are [ErrCodeRejected], [*ConfigError] or another [*api.Error].
 // API section: "OAuth" (POST /oauth/token), "Authentication" 3.
 func (c *Client) Exchange(ctx context.Context, code api.Secret, options ...api.RequestOption) (Token, error) {
 	if code.IsZero() {
@@ -71,7 +71,7 @@ func (c *Client) Exchange(ctx context.Context, code api.Secret, options ...api.R
 	body.Code = revealed(code.Reveal())
 	token, err := c.requestToken(ctx, body, options)
 	if isInvalidGrant(err) {
-		return Token{}, fmt.Errorf("%w: %w", ErrCodeRefused, err)
+		return Token{}, fmt.Errorf("%w: %w", ErrCodeRejected, err)
 	}
 	token.ConfiguredScope, token.ConnectedAt = c.config.configuredScope(), token.UsedAt
 	return token, err

@@ -63,7 +63,7 @@ func TestTokenTimesHaveNoMonotonicReading(t *testing.T) {
 func TestRefreshAcceptsByteOrderMark(t *testing.T) {
 	t.Parallel()
 	p := oauthtest.NewPlatform(oauthtest.RotateNever)
-	p.Inject(oauthtest.Answers(200, "\ufeff"+`{"oauth":{"access_token":"a","refresh_token":"r"}}`))
+	p.Inject(oauthtest.Responses(200, "\ufeff"+`{"oauth":{"access_token":"a","refresh_token":"r"}}`))
 	token, err := oauthtest.NewClient(t, p).Refresh(t.Context(), oauthtest.FirstToken(0))
 	require.NoError(t, err)
 	assert.Equal(t, "a", token.AccessToken.Reveal())
@@ -76,20 +76,20 @@ func TestExchangeReportsFailures(t *testing.T) {
 		check func(t *testing.T, err error)
 	}
 	oauthtest.Each(t, map[string]test{
-		"used or old code": {oauthtest.Answers(401, `{"error":"invalid_grant"}`), func(t *testing.T, err error) {
-			require.ErrorIs(t, err, oauth.ErrCodeRefused)
-			var answer *api.Error
-			require.ErrorAs(t, err, &answer)
-			assert.Equal(t, 401, answer.StatusCode)
+		"used or old code": {oauthtest.Responses(401, `{"error":"invalid_grant"}`), func(t *testing.T, err error) {
+			require.ErrorIs(t, err, oauth.ErrCodeRejected)
+			var response *api.Error
+			require.ErrorAs(t, err, &response)
+			assert.Equal(t, 401, response.StatusCode)
 		}},
-		"wrong secret": {oauthtest.Answers(401, `{"error":"invalid_client"}`), func(t *testing.T, err error) {
-			var refusal *oauth.ConfigError
-			require.ErrorAs(t, err, &refusal)
-			assert.Equal(t, "invalid_client", refusal.Code)
+		"wrong secret": {oauthtest.Responses(401, `{"error":"invalid_client"}`), func(t *testing.T, err error) {
+			var rejection *oauth.ConfigError
+			require.ErrorAs(t, err, &rejection)
+			assert.Equal(t, "invalid_client", rejection.Code)
 			assert.Equal(t, "oauth: the platform rejects the application (invalid_client): check ClientID, ClientSecret and RedirectURL for us/sandbox", err.Error())
 		}},
 		"lost response": {oauthtest.Loses, func(t *testing.T, err error) { require.ErrorIs(t, err, api.ErrMaybeApplied) }},
-		"server error":  {oauthtest.Answers(500, ``), func(t *testing.T, err error) { require.ErrorIs(t, err, api.ErrServer) }},
+		"server error":  {oauthtest.Responses(500, ``), func(t *testing.T, err error) { require.ErrorIs(t, err, api.ErrServer) }},
 	}, func(t *testing.T, test test) {
 		p := oauthtest.NewPlatform(oauthtest.RotateOnFirstUse)
 		p.Inject(test.fault)
@@ -120,9 +120,9 @@ func TestRefreshReplacesPair(t *testing.T) {
 
 		_, err = client.Refresh(t.Context(), old)
 		require.ErrorIs(t, err, api.ErrReauthorize)
-		var answer *api.Error
-		require.ErrorAs(t, err, &answer)
-		assert.Equal(t, "invalid_grant", answer.Code)
+		var response *api.Error
+		require.ErrorAs(t, err, &response)
+		assert.Equal(t, "invalid_grant", response.Code)
 		_, err = client.Refresh(t.Context(), oauth.Token{Environment: oauthtest.USSandbox})
 		require.ErrorIs(t, err, api.ErrReauthorize)
 		_, err = client.Refresh(t.Context(), oauth.Token{Environment: oauthtest.CASandbox})
@@ -151,13 +151,13 @@ func TestRevokeRequiresPlatformResponse(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		p := oauthtest.NewPlatform(oauthtest.RotateNever)
 		client := oauthtest.NewClient(t, p)
-		p.Inject(oauthtest.Answers(200, `{}`), oauthtest.Answers(401, `{"error":"invalid_client"}`), oauthtest.Answers(200, ``),
-			oauthtest.Answers(200, "<!doctype html><title>Guest Wi-Fi</title>"), oauthtest.Answers(200, `{"error":"upstream unavailable"}`))
+		p.Inject(oauthtest.Responses(200, `{}`), oauthtest.Responses(401, `{"error":"invalid_client"}`), oauthtest.Responses(200, ``),
+			oauthtest.Responses(200, "<!doctype html><title>Guest Wi-Fi</title>"), oauthtest.Responses(200, `{"error":"upstream unavailable"}`))
 		require.NoError(t, client.Revoke(t.Context(), oauthtest.FirstToken(-time.Hour)))
 		assert.Equal(t, []map[string]string{{"client_id": "client-1", "client_secret": "hush-hush", "token": "access-0"}}, p.Sent())
 		assert.Equal(t, []string{"/api/oauth/revoke"}, p.Routes())
-		var refusal *oauth.ConfigError
-		require.ErrorAs(t, client.Revoke(t.Context(), oauthtest.FirstToken(0)), &refusal)
+		var rejection *oauth.ConfigError
+		require.ErrorAs(t, client.Revoke(t.Context(), oauthtest.FirstToken(0)), &rejection)
 		for _, response := range []string{"empty", "page", "error"} {
 			require.ErrorIs(t, client.Revoke(t.Context(), oauthtest.FirstToken(0)), api.ErrMaybeApplied, response)
 		}
@@ -189,7 +189,7 @@ func TestUntrustedResponseBlamesNoUser(t *testing.T) {
 		"invalid client": foreign(401, `{"error":"invalid_client"}`),
 		"redirect":       foreign(400, `{"error":"redirect_uri_mismatch"}`),
 		"no code":        foreign(401, `{}`),
-		"page":           oauthtest.Answers(401, "<html>"),
+		"page":           oauthtest.Responses(401, "<html>"),
 	}, func(t *testing.T, fault oauthtest.Fault) {
 		p := oauthtest.NewPlatform(oauthtest.RotateNever)
 		client := oauthtest.NewClient(t, p)
@@ -198,10 +198,10 @@ func TestUntrustedResponseBlamesNoUser(t *testing.T) {
 		_, refresh := client.Refresh(t.Context(), oauthtest.FirstToken(0))
 		for _, err := range []error{exchange, refresh, client.Revoke(t.Context(), oauthtest.FirstToken(0))} {
 			require.ErrorIs(t, err, api.ErrUntrusted)
-			var refusal *oauth.ConfigError
-			assert.NotErrorAs(t, err, &refusal)
+			var rejection *oauth.ConfigError
+			assert.NotErrorAs(t, err, &rejection)
 			assert.NotErrorIs(t, err, api.ErrReauthorize)
-			assert.NotErrorIs(t, err, oauth.ErrCodeRefused)
+			assert.NotErrorIs(t, err, oauth.ErrCodeRejected)
 		}
 	})
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// answerWith decodes a response with one field besides its access token.
-func answerWith(t *testing.T, field, raw string) (a tokenResponse) {
+// responseWith decodes a response with one field besides its access token.
+func responseWith(t *testing.T, field, raw string) (a tokenResponse) {
 	t.Helper()
 	require.NoError(t, json.Unmarshal([]byte(`{"access_token":"a","`+field+`":`+raw+`}`), &a), raw)
 	return a
@@ -37,7 +37,7 @@ func TestResponseAcceptsExpiresInForms(t *testing.T) {
 		`"+Inf"`:   maxLifetime,
 		`99999999`: 99999999 * time.Second,
 	} {
-		assert.Equal(t, want, answerWith(t, "expires_in", raw).lifetime, raw)
+		assert.Equal(t, want, responseWith(t, "expires_in", raw).lifetime, raw)
 	}
 	var a tokenResponse
 	require.NoError(t, json.Unmarshal([]byte(`{"access_token":"a"}`), &a))
@@ -64,7 +64,7 @@ func TestResponseAcceptsCreatedAtForms(t *testing.T) {
 		`-1`:                          {},
 		`1e300`:                       {},
 	} {
-		assert.True(t, want.Equal(answerWith(t, "created_at", raw).createdAt), raw)
+		assert.True(t, want.Equal(responseWith(t, "created_at", raw).createdAt), raw)
 	}
 }
 
@@ -80,7 +80,7 @@ func TestResponseAcceptsOwnerAndScopeForms(t *testing.T) {
 		`"p-1"`:                              {},
 		`[]`:                                 {},
 	} {
-		assert.Equal(t, want, answerWith(t, "resource_owner", raw).owner, raw)
+		assert.Equal(t, want, responseWith(t, "resource_owner", raw).owner, raw)
 	}
 	for raw, want := range map[string]string{
 		`"catalog:read clinic:read"`:  "catalog:read clinic:read",
@@ -89,7 +89,7 @@ func TestResponseAcceptsOwnerAndScopeForms(t *testing.T) {
 		`7`:                           "",
 		`{}`:                          "",
 	} {
-		assert.Equal(t, want, answerWith(t, "scope", raw).scope, raw)
+		assert.Equal(t, want, responseWith(t, "scope", raw).scope, raw)
 	}
 }
 
@@ -132,7 +132,7 @@ func TestExpiryIgnoresLocalClock(t *testing.T) {
 	}
 }
 
-func FuzzAnswer(f *testing.F) {
+func FuzzResponse(f *testing.F) {
 	f.Add([]byte(`{"access_token":"a","refresh_token":"r","expires_in":"7200","created_at":"2026-03-04T12:00:00Z","scope":"s","resource_owner":{"id":1,"type":"Staff"}}`), "Wed, 04 Mar 2026 12:00:00 GMT")
 	f.Add([]byte(`{"access_token":"a","expires_in":1e400,"created_at":-1e400}`), "")
 	f.Add([]byte(`{"access_token":"a","created_at":"99999999999999","resource_owner":[]}`), "x")

@@ -278,16 +278,16 @@ type foreignError struct{ err error }
 
 func (e *foreignError) Error() string {
 	const prefix = "oauth: x/oauth2 token source: "
-	var answer *oauth2.RetrieveError
-	if !errors.As(e.err, &answer) {
+	var response *oauth2.RetrieveError
+	if !errors.As(e.err, &response) {
 		return prefix + e.err.Error()
 	}
 	text := prefix + "the token endpoint rejected the request"
-	if isErrorCode(answer.ErrorCode) && answer.ErrorCode != "" {
-		text += ": " + answer.ErrorCode
+	if isErrorCode(response.ErrorCode) && response.ErrorCode != "" {
+		text += ": " + response.ErrorCode
 	}
-	if answer.Response != nil {
-		text += " (status " + strconv.Itoa(answer.Response.StatusCode) + ")"
+	if response.Response != nil {
+		text += " (status " + strconv.Itoa(response.Response.StatusCode) + ")"
 	}
 	return text
 }
@@ -295,6 +295,6 @@ func (e *foreignError) Error() string {
 func (e *foreignError) Unwrap() error { return e.err }
 
 func (e *foreignError) Is(target error) bool {
-	var answer *oauth2.RetrieveError
-	return target == api.ErrReauthorize && errors.As(e.err, &answer) && answer.ErrorCode == "invalid_grant"
+	var response *oauth2.RetrieveError
+	return target == api.ErrReauthorize && errors.As(e.err, &response) && response.ErrorCode == "invalid_grant"
 }

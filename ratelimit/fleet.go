@@ -35,14 +35,14 @@ type Fleet struct {
 	spacing time.Duration // between the requests of a process that uses its share evenly
 	pause   pause
 
-	mu       sync.Mutex
-	queue    queue
-	starts   window // of this process
-	running  bool   // run is running
-	sleeping bool
-	serving  api.Priority // priority of the request that run sleeps for
-	wake     chan struct{}
-	refusals [apikit.Priorities]refusal // last refusal of the store for each priority
+	mu         sync.Mutex
+	queue      queue
+	starts     window // of this process
+	running    bool   // run is running
+	sleeping   bool
+	serving    api.Priority // priority of the request that run sleeps for
+	wake       chan struct{}
+	rejections [apikit.Priorities]rejection // last rejection of the store for each priority
 
 	away    bool
 	probing bool
@@ -51,8 +51,8 @@ type Fleet struct {
 	past    int           // starts not yet recorded in the store
 }
 
-// refusal is a response of the store without a start. The next start is possible at free.
-type refusal struct{ at, free time.Duration }
+// rejection is a response of the store without a start. The next start is possible at free.
+type rejection struct{ at, free time.Duration }
 
 var _ api.PausingLimiter = (*Fleet)(nil)
 
@@ -115,7 +115,7 @@ func (f *Fleet) earliest(p api.Priority, now time.Duration) time.Duration {
 		return f.queue.earliest(&f.starts, &f.share, p, now)
 	}
 	at := f.queue.earliest(&f.starts, &f.whole, p, now)
-	if last := f.refusals[p]; now-last.at < f.longest() {
+	if last := f.rejections[p]; now-last.at < f.longest() {
 		at = max(at, min(last.free, f.queue.turn(p, f.queue.waiting[p].Len(), now)))
 	}
 	return at
@@ -190,7 +190,7 @@ func (f *Fleet) withStore(w *waiter, as api.Priority) time.Duration {
 	if taken.Wait <= 0 {
 		return 0
 	}
-	f.refuse(as, now, now+taken.Wait)
+	f.reject(as, now, now+taken.Wait)
 	return f.backoff(as, taken.Wait)
 }
 
@@ -204,7 +204,7 @@ func (f *Fleet) withoutStore(as api.Priority) time.Duration {
 		f.start(now)
 		return 0
 	}
-	f.refuse(as, now, free)
+	f.reject(as, now, free)
 	if f.probeAt > now {
 		free = min(free, f.probeAt)
 	}
@@ -220,11 +220,11 @@ func (f *Fleet) start(now time.Duration) {
 	}
 }
 
-// refuse fails the requests of a priority and of lower ones if their deadline is before free,
+// reject fails the requests of a priority and of lower ones if their deadline is before free,
 // the time of the next start.
-func (f *Fleet) refuse(as api.Priority, now, free time.Duration) {
+func (f *Fleet) reject(as api.Priority, now, free time.Duration) {
 	for p := as; int(p) < apikit.Priorities; p++ {
-		f.refusals[p] = refusal{now, free}
+		f.rejections[p] = rejection{now, free}
 		position := 0
 		for e := f.queue.waiting[p].Front(); e != nil; {
 			w := e.Value.(*waiter)
@@ -315,7 +315,7 @@ func (f *Fleet) probe(past int) {
 		return
 	}
 	f.away, f.past = false, f.past-past
-	f.refusals = [apikit.Priorities]refusal{}
+	f.rejections = [apikit.Priorities]rejection{}
 	f.config.Logger.Info("rate limit store is available again", slog.String("name", f.config.Name))
 }
 

@@ -191,7 +191,7 @@ func (a *Alarm) Observe(ctx context.Context, o Observation) {
 		a.over("")
 	case failed:
 		a.failed(o)
-	case rejected:
+	case unproven:
 		a.rejected(o)
 	}
 	if !a.notifying {
@@ -370,7 +370,7 @@ const (
 	unrelated evidence = iota
 	delivered          // an event was accepted
 	failed             // an event could not be accepted
-	rejected           // the sender is unproven
+	unproven           // the sender is
 )
 
 // rejections are the errors of rejected requests that may be from the platform.
@@ -386,12 +386,12 @@ func evidenceOf(o Observation) evidence {
 		return delivered
 	case o.Outcome == OutcomeUnavailable:
 		return failed
-	case o.Outcome != OutcomeRefused || is(ErrMethod) || is(errUnsignedProbe):
+	case o.Outcome != OutcomeRejected || is(ErrMethod) || is(errUnsignedProbe):
 		return unrelated
 	case is(events.ErrMalformed) || is(events.ErrNoEvent): // only a body with a valid signature is parsed
 		return failed
 	case slices.ContainsFunc(rejections, is):
-		return rejected
+		return unproven
 	}
 	return unrelated
 }

@@ -46,12 +46,12 @@ func (a *alarmed) outage() bool {
 
 var (
 	down     = webhook.Observation{Outcome: webhook.OutcomeUnavailable, Err: webhook.ErrInboxTimeout}
-	mismatch = webhook.Observation{Outcome: webhook.OutcomeRefused, Err: webhook.ErrSignatureMismatch}
+	mismatch = webhook.Observation{Outcome: webhook.OutcomeRejected, Err: webhook.ErrSignatureMismatch}
 	accepted = webhook.Observation{Outcome: webhook.OutcomeAccepted}
 )
 
 func rejected(err error) webhook.Observation {
-	return webhook.Observation{Outcome: webhook.OutcomeRefused, Err: err}
+	return webhook.Observation{Outcome: webhook.OutcomeRejected, Err: err}
 }
 
 func TestAlarmReportsEachAge(t *testing.T) {
@@ -100,9 +100,9 @@ func TestAlarmCountsFailures(t *testing.T) {
 	}{
 		"inbox":     {down, true},
 		"signature": {mismatch, false},
-		"body":      {webhook.Observation{Outcome: webhook.OutcomeRefused, Err: events.ErrMalformed}, true},
-		"no event":  {webhook.Observation{Outcome: webhook.OutcomeRefused, Err: events.ErrNoEvent}, true},
-		"stranger":  {webhook.Observation{Outcome: webhook.OutcomeRefused, Err: webhook.ErrSignatureMissing}, false},
+		"body":      {webhook.Observation{Outcome: webhook.OutcomeRejected, Err: events.ErrMalformed}, true},
+		"no event":  {webhook.Observation{Outcome: webhook.OutcomeRejected, Err: events.ErrNoEvent}, true},
+		"stranger":  {webhook.Observation{Outcome: webhook.OutcomeRejected, Err: webhook.ErrSignatureMissing}, false},
 		"probe":     {webhook.Observation{Outcome: webhook.OutcomeProbe}, false},
 	} {
 		a := newAlarmed(t, webhook.AlarmConfig{MinFailures: 2, After: []time.Duration{time.Hour, time.Minute}})

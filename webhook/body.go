@@ -172,8 +172,8 @@ func report(ctx context.Context, o Observation, logger *slog.Logger, observer Ob
 // respond sends the response. A rejected caller does not learn the reason. The response
 // has a length and is flushed, so it is complete for the caller before the handler
 // returns.
-func respond(w http.ResponseWriter, o Observation, answer api.Secret) {
-	header, text := w.Header(), answer.Reveal()
+func respond(w http.ResponseWriter, o Observation, response api.Secret) {
+	header, text := w.Header(), response.Reveal()
 	header.Set("Content-Type", "application/json")
 	if o.Status != http.StatusOK {
 		text = http.StatusText(o.Status) + "\n"
@@ -231,7 +231,7 @@ func NotFoundHandler(logger *slog.Logger, observer Observer) http.Handler {
 			r = r.WithContext(observer.RequestStart(r.Context(), r))
 		}
 		limitBody(w, r, defaultBodyTimeout)
-		o := refused(http.StatusNotFound, unknownPath(r))
+		o := rejected(http.StatusNotFound, unknownPath(r))
 		respond(w, o, api.Secret{})
 		o.Duration = time.Since(start)
 		report(context.WithoutCancel(r.Context()), o, logger, observer)

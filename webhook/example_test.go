@@ -59,12 +59,12 @@ func ExampleHandler() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		answer, err := io.ReadAll(response.Body)
+		body, err := io.ReadAll(response.Body)
 		if err != nil {
 			log.Fatal(err)
 		}
 		_ = response.Body.Close()
-		fmt.Println(response.StatusCode, strings.TrimSpace(string(answer)))
+		fmt.Println(response.StatusCode, strings.TrimSpace(string(body)))
 	}
 	if err := inbox.Close(context.Background()); err != nil {
 		log.Fatal(err)

@@ -71,12 +71,12 @@ type HandlerConfig struct {
 	// platform's own timeout. Assumption: that is 2 seconds.
 	AcceptTimeout time.Duration
 
-	// AnswerUnsignedProbe sends the challenge token to any caller with an empty body and no
+	// RespondUnsignedProbe sends the challenge token to any caller with an empty body and no
 	// signature. Assumption: the platform sends an empty body when an endpoint is registered,
 	// and perhaps before every event, and expects the challenge. The API does not state if the
 	// body is signed. Enable this if the registration fails, and disable it afterwards: with the
 	// token, others can respond in your name.
-	AnswerUnsignedProbe bool
+	RespondUnsignedProbe bool
 
 	// Logger logs the outcome, status, event ID, type and reason of every request, but no part
 	// of a body. Nil disables logging.
@@ -181,7 +181,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	lasting := context.WithoutCancel(r.Context())
 	o := h.receive(lasting, w, r, start, &tenant)
 	o.Tenant = tenant.config.Name
-	respond(w, o, tenant.answer)
+	respond(w, o, tenant.response)
 	o.Duration = h.config.Now().Sub(start)
 	report(lasting, o, h.config.Logger, h.config.Observer)
 }
@@ -191,20 +191,20 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // with the request.
 func (h *Handler) receive(lasting context.Context, w http.ResponseWriter, r *http.Request, now time.Time, tenant **Tenant) Observation {
 	if r.Method != http.MethodPost {
-		return refused(http.StatusMethodNotAllowed, ErrMethod)
+		return rejected(http.StatusMethodNotAllowed, ErrMethod)
 	}
 	var s signature
 	unsigned := s.parseHeader(r.Header)
-	probe := errors.Is(unsigned, ErrSignatureMissing) && h.config.AnswerUnsignedProbe && isEmpty(r)
+	probe := errors.Is(unsigned, ErrSignatureMissing) && h.config.RespondUnsignedProbe && isEmpty(r)
 	if unsigned != nil && !probe {
 		if unsigned == ErrSignatureMissing && r.ContentLength == 0 {
 			unsigned = errUnsignedProbe
 		}
-		return refused(http.StatusUnauthorized, unsigned)
+		return rejected(http.StatusUnauthorized, unsigned)
 	}
 	if !probe {
 		if err := s.fresh(now, h.config.Tolerance); err != nil {
-			return refused(http.StatusUnauthorized, err)
+			return rejected(http.StatusUnauthorized, err)
 		}
 	}
 	t, err := h.tenantOf(r)
@@ -214,7 +214,7 @@ func (h *Handler) receive(lasting context.Context, w http.ResponseWriter, r *htt
 	*tenant = t
 	if probe {
 		if t == h.unknown {
-			return refused(http.StatusUnauthorized, fmt.Errorf("%w: %w", ErrUnknownTenant, errUnsignedProbe))
+			return rejected(http.StatusUnauthorized, fmt.Errorf("%w: %w", ErrUnknownTenant, errUnsignedProbe))
 		}
 		return Observation{Outcome: OutcomeProbe, Status: http.StatusOK}
 	}
@@ -225,21 +225,21 @@ func (h *Handler) receive(lasting context.Context, w http.ResponseWriter, r *htt
 func (h *Handler) verify(lasting context.Context, w http.ResponseWriter, r *http.Request, now time.Time, t *Tenant, s *signature) Observation {
 	body, err := readBody(w, r, h.config.MaxBody)
 	if err != nil {
-		return refused(statusOfBody(err), err)
+		return rejected(statusOfBody(err), err)
 	}
 	unlimitBody(w, r, h.config.BodyTimeout)
 	if err := t.verifier.match(s, body); err != nil {
 		if t == h.unknown {
-			return refused(http.StatusUnauthorized, ErrUnknownTenant)
+			return rejected(http.StatusUnauthorized, ErrUnknownTenant)
 		}
-		return refused(http.StatusUnauthorized, explainMismatch(r, len(body), err))
+		return rejected(http.StatusUnauthorized, explainMismatch(r, len(body), err))
 	}
 	if len(body) == 0 {
 		return Observation{Outcome: OutcomeProbe, Status: http.StatusOK}
 	}
 	event, err := events.Parse(body)
 	if err != nil {
-		return refused(http.StatusBadRequest, err)
+		return rejected(http.StatusBadRequest, err)
 	}
 	return h.accept(lasting, t, Delivery{
 		Key:        Key{t.config.Environment, event.ID, event.IntegrationID},
@@ -334,7 +334,7 @@ type TenantConfig struct {
 type Tenant struct {
 	config   TenantConfig
 	verifier *Verifier
-	answer   api.Secret // the response to an acknowledged event, with the challenge
+	response api.Secret // the response to an acknowledged event, with the challenge
 }
 
 // NewTenant returns a tenant. It fails with an [*api.ArgumentError] for each missing field, and if
@@ -362,11 +362,11 @@ func newTenant(config string, c TenantConfig) (*Tenant, error) {
 	if err := errors.Join(append(problems, err)...); err != nil {
 		return nil, err
 	}
-	answer, err := json.Marshal(map[string]string{"challenge": c.Challenge.Reveal()})
+	response, err := json.Marshal(map[string]string{"challenge": c.Challenge.Reveal()})
 	if err != nil {
 		return nil, err
 	}
-	return &Tenant{config: c, verifier: verifier, answer: api.NewSecret(string(answer))}, nil
+	return &Tenant{config: c, verifier: verifier, response: api.NewSecret(string(response))}, nil
 }
 
 // Format prints only name and environment, because the tenant contains secrets.

@@ -136,7 +136,7 @@ func TestHandlerLogsRequests(t *testing.T) {
 	r.serve(t, request(http.MethodPost, sign(secret, now, orderBody), orderBody))
 	r.serve(t, request(http.MethodPost, sign("other", now, orderBody), orderBody))
 	assert.Equal(t, `level=INFO msg="webhook accepted" outcome=accepted status=200 duration=0s environment=us/sandbox event_id=evt_1 event_type=order.placed integration_id=in_1
-level=WARN msg="webhook refused" outcome=refused status=401 duration=0s reason="webhook: signature does not match"
+level=WARN msg="webhook rejected" outcome=rejected status=401 duration=0s reason="webhook: signature does not match"
 `, log.String())
 }
 
@@ -252,7 +252,7 @@ func TestNotFoundHandlerReportsRequests(t *testing.T) {
 			assert.Equal(t, http.StatusNotFound, w.Code)
 			assert.Equal(t, "Not Found\n", w.Body.String())
 			require.Len(t, observed, 1)
-			assert.Equal(t, webhook.OutcomeRefused, observed[0].Outcome)
+			assert.Equal(t, webhook.OutcomeRejected, observed[0].Outcome)
 			assert.Equal(t, http.StatusNotFound, observed[0].Status)
 			require.ErrorIs(t, observed[0].Err, webhook.ErrUnknownPath)
 			require.ErrorIs(t, observed[0].Err, c.want)

@@ -46,11 +46,11 @@ func TestHandlerVerifiesRequests(t *testing.T) {
 		{name: "event_payload", header: sign(secret, now, `{"event_payload":`+orderBody+`}`), body: `{"event_payload":` + orderBody + `}`},
 		{name: "bare event", header: sign(secret, now, `{"id":"e","type":"order.placed"}`), body: `{"id":"e","type":"order.placed"}`},
 		{name: "signed probe", header: sign(secret, now, ""), outcome: webhook.OutcomeProbe},
-		{name: "unsigned probe with the option", config: answerUnsigned, outcome: webhook.OutcomeProbe},
+		{name: "unsigned probe with the option", config: respondUnsigned, outcome: webhook.OutcomeProbe},
 
 		{name: "unsigned probe", err: webhook.ErrSignatureMissing},
-		{name: "badly signed probe with the option", header: sign("other", now, ""), config: answerUnsigned, err: webhook.ErrSignatureMismatch},
-		{name: "unsigned body with the option", body: orderBody, config: answerUnsigned, err: webhook.ErrSignatureMissing},
+		{name: "badly signed probe with the option", header: sign("other", now, ""), config: respondUnsigned, err: webhook.ErrSignatureMismatch},
+		{name: "unsigned body with the option", body: orderBody, config: respondUnsigned, err: webhook.ErrSignatureMissing},
 		{name: "missing signature", body: orderBody, err: webhook.ErrSignatureMissing},
 		{name: "malformed signature", header: "sha256=" + good[:10] + ",x", body: orderBody, err: webhook.ErrSignatureMalformed},
 		{name: "signed with the challenge", header: sign(challenge, now, orderBody), body: orderBody, err: webhook.ErrSignatureMismatch},
@@ -78,7 +78,7 @@ func TestHandlerVerifiesRequests(t *testing.T) {
 			assert.Equal(t, w.Code == http.StatusMethodNotAllowed, w.Header().Get("Allow") == http.MethodPost)
 			if c.err != nil {
 				assert.Equal(t, cmp.Or(c.status, http.StatusUnauthorized), w.Code)
-				assert.Equal(t, webhook.OutcomeRefused, r.last().Outcome)
+				assert.Equal(t, webhook.OutcomeRejected, r.last().Outcome)
 				assert.ErrorContains(t, r.last().Err, c.text)
 				assert.Empty(t, r.accepted)
 				return
@@ -90,7 +90,7 @@ func TestHandlerVerifiesRequests(t *testing.T) {
 	}
 }
 
-func answerUnsigned(c *webhook.HandlerConfig) { c.AnswerUnsignedProbe = true }
+func respondUnsigned(c *webhook.HandlerConfig) { c.RespondUnsignedProbe = true }
 
 func TestHandlerAcknowledgesDuplicates(t *testing.T) {
 	t.Parallel()
@@ -249,7 +249,7 @@ func TestHandlerServesSeveralTenants(t *testing.T) {
 
 func TestHandlerRejectsUnknownTenants(t *testing.T) {
 	t.Parallel()
-	r := tenants(t, func(c *webhook.HandlerConfig) { c.AnswerUnsignedProbe = true })
+	r := tenants(t, func(c *webhook.HandlerConfig) { c.RespondUnsignedProbe = true })
 	for _, c := range []struct{ header, body string }{
 		{sign(secret+"us", now, orderBody), orderBody}, {sign(secret, now, ""), ""}, {"", ""}, {sign("", now, orderBody), orderBody},
 	} {

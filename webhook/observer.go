@@ -61,7 +61,7 @@ const (
 	OutcomeAccepted    Outcome = "accepted"    // stored and acknowledged
 	OutcomeDuplicate   Outcome = "duplicate"   // stored before, acknowledged again
 	OutcomeProbe       Outcome = "probe"       // an empty body, acknowledged with the challenge
-	OutcomeRefused     Outcome = "refused"     // not from the platform, or not readable: 4xx
+	OutcomeRejected    Outcome = "rejected"    // not from the platform, or not readable: 4xx
 	OutcomeUnavailable Outcome = "unavailable" // from the platform, but not stored: 503
 )
 
@@ -88,8 +88,8 @@ type Observation struct {
 	Duration time.Duration
 }
 
-func refused(status int, err error) Observation {
-	return Observation{Outcome: OutcomeRefused, Status: status, Err: err}
+func rejected(status int, err error) Observation {
+	return Observation{Outcome: OutcomeRejected, Status: status, Err: err}
 }
 
 // unavailable returns o with the outcome of an event that could not be stored.
@@ -100,7 +100,7 @@ func (o Observation) unavailable(err error) Observation {
 
 func (o Observation) level() slog.Level {
 	switch o.Outcome {
-	case OutcomeRefused:
+	case OutcomeRejected:
 		return slog.LevelWarn
 	case OutcomeUnavailable:
 		return slog.LevelError

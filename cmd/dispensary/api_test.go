@@ -130,7 +130,7 @@ func TestAPIRejectsArguments(t *testing.T) {
 		"api GET /clinic --config none.json":       "none.json: no such file",
 		"api GET /clinic --profile live":           "config.json: no such file",
 	} {
-		f.refused(want, strings.Fields(args)...)
+		f.rejected(want, strings.Fields(args)...)
 	}
 	assert.Empty(t, f.platform.Journal.Requests())
 
@@ -145,9 +145,9 @@ func TestAPIRejectsArguments(t *testing.T) {
 	f.fails("--jq: ", "api", "GET", "/clinic", "--jq", ".clinic | keys[0] + 1")
 
 	delete(f.variables, "DISPENSARY_US_SANDBOX_BASE_URL")
-	f.refused("DISPENSARY_US_SANDBOX_BASE_URL", "api", "GET", "/clinic")
+	f.rejected("DISPENSARY_US_SANDBOX_BASE_URL", "api", "GET", "/clinic")
 	f.variables = map[string]string{}
-	f.refused("no environment is configured", "api", "GET", "/clinic")
+	f.rejected("no environment is configured", "api", "GET", "/clinic")
 }
 
 // serves returns a handler that responds to all requests with a status and a body.
@@ -207,7 +207,7 @@ func TestAPIAcceptsByteOrderMark(t *testing.T) {
 	out, _ := f.ran("api", "POST", "/clinic/patients", "--input", path)
 	assert.Contains(t, out, "ada@example.com")
 	require.NoError(t, os.WriteFile(path, []byte("\xff\xfe{\x00}\x00"), 0o600))
-	f.refused("the file is encoded in UTF-16: save it as UTF-8", "api", "POST", "/clinic/patients", "--input", path)
+	f.rejected("the file is encoded in UTF-16: save it as UTF-8", "api", "POST", "/clinic/patients", "--input", path)
 }
 
 func TestAPISendsEscapedPath(t *testing.T) {
@@ -221,8 +221,8 @@ func TestAPISendsEscapedPath(t *testing.T) {
 		f.ran("api", "GET", path)
 		assert.Equal(t, want, sent)
 	}
-	f.refused("Path", "api", "GET", "/clinic/%2e%2e/x")
-	f.refused("Path", "api", "GET", "/clinic/100%")
+	f.rejected("Path", "api", "GET", "/clinic/%2e%2e/x")
+	f.rejected("Path", "api", "GET", "/clinic/100%")
 }
 
 func TestProductionWritesNeedFlag(t *testing.T) {
@@ -233,7 +233,7 @@ func TestProductionWritesNeedFlag(t *testing.T) {
 		"DISPENSARY_ACCESS_TOKEN": f.platform.Tokens.Issue(model.User{}).AccessToken, "DISPENSARY_CLINIC_KEY": f.platform.ClinicKey(),
 	}
 	f.ran("api", "GET", "/clinic")
-	f.refused("us/production contains live data: add --production", "api", "POST", "/clinic/patients", "-f", "first_name=Ada")
+	f.rejected("us/production contains live data: add --production", "api", "POST", "/clinic/patients", "-f", "first_name=Ada")
 	assert.Len(t, f.platform.Journal.Requests(), 1)
 	f.ran("api", "POST", "/clinic/patients", "--production", "-f", "first_name=Ada", "-f", "last_name=L", "-f", "email=ada@example.com")
 }
@@ -256,6 +256,6 @@ func TestConfigurationComesFromFileOrProfile(t *testing.T) {
 	for _, flags := range [][]string{{}, {"--profile", "default"}, {"--config", own, "--profile", "default"}, {"--config", one}} {
 		f.ran(append([]string{"api", "GET", "/clinic"}, flags...)...)
 	}
-	f.refused("did you mean default?", "api", "GET", "/clinic", "--profile", "defualt")
-	f.refused("base_ulr does not exist: did you mean base_url?", "api", "GET", "/clinic", "--profile", "broken")
+	f.rejected("did you mean default?", "api", "GET", "/clinic", "--profile", "defualt")
+	f.rejected("base_ulr does not exist: did you mean base_url?", "api", "GET", "/clinic", "--profile", "broken")
 }

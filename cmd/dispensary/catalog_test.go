@@ -26,7 +26,7 @@ func TestCatalogIsSyncedAndSearched(t *testing.T) {
 	f := newFixture(t).withToken()
 	site := dispensary.USSandbox.At(f.platform.Site().BaseURL)
 	file := filepath.Join(f.folder, "cache", "dispensary", siteFile("catalog", ".json.gz", site))
-	f.refused("--file "+file+" contains no copy yet", "catalog", "status")
+	f.rejected("--file "+file+" contains no copy yet", "catalog", "status")
 	assert.NoFileExists(t, file)
 
 	out, _ := f.ran("catalog", "sync")
@@ -60,11 +60,11 @@ func TestCatalogIsSyncedAndSearched(t *testing.T) {
 	assert.Contains(t, stderr, "0 found")
 	assert.Len(t, f.platform.Journal.Requests(), requests)
 
-	f.refused("search needs a query", "catalog", "search")
-	f.refused("--limit must be from", "catalog", "search", "x", "--limit", "1000")
-	f.refused("--limit must be from", "catalog", "search", "x", "--limit", "0")
-	f.refused("the query is longer", "catalog", "search", strings.Repeat("x", 300))
-	f.refused("--budget must be at least 1", "catalog", "sync", "--budget", "0")
+	f.rejected("search needs a query", "catalog", "search")
+	f.rejected("--limit must be from", "catalog", "search", "x", "--limit", "1000")
+	f.rejected("--limit must be from", "catalog", "search", "x", "--limit", "0")
+	f.rejected("the query is longer", "catalog", "search", strings.Repeat("x", 300))
+	f.rejected("--budget must be at least 1", "catalog", "sync", "--budget", "0")
 }
 
 func TestCatalogExportsProducts(t *testing.T) {
@@ -117,10 +117,10 @@ func TestCatalogExportsProducts(t *testing.T) {
 	assert.Empty(t, out)
 	assert.Equal(t, "0 products; next time, use --changes-since "+revision+"\n", stderr)
 
-	f.refused("--changes-since must be at most "+revision+", the newest revision", "catalog", "export", "--changes-since", "1000000000")
-	f.refused("--changes-since must not be negative", "catalog", "export", "--changes-since", "-1")
-	f.refused("--output: ", "catalog", "export", "--output", f.folder)
-	f.refused("--output: ", "catalog", "export", "--output", filepath.Join(f.folder, "absent", "x.csv"))
+	f.rejected("--changes-since must be at most "+revision+", the newest revision", "catalog", "export", "--changes-since", "1000000000")
+	f.rejected("--changes-since must not be negative", "catalog", "export", "--changes-since", "-1")
+	f.rejected("--output: ", "catalog", "export", "--output", f.folder)
+	f.rejected("--output: ", "catalog", "export", "--output", filepath.Join(f.folder, "absent", "x.csv"))
 }
 
 // A failed export leaves no temporary file.
@@ -203,12 +203,12 @@ func TestCatalogRejectsForeignFiles(t *testing.T) {
 	} {
 		before, _ := os.ReadFile(file)
 		for _, args := range [][]string{{"sync"}, {"status"}, {"search", "x"}, {"export"}} {
-			f.refused(want, append(append([]string{"catalog"}, args...), "--file", file)...)
+			f.rejected(want, append(append([]string{"catalog"}, args...), "--file", file)...)
 		}
 		after, _ := os.ReadFile(file)
 		assert.Equal(t, before, after, file)
 	}
-	f.refused("--file "+absent+" contains no copy yet", "catalog", "search", "x", "--file", absent)
+	f.rejected("--file "+absent+" contains no copy yet", "catalog", "search", "x", "--file", absent)
 }
 
 func TestCatalogSyncReportsSkippedProducts(t *testing.T) {

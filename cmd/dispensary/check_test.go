@@ -193,13 +193,13 @@ func TestCheckReadsConfiguration(t *testing.T) {
 
 	delete(f.variables, prefix+"WEBHOOK_SECRETS")
 	delete(f.variables, prefix+"WEBHOOK_CHALLENGE")
-	f.refused("--challenge-file: no webhook secret and challenge token are configured for us/sandbox", "check", url)
+	f.rejected("--challenge-file: no webhook secret and challenge token are configured for us/sandbox", "check", url)
 	production := map[string]string{}
 	for name, value := range f.variables {
 		production[strings.Replace(name, "SANDBOX", "PRODUCTION", 1)] = value
 	}
 	f.variables = production
-	f.refused("us/production contains live data: add --production", "check", url)
+	f.rejected("us/production contains live data: add --production", "check", url)
 }
 
 func TestCheckRejectsArguments(t *testing.T) {
@@ -226,7 +226,7 @@ func TestCheckRejectsArguments(t *testing.T) {
 		"--hooks: ":                                   checks(closed, "--hooks", closed),
 		"does not accept an event with a valid signature but sends no response: ": checks(closed),
 	} {
-		assert.NotContains(t, f.refused(want, args...), mistakes.Secret)
+		assert.NotContains(t, f.rejected(want, args...), mistakes.Secret)
 	}
 }
 

@@ -133,7 +133,7 @@ func (maybeApplied) Is(target error) bool { return target == dispensary.ErrMaybe
 const (
 	exitDone   = 0 // success
 	exitFailed = 1 // failed after it had begun, or found a problem
-	exitRefuse = 2 // sent no request and changed nothing
+	exitReject = 2 // sent no request and changed nothing
 )
 
 // exitCode prints err on one line and returns the exit code.
@@ -143,7 +143,7 @@ func (p *program) exitCode(ran *cobra.Command, err error) int {
 	}
 	switch {
 	case errors.Is(err, errHelp):
-		return exitRefuse
+		return exitReject
 	case errors.Is(err, context.Canceled): // by Ctrl-C or SIGTERM, which alone cancel the context
 		fmt.Fprintf(p.errOut, "dispensary: %s\n", interruption(err))
 		return exitFailed
@@ -166,7 +166,7 @@ func (p *program) exitCode(ran *cobra.Command, err error) int {
 		text += fmt.Sprintf(" (see dispensary help%s)", strings.TrimPrefix(ran.CommandPath(), ran.Root().Name()))
 	}
 	fmt.Fprintf(p.errOut, "dispensary: %s\n", text)
-	return exitRefuse
+	return exitReject
 }
 
 // fromSurroundings reports whether err comes from the network, a file or a user who is not

@@ -62,7 +62,7 @@ func TestEveryCommandIsDocumentedAndStrict(t *testing.T) {
 			}
 
 			for _, nonsense := range []string{"--no-such-flag", "--jsn=1", "-Q"} {
-				bare(t).refused("(see dispensary help", append(strings.Fields(name), nonsense)...)
+				bare(t).rejected("(see dispensary help", append(strings.Fields(name), nonsense)...)
 			}
 			if !c.HasSubCommands() {
 				assert.NotNil(t, schemaOf(t, name))
@@ -235,7 +235,7 @@ func TestHelpDescribesCommands(t *testing.T) {
 	}
 	for _, args := range [][]string{{}, {"--json"}} {
 		code, out, stderr := bare(t).run(args...)
-		assert.Equal(t, exitRefuse, code)
+		assert.Equal(t, exitReject, code)
 		assert.Empty(t, out)
 		assert.Contains(t, stderr, "Usage:")
 	}
@@ -311,7 +311,7 @@ func TestInvalidArgumentsAreRejected(t *testing.T) {
 		"fake --control-addr 0.0.0.0:0":     "must be a loopback address",
 		"fake --control-addr ehr.example:0": "must be a loopback address",
 	} {
-		assert.Contains(t, bare(t).refused(want, strings.Fields(args)...), " (see dispensary help", args)
+		assert.Contains(t, bare(t).rejected(want, strings.Fields(args)...), " (see dispensary help", args)
 	}
 }
 
@@ -327,7 +327,7 @@ func TestFailedStartIsRejected(t *testing.T) {
 		"fake --state .":                                                      "is a directory",
 		"fake --tls --cert /none/platform.pem":                                "--cert: ",
 	} {
-		bare(t).refused(want, strings.Fields(args)...)
+		bare(t).rejected(want, strings.Fields(args)...)
 	}
 }
 
@@ -335,7 +335,7 @@ func TestUnwritableOutputEndsFake(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"fake"}, {"fake", "--json"}} {
 		var stderr bytes.Buffer
-		assert.Equal(t, exitRefuse, bare(t).program(nil, unwritable{}, &stderr).run(t.Context(), args))
+		assert.Equal(t, exitReject, bare(t).program(nil, unwritable{}, &stderr).run(t.Context(), args))
 		assert.Contains(t, stderr.String(), io.ErrClosedPipe.Error())
 	}
 }

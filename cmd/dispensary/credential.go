@@ -202,17 +202,17 @@ func (systemKeyring) Set(service, user, password string) error {
 func fromKeyring(ctx context.Context, ask func() (string, error)) (dispensary.Secret, error) {
 	ctx, cancel := context.WithTimeout(ctx, keyringTime)
 	defer cancel()
-	type answer struct {
+	type response struct {
 		text string
 		err  error
 	}
-	answered := make(chan answer, 1)
+	responded := make(chan response, 1)
 	go func() {
 		text, err := ask()
-		answered <- answer{text, err}
+		responded <- response{text, err}
 	}()
 	select {
-	case a := <-answered:
+	case a := <-responded:
 		return dispensary.NewSecret(a.text), a.err
 	case <-ctx.Done():
 		return dispensary.Secret{}, fmt.Errorf("the keyring did not respond within %s", keyringTime)

@@ -92,7 +92,7 @@ func TestCredentialStaysAtItsSite(t *testing.T) {
 			{"--environment", "ca/sandbox"}, {"--config", filepath.Join(f.folder, "other.json")}, {"--profile", "other"},
 		} {
 			for _, args := range credentialed(t) {
-				f.refused("DISPENSARY_ACCESS_TOKEN does not belong to this ", append(args, flags...)...)
+				f.rejected("DISPENSARY_ACCESS_TOKEN does not belong to this ", append(args, flags...)...)
 			}
 			f.run(append([]string{"doctor"}, flags...)...)
 			check(flags)
@@ -110,7 +110,7 @@ func TestCredentialOfUnknownEnvironmentIsRejected(t *testing.T) {
 		{"--environment", "ca/sandbox"}, {"--environment", "us/sandbox"}, {"--profile", "other"},
 	} {
 		for _, args := range callers {
-			f.refused("DISPENSARY_ENVIRONMENT must name the environment of DISPENSARY_ACCESS_TOKEN: unset the token, or add --user to call as a connected user", append(args, flags...)...)
+			f.rejected("DISPENSARY_ENVIRONMENT must name the environment of DISPENSARY_ACCESS_TOKEN: unset the token, or add --user to call as a connected user", append(args, flags...)...)
 		}
 	}
 	check()
@@ -125,9 +125,9 @@ func TestCredentialBesideFileNeedsEnvironment(t *testing.T) {
 		"base_url": f.platform.Site().BaseURL, "auth_url": f.platform.Site().AuthURL,
 	}}})
 	f.variables = map[string]string{tokenVariable: f.variables[tokenVariable]}
-	f.refused("DISPENSARY_ENVIRONMENT must name the environment", "api", "GET", "/clinic", "--config", file)
+	f.rejected("DISPENSARY_ENVIRONMENT must name the environment", "api", "GET", "/clinic", "--config", file)
 	f.variables[environmentVariable] = "ca/sandbox"
-	f.refused("DISPENSARY_ACCESS_TOKEN does not belong to this us/sandbox site", "api", "GET", "/clinic", "--config", file, "--environment", "us/sandbox")
+	f.rejected("DISPENSARY_ACCESS_TOKEN does not belong to this us/sandbox site", "api", "GET", "/clinic", "--config", file, "--environment", "us/sandbox")
 	f.variables[environmentVariable] = "us/sandbox"
 	f.ran("api", "GET", "/clinic", "--config", file)
 }
@@ -139,11 +139,11 @@ func TestCredentialOfWrongFormIsRejected(t *testing.T) {
 	for text, want := range map[string]string{"  ": " is blank", "Bearer " + token: " begins with Bearer", `"` + token + `"`: " has quotes around it", token + " x": " contains white space", token + "\n": " contains a line break"} {
 		f.variables[tokenVariable] = text
 		for _, args := range callers {
-			f.refused(tokenVariable+want, args...)
+			f.rejected(tokenVariable+want, args...)
 		}
 	}
 	f.variables[tokenVariable], f.variables[clinicKeyVariable] = token, "  "
-	f.refused(clinicKeyVariable+" is blank", "api", "GET", "/clinic")
+	f.rejected(clinicKeyVariable+" is blank", "api", "GET", "/clinic")
 	assert.Empty(t, f.platform.Journal.Requests())
 }
 
@@ -154,7 +154,7 @@ func TestUserFlagOverridesCredential(t *testing.T) {
 	f.withCredential()
 	before := len(f.platform.Journal.Requests())
 	for _, args := range credentialed(t) {
-		f.refused("us/sandbox/nobody must authorize again", append(args, "--user", "nobody")...)
+		f.rejected("us/sandbox/nobody must authorize again", append(args, "--user", "nobody")...)
 	}
 	assert.Len(t, f.platform.Journal.Requests(), before)
 	delete(f.variables, "DISPENSARY_US_SANDBOX_CLINIC_KEY")
@@ -176,7 +176,7 @@ func TestStoredTokenStaysAtItsSite(t *testing.T) {
 	check := f.withOtherSite("CA_SANDBOX", "us/sandbox")
 	for _, flags := range [][]string{{"--config", filepath.Join(f.folder, "other.json")}, {"--profile", "other"}} {
 		for _, args := range callers {
-			f.refused("us/sandbox/me must authorize again: not_connected", append(args, flags...)...)
+			f.rejected("us/sandbox/me must authorize again: not_connected", append(args, flags...)...)
 		}
 		_, out, _ := f.run(append([]string{"accounts", "list"}, flags...)...)
 		assert.Empty(t, out)
@@ -192,7 +192,7 @@ func TestEnvironmentIgnoresCase(t *testing.T) {
 	f.ran("api", "GET", "/clinic")
 	for _, wrong := range []string{"ca/sandbox", "us-sandbox"} {
 		f.variables[environmentVariable] = wrong
-		f.refused("dispensary: DISPENSARY_ENVIRONMENT "+wrong+" is not configured: use us/sandbox", "api", "GET", "/clinic", "--user", "me")
+		f.rejected("dispensary: DISPENSARY_ENVIRONMENT "+wrong+" is not configured: use us/sandbox", "api", "GET", "/clinic", "--user", "me")
 	}
 }
 
@@ -240,12 +240,12 @@ func TestEnvRejectsForeignFile(t *testing.T) {
 	path := filepath.Join(f.folder, ".env")
 	require.NoError(t, os.WriteFile(path, []byte("OWN=1\n"), 0o600))
 	for _, command := range [][]string{{"fake", "--env", path}, {"dev", "--env", path, "--", "true"}} {
-		f.refused("--env "+path+" exists and was not written by dispensary: use another file", command...)
+		f.rejected("--env "+path+" exists and was not written by dispensary: use another file", command...)
 	}
 	require.NoError(t, os.Symlink(path, path+".link"))
-	f.refused("was not written by dispensary", "fake", "--env", path+".link")
-	f.refused("was not written by dispensary", "fake", "--env", f.folder)
-	f.refused("no such file", "fake", "--env", filepath.Join(f.folder, "none", ".env"))
+	f.rejected("was not written by dispensary", "fake", "--env", path+".link")
+	f.rejected("was not written by dispensary", "fake", "--env", f.folder)
+	f.rejected("no such file", "fake", "--env", filepath.Join(f.folder, "none", ".env"))
 	content, err := os.ReadFile(path)
 	require.NoError(t, err)
 	assert.Equal(t, "OWN=1\n", string(content))
@@ -274,8 +274,8 @@ func TestMissingConfigurationHasOneWording(t *testing.T) {
 			if variable != "" {
 				f.variables = map[string]string{variable: "token"}
 			}
-			f.refused(`dispensary: no environment is configured: run "dispensary dev -- COMMAND" with a fake platform, or set the variables`, args...)
-			f.refused(`dispensary: no environment is configured: add one to "environments" in the file`, append(args, "--config", empty)...)
+			f.rejected(`dispensary: no environment is configured: run "dispensary dev -- COMMAND" with a fake platform, or set the variables`, args...)
+			f.rejected(`dispensary: no environment is configured: add one to "environments" in the file`, append(args, "--config", empty)...)
 		}
 	}
 }
@@ -287,7 +287,7 @@ func TestUnknownVariableIsReported(t *testing.T) {
 	folder := filepath.Join(f.folder, "dispensary")
 	require.NoError(t, os.MkdirAll(folder, 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(folder, configName), []byte(`{"profiles": {"default": {}}}`), 0o600))
-	stderr := f.refused("DISPENSARY_US_SANDBOX_BASEURL is not a variable of this library: did you mean DISPENSARY_US_SANDBOX_BASE_URL?", "api", "GET", "/clinic")
+	stderr := f.rejected("DISPENSARY_US_SANDBOX_BASEURL is not a variable of this library: did you mean DISPENSARY_US_SANDBOX_BASE_URL?", "api", "GET", "/clinic")
 	assert.NotContains(t, stderr, "canary")
 }
 
@@ -317,5 +317,5 @@ func TestSQLitePathHasNoHost(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).withToken()
 	f.variables["DISPENSARY_STORE"] = "sqlite://var/lib/tokens.db"
-	f.refused("DISPENSARY_STORE must not begin with sqlite:// and a host", "accounts", "list")
+	f.rejected("DISPENSARY_STORE must not begin with sqlite:// and a host", "accounts", "list")
 }

@@ -188,7 +188,7 @@ func TestDevRejectsDurableStorageWithoutKey(t *testing.T) {
 	for _, variable := range []string{storeVariable, inboxVariable, storeVariable + "_FILE"} {
 		f := newFixture(t)
 		f.variables[variable] = "sqlite:" + filepath.Join(f.folder, "ehr.db")
-		f.refused("outlives this run, but its encryption key does not: add --state, or set DISPENSARY_SEAL_KEYS", "dev", "--", "true")
+		f.rejected("outlives this run, but its encryption key does not: add --state, or set DISPENSARY_SEAL_KEYS", "dev", "--", "true")
 		f.variables[sealKeysVariable] = "2026:q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA="
 		variables, err := f.program(nil, nil, nil).variables(f.platform, f.devSettings(), "")
 		require.NoError(t, err)
@@ -199,10 +199,10 @@ func TestDevRejectsDurableStorageWithoutKey(t *testing.T) {
 func TestDevRejectsArguments(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.refused("dev needs a command after two dashes", "dev")
-	f.refused(`program "no-such-program" does not exist or is not executable`, "dev", "--", "no-such-program")
-	f.refused("must be a whole number", "dev", "--seed", "one", "--", "true")
+	f.rejected("dev needs a command after two dashes", "dev")
+	f.rejected(`program "no-such-program" does not exist or is not executable`, "dev", "--", "no-such-program")
+	f.rejected("must be a whole number", "dev", "--seed", "one", "--", "true")
 	taken := takeAddress(t, "127.0.0.1:0")
-	f.refused("--addr "+taken+": address already in use", "dev", "--addr", taken, "--", "true")
-	f.refused("--state /none/state.json: directory /none does not exist", "dev", "--state", "/none/state.json", "--", "true")
+	f.rejected("--addr "+taken+": address already in use", "dev", "--addr", taken, "--", "true")
+	f.rejected("--state /none/state.json: directory /none does not exist", "dev", "--state", "/none/state.json", "--", "true")
 }

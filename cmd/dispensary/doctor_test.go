@@ -116,13 +116,13 @@ func TestDoctorChecksProduction(t *testing.T) {
 func TestDoctorRejectsArguments(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.refused("--operation[0] is not an operation", "doctor", "--operation", "patients.crate")
-	f.refused("--user needs a token store: set DISPENSARY_STORE", "doctor", "--user", "me")
-	f.refused("--webhook: DISPENSARY_…_WEBHOOK_SECRETS is empty", "doctor", "--webhook", "https://ehr.example/webhooks")
+	f.rejected("--operation[0] is not an operation", "doctor", "--operation", "patients.crate")
+	f.rejected("--user needs a token store: set DISPENSARY_STORE", "doctor", "--user", "me")
+	f.rejected("--webhook: DISPENSARY_…_WEBHOOK_SECRETS is empty", "doctor", "--webhook", "https://ehr.example/webhooks")
 	f.variables["DISPENSARY_STORE"] = "oracle:canary"
-	f.refused("DISPENSARY_STORE", "doctor")
+	f.rejected("DISPENSARY_STORE", "doctor")
 	f.variables["DISPENSARY_STORE"] = "sqlite:" + filepath.Join(f.folder, "tokens.db")
-	f.refused("DISPENSARY_SEAL_KEYS", "doctor")
+	f.rejected("DISPENSARY_SEAL_KEYS", "doctor")
 }
 
 // connected connects a user in the browser flow.
@@ -161,11 +161,11 @@ func TestProbeAsksForConfirmation(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).withToken()
 	name := filepath.Join(t.TempDir(), "behaviors.json")
-	f.refused("add --yes", "probe", "--output", name)
-	bare(t).refused("no environment is configured", "probe")
+	f.rejected("add --yes", "probe", "--output", name)
+	bare(t).rejected("no environment is configured", "probe")
 	f.terminal = true
 	code, _, stderr := f.runWith(t.Context(), "n\n", "probe", "--output", name)
-	assert.Equal(t, exitRefuse, code)
+	assert.Equal(t, exitReject, code)
 	assert.Contains(t, stderr, "2 patients named")
 	assert.Contains(t, stderr, "Continue? [y/N] ")
 	assert.Contains(t, stderr, "not confirmed: probe created nothing")
@@ -186,18 +186,18 @@ func TestProbeAsksForConfirmation(t *testing.T) {
 func TestProbeRejectsArguments(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.refused("us/sandbox/me must authorize again: not_connected: connect with ", "probe", "--yes")
-	f.refused("--spare must be a different user than --user", "probe", "--yes", "--spare", "me")
+	f.rejected("us/sandbox/me must authorize again: not_connected: connect with ", "probe", "--yes")
+	f.rejected("--spare must be a different user than --user", "probe", "--yes", "--spare", "me")
 	scheme := filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(scheme, []byte("Bearer canary"), 0o600))
-	f.refused("--narrow-file "+scheme+": the token begins with Bearer", "probe", "--yes", "--narrow-file", scheme)
-	f.refused("--narrow-file: ", "probe", "--yes", "--narrow-file", filepath.Join(t.TempDir(), "absent"))
+	f.rejected("--narrow-file "+scheme+": the token begins with Bearer", "probe", "--yes", "--narrow-file", scheme)
+	f.rejected("--narrow-file: ", "probe", "--yes", "--narrow-file", filepath.Join(t.TempDir(), "absent"))
 	for _, name := range []string{"BASE_URL", "AUTH_URL", "CLIENT_ID", "CLIENT_SECRET", "REDIRECT_URL"} {
 		f.variables["DISPENSARY_US_PRODUCTION_"+name] = f.variables["DISPENSARY_US_SANDBOX_"+name]
 	}
-	f.refused("us/production is not a sandbox", "probe", "--yes", "--production", "--environment", "us/production")
+	f.rejected("us/production is not a sandbox", "probe", "--yes", "--production", "--environment", "us/production")
 	f.withToken()
-	f.refused("us/production is not a sandbox", "probe", "--yes", "--production", "--environment", "us/production")
-	f.refused("--spare needs refresh tokens: unset DISPENSARY_ACCESS_TOKEN", "probe", "--yes", "--environment", "us/sandbox", "--spare", "other")
+	f.rejected("us/production is not a sandbox", "probe", "--yes", "--production", "--environment", "us/production")
+	f.rejected("--spare needs refresh tokens: unset DISPENSARY_ACCESS_TOKEN", "probe", "--yes", "--environment", "us/sandbox", "--spare", "other")
 	assert.Empty(t, f.platform.Journal.Requests())
 }

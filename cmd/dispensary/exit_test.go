@@ -137,11 +137,11 @@ func TestUnreachablePlatformIsRejected(t *testing.T) {
 	f := newFixture(t).withToken()
 	f.variables["DISPENSARY_US_SANDBOX_BASE_URL"] = "http://" + freeAddress(t) + "/api"
 	for _, args := range append(callers, []string{"api", "POST", "/clinic/patients", "-f", "first_name=Ada"}, []string{"trigger", "patient.created", "--control", "http://" + freeAddress(t)}) {
-		assert.NotContains(t, f.refused("connection refused", args...), "dispensary help", args)
+		assert.NotContains(t, f.rejected("connection refused", args...), "dispensary help", args)
 	}
-	assert.NotContains(t, f.refused("no such file", "api", "POST", "/clinic/patients", "--input", f.folder+"/absent"), "dispensary help")
+	assert.NotContains(t, f.rejected("no such file", "api", "POST", "/clinic/patients", "--input", f.folder+"/absent"), "dispensary help")
 	output := filepath.Join(t.TempDir(), "behaviors.json")
-	f.refused("connection refused", "probe", "--yes", "--output", output)
+	f.rejected("connection refused", "probe", "--yes", "--output", output)
 	assert.NoFileExists(t, output)
 	assert.Empty(t, f.platform.Journal.Requests())
 }
@@ -156,7 +156,7 @@ func TestUnreadableStoreIsRejected(t *testing.T) {
 	f.variables["DISPENSARY_STORE"] = "sqlite:" + store
 	f.variables["DISPENSARY_SEAL_KEYS"] = "2026:q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA="
 	for _, args := range append(callers, []string{"login"}, []string{"accounts", "list"}, []string{"accounts", "restore"}, []string{"accounts", "disconnect"}, []string{"probe", "--yes"}) {
-		f.refused("not a database", args...)
+		f.rejected("not a database", args...)
 	}
 	kept, err := os.ReadFile(store)
 	require.NoError(t, err)

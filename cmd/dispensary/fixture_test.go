@@ -170,11 +170,11 @@ func (f *fixture) fails(want string, args ...string) {
 	require.Contains(f.t, stderr, want)
 }
 
-// refused runs a command that must fail with exit code 2, one line on stderr and an empty stdout.
-func (f *fixture) refused(want string, args ...string) (stderr string) {
+// rejected runs a command that must fail with exit code 2, one line on stderr and an empty stdout.
+func (f *fixture) rejected(want string, args ...string) (stderr string) {
 	f.t.Helper()
 	code, out, stderr := f.run(args...)
-	require.Equal(f.t, exitRefuse, code, "%s: %s", args, stderr)
+	require.Equal(f.t, exitReject, code, "%s: %s", args, stderr)
 	require.Empty(f.t, out)
 	require.Contains(f.t, stderr, want)
 	require.Equal(f.t, 1, strings.Count(stderr, "\n"), "stderr must be one line: %s", stderr)

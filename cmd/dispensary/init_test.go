@@ -60,7 +60,7 @@ Next:
 	assert.Contains(t, files["main.go"], `"127.0.0.1:8080"`)
 
 	f := bare(t)
-	f.refused(folder+"/.env.example, "+folder+"/.github/workflows/test.yml, ", "init", folder, "--library", clone)
+	f.rejected(folder+"/.env.example, "+folder+"/.github/workflows/test.yml, ", "init", folder, "--library", clone)
 	assert.Equal(t, files, written(t, folder))
 }
 
@@ -71,7 +71,7 @@ func TestInitKeepsOtherFiles(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "main.go"), []byte("package own"), 0o600))
 	before := written(t, folder)
 	args := []string{"init", folder, "--module", "example.com/ehr", "--library", clone}
-	stderr := bare(t).refused("dispensary: "+folder+"/main.go exists, so init wrote no file: use another folder", args...)
+	stderr := bare(t).rejected("dispensary: "+folder+"/main.go exists, so init wrote no file: use another folder", args...)
 	assert.NotContains(t, stderr, "README.md")
 	assert.Equal(t, before, written(t, folder))
 
@@ -111,7 +111,7 @@ func TestInitRejectsArguments(t *testing.T) {
 		file + "/.env.example: not a directory":                                         {file, "--library", clone},
 		file + "/ehr/":                                                                  {file + "/ehr", "--library", clone},
 	} {
-		bare(t).refused(want, append([]string{"init"}, args...)...)
+		bare(t).rejected(want, append([]string{"init"}, args...)...)
 	}
 	assert.Equal(t, before, written(t, folder))
 }

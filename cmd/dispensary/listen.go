@@ -81,7 +81,7 @@ func (c *listenCommand) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	out, begun := &answers{p: c.program}, false
+	out, begun := &responses{p: c.program}, false
 	polled := c.pollPrinter()
 	config := listen.Config{Forwarder: forwarder, Cursor: c.cursor, Since: c.since, Types: typesOf(c.types), Interval: c.interval}
 	config.ForwardEnd = out.add

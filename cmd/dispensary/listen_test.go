@@ -93,7 +93,7 @@ func TestListenForwardsEventsOnce(t *testing.T) {
 	l.end(exitDone)
 	assert.Equal(t, 1, strings.Count(l.out.String(), `"done":true`))
 	assert.Positive(t, assertDocuments(t, "listen", l.out.String()))
-	var got answerDocument
+	var got responseDocument
 	require.NoError(t, json.Unmarshal([]byte(l.out.String()), &got))
 	assert.Equal(t, first, got.EventID)
 	assert.Equal(t, "order.placed", got.Type)
@@ -139,7 +139,7 @@ func TestListenUsesConfiguredSecrets(t *testing.T) {
 	assert.NotContains(t, l.out.String()+l.errOut.String(), "canary")
 	assert.NoFileExists(t, filepath.Join(f.folder, "dispensary", "receiver.json"))
 
-	f.refused("no webhook secret and challenge token are configured for us/sandbox", "listen", "--forward-to", to.url, "--configured")
+	f.rejected("no webhook secret and challenge token are configured for us/sandbox", "listen", "--forward-to", to.url, "--configured")
 }
 
 func TestListenPrintsSecretAlone(t *testing.T) {
@@ -152,9 +152,9 @@ func TestListenPrintsSecretAlone(t *testing.T) {
 	assert.Empty(t, stderr)
 	out, _ = f.ran("listen", "--print", "challenge")
 	assert.Equal(t, kept.Challenge+"\n", out)
-	f.refused("--print must be secret or challenge", "listen", "--print", "token")
+	f.rejected("--print must be secret or challenge", "listen", "--print", "token")
 	for _, beside := range []string{"--configured", "--json", "--forward-to=http://localhost:1"} {
-		f.refused("--print only prints plain text", "listen", "--print", "secret", beside)
+		f.rejected("--print only prints plain text", "listen", "--print", "secret", beside)
 	}
 }
 
@@ -173,27 +173,27 @@ func TestListenSendsHeaders(t *testing.T) {
 	l.end(exitDone)
 	assert.NotContains(t, l.out.String()+l.errOut.String(), "canary")
 	for _, wrong := range []string{"canary", "a b: canary", "A: canary\r\nB: 1", ": canary"} {
-		assert.NotContains(t, f.refused("--header number 2 must be 'NAME: VALUE'", "listen", "--forward-to", server.URL, "--header", "A: 1", "--header", wrong), "canary")
+		assert.NotContains(t, f.rejected("--header number 2 must be 'NAME: VALUE'", "listen", "--forward-to", server.URL, "--header", "A: 1", "--header", wrong), "canary")
 	}
-	f.refused("--header cannot set Svc-Signature: it is part of the delivery", "listen", "--forward-to", server.URL, "--header", "svc-signature: canary")
+	f.rejected("--header cannot set Svc-Signature: it is part of the delivery", "listen", "--forward-to", server.URL, "--header", "svc-signature: canary")
 }
 
 func TestListenRejectsArguments(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).withToken()
 	to := "http://localhost:1/x"
-	f.refused("--forward-to is required", "listen")
-	f.refused("--forward-to must be a URL", "listen", "--forward-to", "localhost:3000")
-	f.refused(`--type must be an event type such as patient.updated, not "order"`, "listen", "--forward-to", to, "--type", "order")
-	f.refused("--since must not be negative", "listen", "--forward-to", to, "--since", "-2h")
-	f.refused("--interval must not be negative", "listen", "--forward-to", to, "--interval", "-2h")
-	f.refused("invalid argument \"2 hours\" for \"--since\"", "listen", "--forward-to", to, "--since", "2 hours")
+	f.rejected("--forward-to is required", "listen")
+	f.rejected("--forward-to must be a URL", "listen", "--forward-to", "localhost:3000")
+	f.rejected(`--type must be an event type such as patient.updated, not "order"`, "listen", "--forward-to", to, "--type", "order")
+	f.rejected("--since must not be negative", "listen", "--forward-to", to, "--since", "-2h")
+	f.rejected("--interval must not be negative", "listen", "--forward-to", to, "--interval", "-2h")
+	f.rejected("invalid argument \"2 hours\" for \"--since\"", "listen", "--forward-to", to, "--since", "2 hours")
 	f.fails("cursor", "listen", "--forward-to", to, "--cursor", filepath.Join(t.TempDir(), "absent", "x"))
-	f.refused("listen accepts no arguments", "listen", to)
+	f.rejected("listen accepts no arguments", "listen", to)
 
 	damaged := filepath.Join(f.folder, "dispensary", "receiver.json")
 	require.NoError(t, os.WriteFile(damaged, []byte("{"), 0o600))
-	f.refused("receiver.json is damaged", "listen", "--forward-to", to)
+	f.rejected("receiver.json is damaged", "listen", "--forward-to", to)
 	require.NoError(t, os.Remove(damaged))
 
 	f.variables["DISPENSARY_ACCESS_TOKEN"] = "unknown"

@@ -32,15 +32,15 @@ func (f *fixture) browse(start string, decide func(authorizeURL string, user mod
 	require.NoError(f.t, err)
 	browser := &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	visit := func(address string) (*http.Response, string) {
-		answer, err := browser.Get(address)
+		response, err := browser.Get(address)
 		require.NoError(f.t, err)
-		defer func() { _ = answer.Body.Close() }()
-		text, err := io.ReadAll(answer.Body)
+		defer func() { _ = response.Body.Close() }()
+		text, err := io.ReadAll(response.Body)
 		require.NoError(f.t, err)
-		return answer, string(text)
+		return response, string(text)
 	}
-	answer, _ := visit(start)
-	back, err := decide(answer.Header.Get("Location"), f.platform.Users()[0])
+	response, _ := visit(start)
+	back, err := decide(response.Header.Get("Location"), f.platform.Users()[0])
 	require.NoError(f.t, err)
 	_, text := visit(back.String())
 	return text
@@ -84,7 +84,7 @@ func TestLoginConnectsInBrowser(t *testing.T) {
 	assert.Equal(t, 1, assertDocuments(t, "accounts disconnect", out))
 	assert.Contains(t, out, "not_connected")
 	code, _, stderr = f.run("api", "GET", "/clinic")
-	assert.Equal(t, exitRefuse, code)
+	assert.Equal(t, exitReject, code)
 	assert.Contains(t, stderr, "authoriz")
 	_, out, _ = f.run("accounts", "list", "--json")
 	assert.Empty(t, out)
@@ -171,7 +171,7 @@ func TestLoginIgnoresStrangers(t *testing.T) {
 // An ID that no store accepts fails before the browser flow.
 func TestLoginChecksUserFirst(t *testing.T) {
 	t.Parallel()
-	newFixture(t).refused("--user: ", "login", "--user", " me")
+	newFixture(t).rejected("--user: ", "login", "--user", " me")
 }
 
 // The API has rejected the access token, so the next call asks for a new one.
@@ -255,7 +255,7 @@ func TestLoginAcceptsPastedCode(t *testing.T) {
 	assert.Contains(t, stderr, "state")
 	assert.NotContains(t, stderr, "canary")
 	code, _, _ = f.runWith(t.Context(), "\n", "login", "--paste")
-	assert.Equal(t, exitRefuse, code)
+	assert.Equal(t, exitReject, code)
 }
 
 // The commands neither print nor store the secret.
@@ -267,14 +267,14 @@ func TestCommandsAskForClientSecret(t *testing.T) {
 	delete(f.variables, "DISPENSARY_US_SANDBOX_CLIENT_SECRET")
 	for _, args := range [][]string{{"accounts", "list"}, {"api", "GET", "/clinic"}, {"doctor"}} {
 		f.asks = false
-		f.refused("DISPENSARY_US_SANDBOX_CLIENT_SECRET is empty", args...)
+		f.rejected("DISPENSARY_US_SANDBOX_CLIENT_SECRET is empty", args...)
 		f.asks = true
 		code, out, stderr := f.runWith(t.Context(), secret+"\n", args...)
 		assert.Equal(t, exitDone, code, stderr)
 		assert.Equal(t, "Client secret of us/sandbox: ", stderr)
 		f.platform.CheckNoLeak(t, out)
 		code, out, stderr = f.runWith(t.Context(), "\n", args...)
-		assert.Equal(t, exitRefuse, code, stderr)
+		assert.Equal(t, exitReject, code, stderr)
 		assert.Empty(t, out)
 		assert.Contains(t, stderr, "the input is empty")
 	}
@@ -288,7 +288,7 @@ func TestCommandsSuggestLogin(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	for _, args := range [][]string{{"api", "GET", "/clinic"}, {"catalog", "sync"}} {
-		f.refused(`dispensary: us/sandbox/dr-house must authorize again: not_connected: connect with `+
+		f.rejected(`dispensary: us/sandbox/dr-house must authorize again: not_connected: connect with `+
 			`"dispensary login --user dr-house --environment us/sandbox"`+"\n", append(args, "--user", "dr-house")...)
 	}
 }
@@ -299,27 +299,27 @@ func TestLoginRejectsConfiguration(t *testing.T) {
 	redirect, err := url.Parse(f.variables["DISPENSARY_US_SANDBOX_REDIRECT_URL"])
 	require.NoError(t, err)
 	taken := takeAddress(t, redirect.Host)
-	f.refused("the redirect address "+taken+": address already in use: stop the program that uses it, or use --paste", "login")
+	f.rejected("the redirect address "+taken+": address already in use: stop the program that uses it, or use --paste", "login")
 	f.variables["DISPENSARY_US_SANDBOX_REDIRECT_URL"] = "https://ehr.example.com/callback"
-	f.refused("the redirect URL is not a loopback URL", "login")
+	f.rejected("the redirect URL is not a loopback URL", "login")
 	f.variables["DISPENSARY_STORE"] = "sqlite:" + t.TempDir()
-	f.refused("DISPENSARY_SEAL_KEYS is empty", "login")
+	f.rejected("DISPENSARY_SEAL_KEYS is empty", "login")
 	delete(f.variables, "DISPENSARY_STORE")
 	delete(f.variables, "DISPENSARY_US_SANDBOX_CLIENT_ID")
-	f.refused("DISPENSARY_US_SANDBOX_CLIENT_ID is empty", "login")
-	f.refused("DISPENSARY_US_SANDBOX_CLIENT_ID is empty", "accounts", "list")
+	f.rejected("DISPENSARY_US_SANDBOX_CLIENT_ID is empty", "login")
+	f.rejected("DISPENSARY_US_SANDBOX_CLIENT_ID is empty", "accounts", "list")
 	assert.Empty(t, f.platform.Journal.Requests())
 
 	f = newFixture(t)
 	require.NoError(t, os.MkdirAll(filepath.Join(f.folder, "dispensary", "tokens-us-sandbox-1.db"), 0o700))
-	f.refused("unlock the keyring", "accounts", "list") // a store exists, but no key
+	f.rejected("unlock the keyring", "accounts", "list") // a store exists, but no key
 	for _, name := range []string{"BASE_URL", "AUTH_URL", "CLIENT_ID", "CLIENT_SECRET", "REDIRECT_URL"} {
 		f.variables["DISPENSARY_US_PRODUCTION_"+name] = f.variables["DISPENSARY_US_SANDBOX_"+name]
 		delete(f.variables, "DISPENSARY_US_SANDBOX_"+name)
 	}
 	f.folder = t.TempDir()
 	delete(f.variables, "DISPENSARY_US_SANDBOX_CLINIC_KEY")
-	f.refused("add --production", "login")
-	f.refused("add --production", "accounts", "disconnect")
-	f.refused("add --production", "accounts", "restore")
+	f.rejected("add --production", "login")
+	f.rejected("add --production", "accounts", "disconnect")
+	f.rejected("add --production", "accounts", "restore")
 }

@@ -164,9 +164,9 @@ func (c *probeCommand) agree(ctx context.Context, plan probe.Plan) bool {
 		fmt.Fprintf(c.errOut, "It revokes: %s\n", authorization)
 	}
 	fmt.Fprint(c.errOut, "Continue? [y/N] ")
-	answer, _ := await(ctx, c.readLine) // no input means no
-	answer = strings.ToLower(strings.TrimSpace(answer))
-	return answer == "y" || answer == "yes"
+	response, _ := await(ctx, c.readLine) // no input means no
+	response = strings.ToLower(strings.TrimSpace(response))
+	return response == "y" || response == "yes"
 }
 
 func writeBehaviors(name string, report probe.Report) error {

@@ -49,16 +49,16 @@ func (p *program) localReceiver() (r receiverSecrets, err error) {
 	return r, os.WriteFile(name, append(content, '\n'), 0o600)
 }
 
-// answers prints the responses of a receiver as they arrive: as JSON, as rows of a table on a
+// responses prints the responses of a receiver as they arrive: as JSON, as rows of a table on a
 // terminal, or as tab-separated lines.
-type answers struct {
+type responses struct {
 	p     *program
 	begun bool
 	err   error // joined write errors
 }
 
-// answerDocument is a response as JSON.
-type answerDocument struct {
+// responseDocument is a response as JSON.
+type responseDocument struct {
 	EventID       string    `json:"event_id"`
 	Type          string    `json:"type"`
 	Environment   string    `json:"environment"`
@@ -74,25 +74,25 @@ type answerDocument struct {
 	Error         string    `json:"error,omitempty"`
 }
 
-// answerColumns are the widths of all cells of a row except the last.
-var answerColumns = []int{8, 7, 6, 9, 8, 36}
+// responseColumns are the widths of all cells of a row except the last.
+var responseColumns = []int{8, 7, 6, 9, 8, 36}
 
-var answerHeader = []string{"TIME", "ATTEMPT", "STATUS", "CHALLENGE", "DURATION", "EVENT", "TYPE"}
+var responseHeader = []string{"TIME", "ATTEMPT", "STATUS", "CHALLENGE", "DURATION", "EVENT", "TYPE"}
 
 // add prints the response to one attempt.
-func (a *answers) add(answer listen.Answer) {
+func (a *responses) add(response listen.Response) {
 	problem := ""
-	if answer.Err != nil {
-		problem = strings.TrimPrefix(oneLine(answer.Err.Error()), listen.ErrNotAcknowledged.Error()+": ")
+	if response.Err != nil {
+		problem = strings.TrimPrefix(oneLine(response.Err.Error()), listen.ErrNotAcknowledged.Error()+": ")
 	}
 	if a.p.json {
-		a.err = errors.Join(a.err, a.p.printJSON(answerDocument{
-			answer.Key.EventID, string(answer.Type), answer.Key.Environment.String(), answer.ClinicID, answer.Key.IntegrationID, answer.CreatedAt,
-			answer.Attempt, answer.Status, answer.Challenge, float64(answer.Duration.Microseconds()) / 1000, answer.Err == nil, answer.Dropped, problem,
+		a.err = errors.Join(a.err, a.p.printJSON(responseDocument{
+			response.Key.EventID, string(response.Type), response.Key.Environment.String(), response.ClinicID, response.Key.IntegrationID, response.CreatedAt,
+			response.Attempt, response.Status, response.Challenge, float64(response.Duration.Microseconds()) / 1000, response.Err == nil, response.Dropped, problem,
 		}))
 		return
 	}
-	row := answerRow(answer)
+	row := responseRow(response)
 	if !a.p.terminal {
 		a.write(strings.Join(append(fields(row), problem), "\t") + "\n")
 		return
@@ -100,10 +100,10 @@ func (a *answers) add(answer listen.Answer) {
 	row = cells(row)
 	if !a.begun {
 		a.begun = true
-		a.line(bold, aligned(answerHeader))
+		a.line(bold, aligned(responseHeader))
 	}
 	as := green
-	if answer.Err != nil {
+	if response.Err != nil {
 		as = red
 	}
 	a.line(as, aligned(row))
@@ -112,37 +112,37 @@ func (a *answers) add(answer listen.Answer) {
 	}
 }
 
-// answerRow returns the cells of a response.
-func answerRow(answer listen.Answer) []string {
+// responseRow returns the cells of a response.
+func responseRow(response listen.Response) []string {
 	status, challenge := "-", "no"
-	if answer.Status != 0 {
-		status = strconv.Itoa(answer.Status)
+	if response.Status != 0 {
+		status = strconv.Itoa(response.Status)
 	}
-	if answer.Challenge {
+	if response.Challenge {
 		challenge = "yes"
 	}
 	return []string{
-		time.Now().Format(time.TimeOnly), strconv.Itoa(answer.Attempt), status, challenge,
-		answer.Duration.Round(time.Millisecond).String(), answer.Key.EventID, string(answer.Type),
+		time.Now().Format(time.TimeOnly), strconv.Itoa(response.Attempt), status, challenge,
+		response.Duration.Round(time.Millisecond).String(), response.Key.EventID, string(response.Type),
 	}
 }
 
 // aligned returns cells as one line with columns.
 func aligned(row []string) string {
 	var text strings.Builder
-	for i, width := range answerColumns {
+	for i, width := range responseColumns {
 		fmt.Fprintf(&text, "%-*s  ", width, row[i])
 	}
 	return strings.TrimRight(text.String()+row[len(row)-1], " ")
 }
 
 // line writes a styled line.
-func (a *answers) line(as style, text string) {
+func (a *responses) line(as style, text string) {
 	a.err = errors.Join(a.err, a.p.styled(as, text))
 	a.write("\n")
 }
 
-func (a *answers) write(text string) {
+func (a *responses) write(text string) {
 	_, err := fmt.Fprint(a.p.out, text)
 	a.err = errors.Join(a.err, err)
 }

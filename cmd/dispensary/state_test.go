@@ -27,14 +27,14 @@ import (
 )
 
 // ask posts to the control API and decodes the response.
-func ask[T any](t *testing.T, settings control.Settings, path string) (answered T) {
+func ask[T any](t *testing.T, settings control.Settings, path string) (responded T) {
 	t.Helper()
-	answer, err := http.Post(settings.ControlURL+path, "application/json", strings.NewReader("{}"))
+	response, err := http.Post(settings.ControlURL+path, "application/json", strings.NewReader("{}"))
 	require.NoError(t, err)
-	defer func() { _ = answer.Body.Close() }()
-	require.Equal(t, http.StatusOK, answer.StatusCode)
-	require.NoError(t, json.NewDecoder(answer.Body).Decode(&answered))
-	return answered
+	defer func() { _ = response.Body.Close() }()
+	require.Equal(t, http.StatusOK, response.StatusCode)
+	require.NoError(t, json.NewDecoder(response.Body).Decode(&responded))
+	return responded
 }
 
 // registered is the response of the control API to a registration.
@@ -68,11 +68,11 @@ func start(t *testing.T, args ...string) (*exec.Cmd, control.Settings, *bufio.Sc
 // patients returns the ids of the latest patients of a platform.
 func patients(t *testing.T, settings control.Settings, latest int) map[string]bool {
 	t.Helper()
-	answer, err := http.Get(settings.ControlURL + "/patients?order_by=DESC&limit=" + strconv.Itoa(latest))
+	response, err := http.Get(settings.ControlURL + "/patients?order_by=DESC&limit=" + strconv.Itoa(latest))
 	require.NoError(t, err)
-	defer func() { _ = answer.Body.Close() }()
+	defer func() { _ = response.Body.Close() }()
 	var list struct{ Patients []struct{ ID string } }
-	require.NoError(t, json.NewDecoder(answer.Body).Decode(&list))
+	require.NoError(t, json.NewDecoder(response.Body).Decode(&list))
 	ids := map[string]bool{}
 	for _, p := range list.Patients {
 		ids[p.ID] = true
@@ -112,7 +112,7 @@ func TestFakeRejectsForeignStateFile(t *testing.T) {
 	} {
 		file := filepath.Join(t.TempDir(), "state.json")
 		require.NoError(t, os.WriteFile(file, []byte(content), 0o600))
-		stderr := bare(t).refused(says, "fake", "--state", file)
+		stderr := bare(t).rejected(says, "fake", "--state", file)
 		assert.Contains(t, stderr, "--state "+file)
 		assert.Contains(t, stderr, "was not changed")
 		kept, err := os.ReadFile(file)
@@ -130,7 +130,7 @@ func TestStateFileRejectsWorldFlags(t *testing.T) {
 	before, err := os.ReadFile(file)
 	require.NoError(t, err)
 	for _, flags := range [][]string{{"--seed", "7"}, {"--region", "CA"}, {"--size", "large"}, {"--scopes", "clinic:read"}, {"--integrations", "2"}} {
-		bare(t).refused(flags[0]+": "+file+" already contains a platform", append([]string{"fake", "--state", file}, flags...)...)
+		bare(t).rejected(flags[0]+": "+file+" already contains a platform", append([]string{"fake", "--state", file}, flags...)...)
 	}
 	after, err := os.ReadFile(file)
 	require.NoError(t, err)
@@ -143,7 +143,7 @@ func TestStateFileRejectsSecondProcess(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "state.json")
 	command, settings, _ := start(t, "--state", file)
-	bare(t).refused("--state "+file+": in use by another process", "fake", "--state", file)
+	bare(t).rejected("--state "+file+": in use by another process", "fake", "--state", file)
 	register(t, settings)
 	require.NoError(t, command.Process.Kill())
 	require.Error(t, command.Wait())
@@ -189,12 +189,12 @@ func launch(t *testing.T, flags ...string) *fakePlatform {
 
 func (r *fakePlatform) get(address string) (int, string) {
 	r.t.Helper()
-	answer, err := http.Get(address)
+	response, err := http.Get(address)
 	require.NoError(r.t, err)
-	defer func() { _ = answer.Body.Close() }()
-	text, err := io.ReadAll(answer.Body)
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
 	require.NoError(r.t, err)
-	return answer.StatusCode, string(text)
+	return response.StatusCode, string(text)
 }
 
 func TestFakePrintsSettings(t *testing.T) {
@@ -223,10 +223,10 @@ func TestFakeStartsWithOwnWorld(t *testing.T) {
 	r.end(exitDone)
 
 	require.NoError(t, os.WriteFile(world, []byte(strings.Replace(strings.Replace(text, "max@", "canary", 1), `"units": 2`, `"unit": 2`, 1)), 0o600))
-	stderr := bare(t).refused("--world: "+world+": patients[0].email is not an e-mail address; ", "fake", "--world", world)
+	stderr := bare(t).rejected("--world: "+world+": patients[0].email is not an e-mail address; ", "fake", "--world", world)
 	assert.Contains(t, stderr, "; plans[0].products[0].unit does not exist: did you mean units?")
 	assert.NotContains(t, stderr, "canary")
-	bare(t).refused("--world: sets the size of the world: remove the size option", "fake", "--world", world, "--size", "large")
+	bare(t).rejected("--world: sets the size of the world: remove the size option", "fake", "--world", world, "--size", "large")
 }
 
 // Without a seed, secrets are unpredictable. The printed seed still repeats the run.
@@ -265,10 +265,10 @@ func TestFakeServesTLS(t *testing.T) {
 	require.True(t, pool.AppendCertsFromPEM(pem))
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
 	t.Cleanup(client.CloseIdleConnections)
-	answer, err := client.Get(r.settings.BaseURL + "/clinic")
+	response, err := client.Get(r.settings.BaseURL + "/clinic")
 	require.NoError(t, err)
-	require.NoError(t, answer.Body.Close())
-	assert.Equal(t, http.StatusUnauthorized, answer.StatusCode)
+	require.NoError(t, response.Body.Close())
+	assert.Equal(t, http.StatusUnauthorized, response.StatusCode)
 	assert.True(t, strings.HasPrefix(r.settings.AuthURL, "https://"))
 	assert.True(t, strings.HasPrefix(r.settings.ControlURL, "http://127.0.0.1:"), "console and control API use plain HTTP, because they are on loopback")
 }
@@ -360,5 +360,5 @@ func TestBinaryRejectsUnknownFlag(t *testing.T) {
 	require.NoError(t, err)
 	command := exec.CommandContext(t.Context(), name, "fake", "--bogus")
 	require.Error(t, command.Run())
-	assert.Equal(t, exitRefuse, command.ProcessState.ExitCode())
+	assert.Equal(t, exitReject, command.ProcessState.ExitCode())
 }

@@ -182,7 +182,7 @@ func (a controlAPI) act(ctx context.Context, c *triggerCommand, does action, giv
 		body["plan_ids"] = []string{c.plan}
 	}
 	maps.Copy(body, given)
-	var answer struct {
+	var response struct {
 		Event struct {
 			ID       string      `json:"id"`
 			Type     events.Type `json:"type"`
@@ -190,8 +190,8 @@ func (a controlAPI) act(ctx context.Context, c *triggerCommand, does action, giv
 			ObjectID string      `json:"object_id"`
 		} `json:"event"`
 	}
-	err = a.call(ctx, does.method, path, body, &answer)
-	e := answer.Event
+	err = a.call(ctx, does.method, path, body, &response)
+	e := response.Event
 	return triggered{e.Type, e.ID, e.ClinicID, e.ObjectID}, err
 }
 

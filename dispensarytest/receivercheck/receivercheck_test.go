@@ -34,7 +34,7 @@ func onSockets(t *testing.T, s *mistakes.Endpoint, handler http.HandlerFunc) rec
 
 func TestHandlerPassesBehindServer(t *testing.T) {
 	t.Parallel()
-	s := mistakes.New(t, func(c *webhook.HandlerConfig) { c.AnswerUnsignedProbe = true })
+	s := mistakes.New(t, func(c *webhook.HandlerConfig) { c.RespondUnsignedProbe = true })
 	const bodyTimeout = 10 * time.Second
 	r := onSockets(t, s, func(w http.ResponseWriter, r *http.Request) {
 		// Like the ReadTimeout of the server. That one would also limit the fifty concurrent

@@ -41,9 +41,9 @@ func Example_browserFlow() {
 
 	// A browser follows the link of the button. The platform asks its user for consent.
 	ctx := context.Background()
-	answer, err := platform.Browser(platform.Users()[0]).Authorize(ctx, ehr.URL+"/dispensary/connect?return_to=/settings")
+	response, err := platform.Browser(platform.Users()[0]).Authorize(ctx, ehr.URL+"/dispensary/connect?return_to=/settings")
 	must(err)
-	fmt.Println(answer.Request.URL.Path, textOf(answer))
+	fmt.Println(response.Request.URL.Path, textOf(response))
 
 	client, err := users.Client(ctx, "dr-17")
 	must(err)

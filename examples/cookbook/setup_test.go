@@ -60,9 +60,9 @@ func approve(ctx context.Context, users *accounts.Accounts, platform *dispensary
 }
 
 // textOf reads a response.
-func textOf(answer *http.Response) string {
-	defer func() { _ = answer.Body.Close() }()
-	text, err := io.ReadAll(answer.Body)
+func textOf(response *http.Response) string {
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
 	must(err)
 	return string(text)
 }

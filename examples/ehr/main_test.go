@@ -103,13 +103,13 @@ func (p *person) connect(platform *dispensarytest.Server, account model.User) st
 	return page
 }
 
-func (p *person) read(answer *http.Response, err error) (status int, page string) {
+func (p *person) read(response *http.Response, err error) (status int, page string) {
 	p.Helper()
 	require.NoError(p, err)
-	body, err := io.ReadAll(answer.Body)
+	body, err := io.ReadAll(response.Body)
 	require.NoError(p, err)
-	require.NoError(p, answer.Body.Close())
-	return answer.StatusCode, html.UnescapeString(string(body))
+	require.NoError(p, response.Body.Close())
+	return response.StatusCode, html.UnescapeString(string(body))
 }
 
 func (p *person) get(path string) string {

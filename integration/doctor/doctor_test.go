@@ -150,15 +150,15 @@ var faults = []fault{
 		row: "webhook time", status: doctor.StatusWarn, fix: "acknowledge once the event is stored"},
 	{name: "timeout", plant: func(f *fixture) { f.config.Webhook.HTTPClient = &http.Client{Transport: late{}} },
 		row: "webhook time", status: doctor.StatusFail, fix: "acknowledge once the event is stored"},
-	{name: "redirects", plant: func(f *fixture) { f.answer(http.StatusMovedPermanently, "") },
+	{name: "redirects", plant: func(f *fixture) { f.respond(http.StatusMovedPermanently, "") },
 		row: "webhook redirects", status: doctor.StatusFail, fix: "register the URL that it redirects to"},
-	{name: "410", plant: func(f *fixture) { f.answer(http.StatusGone, "") },
+	{name: "410", plant: func(f *fixture) { f.respond(http.StatusGone, "") },
 		row: "webhook gone", status: doctor.StatusFail, fix: "503"},
-	{name: "404", plant: func(f *fixture) { f.answer(http.StatusNotFound, "") },
+	{name: "404", plant: func(f *fixture) { f.respond(http.StatusNotFound, "") },
 		row: "webhook signature", status: doctor.StatusFail, fix: "route"},
-	{name: "500", plant: func(f *fixture) { f.answer(http.StatusInternalServerError, "") },
+	{name: "500", plant: func(f *fixture) { f.respond(http.StatusInternalServerError, "") },
 		row: "webhook signature", status: doctor.StatusFail, fix: "log"},
-	{name: "204", plant: func(f *fixture) { f.answer(http.StatusNoContent, "") },
+	{name: "204", plant: func(f *fixture) { f.respond(http.StatusNoContent, "") },
 		row: "webhook signature", status: doctor.StatusFail, fix: "200 or 201"},
 	{name: "wrong webhook secret", plant: func(f *fixture) { f.credentials("another-s3cret", f.app.ChallengeToken) },
 		row: "webhook signature", status: doctor.StatusFail, fix: "copy the webhook secret"},
@@ -184,24 +184,24 @@ var faults = []fault{
 	}, row: "webhook signature", status: doctor.StatusFail, fix: "time server"},
 	{name: "no challenge", plant: func(f *fixture) {
 		f.serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			answer := httptest.NewRecorder()
-			f.endpoint.ServeHTTP(answer, r)
-			w.WriteHeader(answer.Code)
+			response := httptest.NewRecorder()
+			f.endpoint.ServeHTTP(response, r)
+			w.WriteHeader(response.Code)
 		}))
 	}, row: "webhook challenge", status: doctor.StatusFail, fix: "respond with 200 or 201"},
 	{name: "secret as challenge", plant: func(f *fixture) { f.credentialsOf(f.app.WebhookSecret) },
 		row: "webhook challenge", status: doctor.StatusFail, fix: "new secret"},
-	{name: "no verification", plant: func(f *fixture) { f.answer(http.StatusOK, `{"challenge":"`+f.app.ChallengeToken+`"}`) },
+	{name: "no verification", plant: func(f *fixture) { f.respond(http.StatusOK, `{"challenge":"`+f.app.ChallengeToken+`"}`) },
 		row: "webhook forgery", status: doctor.StatusFail, fix: "raw body"},
 	{name: "410 for a forged signature", plant: func(f *fixture) {
 		f.serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			answer := httptest.NewRecorder()
-			f.endpoint.ServeHTTP(answer, r)
-			if answer.Code == http.StatusUnauthorized {
-				answer.Code = http.StatusGone
+			response := httptest.NewRecorder()
+			f.endpoint.ServeHTTP(response, r)
+			if response.Code == http.StatusUnauthorized {
+				response.Code = http.StatusGone
 			}
-			w.WriteHeader(answer.Code)
-			_, _ = w.Write(answer.Body.Bytes())
+			w.WriteHeader(response.Code)
+			_, _ = w.Write(response.Body.Bytes())
 		}))
 	}, row: "webhook forgery", status: doctor.StatusFail, fix: "401"},
 	{name: "accepted old signature", plant: func(f *fixture) {
@@ -235,7 +235,7 @@ var faults = []fault{
 	}, row: "webhook body", status: doctor.StatusFail, fix: "proxy"},
 
 	{name: "some deliveries failed", plant: func(f *fixture) {
-		f.answer(http.StatusInternalServerError, "")
+		f.respond(http.StatusInternalServerError, "")
 		f.order(1)
 		f.serve(f.endpoint)
 		f.order(1)
@@ -247,7 +247,7 @@ var faults = []fault{
 	{name: "disabled after 24 hours", plant: func(f *fixture) { f.failFor(30 * time.Hour) },
 		row: "delivery switch-off", status: doctor.StatusFail, fix: "enable the endpoint", also: []string{"delivery failures"}},
 	{name: "disabled by 410", plant: func(f *fixture) {
-		f.answer(http.StatusGone, "")
+		f.respond(http.StatusGone, "")
 		f.order(1)
 		f.serve(f.endpoint)
 	}, row: "delivery switch-off", status: doctor.StatusFail, fix: "503", also: []string{"delivery failures"}},
@@ -258,7 +258,7 @@ var faults = []fault{
 			require.NoError(f.t, err)
 			f.platform.Clock.Advance(time.Second)
 		}
-		f.answer(http.StatusInternalServerError, "")
+		f.respond(http.StatusInternalServerError, "")
 		edit("Early")
 		f.serve(f.endpoint)
 		edit("Late")
@@ -343,16 +343,16 @@ func (f *fixture) credentials(secret, challenge string) {
 // credentialsOf serves an endpoint with a challenge token that package webhook rejects.
 func (f *fixture) credentialsOf(challenge string) {
 	f.serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		answer := httptest.NewRecorder()
-		f.endpoint.ServeHTTP(answer, r)
-		w.WriteHeader(answer.Code)
+		response := httptest.NewRecorder()
+		f.endpoint.ServeHTTP(response, r)
+		w.WriteHeader(response.Code)
 		_, _ = io.WriteString(w, `{"challenge":"`+challenge+`"}`)
 	}))
 }
 
 // failFor makes one event fail per hour, for a duration.
 func (f *fixture) failFor(d time.Duration) {
-	f.answer(http.StatusInternalServerError, "")
+	f.respond(http.StatusInternalServerError, "")
 	for range d / time.Hour {
 		f.order(1)
 		f.platform.Clock.Advance(time.Hour)

@@ -32,10 +32,10 @@ const eventless = "{ \"probe\" : \"doctor \\u00e9 é \\/ <>& \u2028\",\r\n\t\"n\
 const stale = 2 * defaults.SignatureTolerance
 
 // post sends a body to the endpoint as the platform would, signed with secret at a time.
-func (r *run) post(ctx context.Context, secret api.Secret, at time.Time, body string) *answer {
+func (r *run) post(ctx context.Context, secret api.Secret, at time.Time, body string) *serverResponse {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, r.config.Webhook.URL, bytes.NewBufferString(body))
 	if err != nil {
-		return &answer{err: errors.New("doctor: invalid URL")} // err repeats the URL
+		return &serverResponse{err: errors.New("doctor: invalid URL")} // err repeats the URL
 	}
 	timestamp := strconv.FormatInt(at.Unix(), 10)
 	mac := hmac.New(sha256.New, []byte(secret.Reveal()))
@@ -45,10 +45,10 @@ func (r *run) post(ctx context.Context, secret api.Secret, at time.Time, body st
 	return r.do(r.config.Webhook.HTTPClient, request)
 }
 
-func (a *answer) ok() bool { return a.err == nil && (a.status == 200 || a.status == 201) }
+func (a *serverResponse) ok() bool { return a.err == nil && (a.status == 200 || a.status == 201) }
 
 // echoes reports whether the response contains a challenge token.
-func (a *answer) echoes(challenge api.Secret) bool {
+func (a *serverResponse) echoes(challenge api.Secret) bool {
 	var got struct {
 		Challenge string `json:"challenge"`
 	}
@@ -56,7 +56,7 @@ func (a *answer) echoes(challenge api.Secret) bool {
 }
 
 // off returns how far the endpoint's clock is ahead of this machine's, or 0 if it is unknown.
-func (a *answer) off() time.Duration {
+func (a *serverResponse) off() time.Duration {
 	date, err := http.ParseTime(a.header.Get("Date"))
 	if err != nil {
 		return 0

@@ -180,8 +180,8 @@ func (c counting) Accept(ctx context.Context, d webhook.Delivery) (webhook.Recei
 // serve replaces the endpoint.
 func (f *fixture) serve(handler http.Handler) { f.front.Store(&handler) }
 
-// answer makes the endpoint respond to every request with a status and a body.
-func (f *fixture) answer(status int, body string) {
+// respond makes the endpoint respond to every request with a status and a body.
+func (f *fixture) respond(status int, body string) {
 	f.serve(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Location", "/elsewhere")
 		w.WriteHeader(status)

@@ -35,8 +35,8 @@ func (r *run) site(ctx context.Context) Row {
 	if err := site.Validate(); err != nil {
 		return fail(err.Error(), consequence, "use both URLs from the platform's documentation: each begins with https, and the API's ends in /api")
 	}
-	r.answer = r.get(ctx, site.BaseURL+"/clinic") // without a token, so that the platform rejects it
-	a, host := r.answer, hostOf(site.BaseURL)
+	r.response = r.get(ctx, site.BaseURL+"/clinic") // without a token, so that the platform rejects it
+	a, host := r.response, hostOf(site.BaseURL)
 	switch {
 	case a.err != nil && certificateReason(a.err) != "":
 		return pass("%s is reachable", host)
@@ -55,12 +55,12 @@ func (r *run) site(ctx context.Context) Row {
 }
 
 func (r *run) siteCertificate(context.Context) Row {
-	return r.certificate(r.answer, r.config.OAuth.Site.BaseURL, "no call reaches the platform",
+	return r.certificate(r.response, r.config.OAuth.Site.BaseURL, "no call reaches the platform",
 		"check the root certificates and the proxy of this machine; do not disable certificate verification")
 }
 
 // certificate checks the TLS connection of a response.
-func (r *run) certificate(a *answer, address, consequence, fix string) Row {
+func (r *run) certificate(a *serverResponse, address, consequence, fix string) Row {
 	host := hostOf(address)
 	if _, _, err := net.SplitHostPort(host); err != nil {
 		host = net.JoinHostPort(host, "443")
@@ -86,14 +86,14 @@ func (r *run) certificate(a *answer, address, consequence, fix string) Row {
 }
 
 func (r *run) clock(context.Context) Row {
-	date, err := http.ParseTime(r.answer.header.Get("Date"))
+	date, err := http.ParseTime(r.response.header.Get("Date"))
 	if err != nil {
 		return skip("the platform's response has no Date header")
 	}
 	// Date has whole seconds, and the platform wrote it before the response arrived.
-	off := r.answer.at.Sub(date)
+	off := r.response.at.Sub(date)
 	if off > 0 {
-		off = max(0, off-time.Second-r.answer.took)
+		off = max(0, off-time.Second-r.response.took)
 	}
 	direction := "ahead of"
 	if off < 0 {
@@ -119,11 +119,11 @@ func (r *run) credentials(ctx context.Context) Row {
 		return fail(r.err.Error(), consequence, "correct the named setting")
 	}
 	_, err := r.client.Refresh(ctx, oauth.Token{RefreshToken: api.NewSecret(madeUp()), Environment: r.environment()})
-	var refused *oauth.ConfigError
+	var rejected *oauth.ConfigError
 	switch {
 	case errors.Is(err, api.ErrReauthorize):
 		return pass("accepted by the token endpoint")
-	case errors.As(err, &refused):
+	case errors.As(err, &rejected):
 		return fail("rejected by the token endpoint of "+r.environment().String(), consequence, fix)
 	case err == nil:
 		return fail("the token endpoint refreshes a token that does not exist", "calls reach another server", "compare the site's URLs with the platform's documentation")

@@ -158,11 +158,11 @@ type run struct {
 	client *oauth.Client // nil if err is not nil
 	err    error         // of the application's configuration
 
-	answer     *answer // from the site
+	response   *serverResponse // from the site
 	record     tokenstore.Record
 	access     api.AccessToken // authorizes calls
-	endpointAt *answer         // response to a correctly signed probe
-	forged     *answer         // response to a body with a wrong signature
+	endpointAt *serverResponse // response to a correctly signed probe
+	forged     *serverResponse // response to a body with a wrong signature
 	deliveries []events.Delivery
 	stats      engine.Stats
 }
@@ -190,8 +190,8 @@ func (t oneToken) Token(context.Context) (api.AccessToken, error) { return api.A
 // madeUp returns a random text, which no other program uses.
 func madeUp() string { return "doctor-" + rand.Text() }
 
-// answer is the response of a server, or the error of the request.
-type answer struct {
+// serverResponse is the response of a server, or the error of the request.
+type serverResponse struct {
 	err    error
 	status int
 	header http.Header
@@ -202,24 +202,24 @@ type answer struct {
 }
 
 // do sends a request, without following redirects.
-func (r *run) do(client *http.Client, request *http.Request) *answer {
+func (r *run) do(client *http.Client, request *http.Request) *serverResponse {
 	direct := *client
 	direct.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	start := r.config.Now()
 	response, err := direct.Do(request)
 	if err != nil {
-		return &answer{err: err, at: r.config.Now(), took: r.config.Now().Sub(start)}
+		return &serverResponse{err: err, at: r.config.Now(), took: r.config.Now().Sub(start)}
 	}
 	body, err := io.ReadAll(io.LimitReader(response.Body, 64<<10))
 	_ = response.Body.Close()
 	now := r.config.Now()
-	return &answer{err: err, status: response.StatusCode, header: response.Header, body: body, tls: response.TLS, took: now.Sub(start), at: now}
+	return &serverResponse{err: err, status: response.StatusCode, header: response.Header, body: body, tls: response.TLS, took: now.Sub(start), at: now}
 }
 
-func (r *run) get(ctx context.Context, address string) *answer {
+func (r *run) get(ctx context.Context, address string) *serverResponse {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
-		return &answer{err: errors.New("doctor: invalid URL")} // err repeats the URL
+		return &serverResponse{err: errors.New("doctor: invalid URL")} // err repeats the URL
 	}
 	return r.do(&http.Client{Transport: r.config.OAuth.Transport}, request)
 }

@@ -183,8 +183,8 @@ func (r *run) refresh(ctx context.Context) Row {
 // isRejected reports whether the platform rejects the refresh token. A first rejection does not
 // mark the user, so it has no [api.ErrReauthorize].
 func isRejected(err error) bool {
-	var answer *api.Error
-	return errors.Is(err, api.ErrReauthorize) || errors.As(err, &answer) && answer.Code == "invalid_grant"
+	var response *api.Error
+	return errors.Is(err, api.ErrReauthorize) || errors.As(err, &response) && response.Code == "invalid_grant"
 }
 
 // errPending: the new pair could not be stored in time.

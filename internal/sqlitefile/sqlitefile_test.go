@@ -84,15 +84,15 @@ func TestOwnExcludesOtherOwners(t *testing.T) {
 		t.Skip("needs open file description locks")
 	}
 	for _, closes := range []bool{true, false} {
-		path, answer := database(t), func() bool { return closes }
-		owner, err := sqlitefile.Own(path, answer)
+		path, response := database(t), func() bool { return closes }
+		owner, err := sqlitefile.Own(path, response)
 		require.NoError(t, err)
 		_, err = os.ReadFile(path) // closes a descriptor
 		require.NoError(t, err)
-		_, err = sqlitefile.Own(path, answer)
+		_, err = sqlitefile.Own(path, response)
 		require.ErrorIs(t, err, filelock.ErrHeld)
 		require.NoError(t, owner.Release())
-		owner, err = sqlitefile.Own(path, answer)
+		owner, err = sqlitefile.Own(path, response)
 		require.NoError(t, err)
 		require.NoError(t, owner.Release())
 	}

@@ -130,10 +130,10 @@ func TestHandlerReportsFailedLookup(t *testing.T) {
 			p.user = user
 			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://ehr-0.example.com/dispensary/connect?return_to=/", nil)
 			require.NoError(t, err)
-			answer, err := p.platforms[0].HTTPClient().Do(request)
+			response, err := p.platforms[0].HTTPClient().Do(request)
 			require.NoError(t, err)
-			assert.Equal(t, status, answer.StatusCode, user)
-			require.NoError(t, answer.Body.Close())
+			assert.Equal(t, status, response.StatusCode, user)
+			require.NoError(t, response.Body.Close())
 		}
 		assert.Equal(t, 2, strings.Count(logs.String(), `"level":"ERROR"`))
 		assert.Contains(t, logs.String(), "unavailable")
@@ -178,7 +178,7 @@ func TestConnectExchangesCode(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, p.accounts.Connect(t.Context(), "dr-17", code))
 		assert.Equal(t, accounts.StatusConnected, p.status(t, "dr-17"))
-		require.ErrorIs(t, p.accounts.Connect(t.Context(), "dr-17", code), oauth.ErrCodeRefused)
+		require.ErrorIs(t, p.accounts.Connect(t.Context(), "dr-17", code), oauth.ErrCodeRejected)
 		require.ErrorIs(t, p.accounts.Connect(t.Context(), "", code), api.ErrArgument)
 	})
 }

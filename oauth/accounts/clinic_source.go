@@ -158,12 +158,12 @@ func (s *clinicSource) putOff(user tokens.TokenSource) {
 // isRejected reports whether the platform rejected a user's refresh token or call. Other users
 // may call although the user is not marked.
 func isRejected(err error) bool {
-	var answer *dispensary.Error
+	var response *dispensary.Error
 	if errors.As(err, new(*oauth.ConfigError)) {
 		return false
 	}
-	for cause := err; errors.As(cause, &answer); cause = answer.Unwrap() { // of the call and of the refresh
-		if answer.Code == "invalid_grant" {
+	for cause := err; errors.As(cause, &response); cause = response.Unwrap() { // of the call and of the refresh
+		if response.Code == "invalid_grant" {
 			return true
 		}
 	}

@@ -143,10 +143,10 @@ func (p *fixture) connect(t testing.TB, country int, user string) {
 	p.user = user
 	p.mu.Unlock()
 	address := fmt.Sprintf("https://ehr-%d.example.com/dispensary/connect?return_to=/done", country)
-	answer, err := p.platforms[country].Browser(model.User{}).Authorize(t.Context(), address)
+	response, err := p.platforms[country].Browser(model.User{}).Authorize(t.Context(), address)
 	require.NoError(t, err)
-	defer func() { _ = answer.Body.Close() }()
-	body, err := io.ReadAll(answer.Body)
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
 	require.NoError(t, err)
 	require.Equal(t, "welcome", string(body))
 }

@@ -62,23 +62,23 @@ func (o *outage) RoundTrip(r *http.Request) (*http.Response, error) {
 		<-r.Context().Done()
 		return nil, r.Context().Err()
 	}
-	answer := &http.Response{
+	response := &http.Response{
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r, Header: http.Header{"Content-Type": {"application/json"}},
 	}
-	answer.StatusCode, _ = strconv.Atoi(o.kind)
+	response.StatusCode, _ = strconv.Atoi(o.kind)
 	body := `{"error":"out of order"}`
 	switch o.kind {
 	case "invalid_grant":
-		answer.StatusCode, body = http.StatusBadRequest, `{"error":"invalid_grant"}`
-		answer.Header.Set("X-Request-Id", "req-1") // as if the platform itself were wrong
+		response.StatusCode, body = http.StatusBadRequest, `{"error":"invalid_grant"}`
+		response.Header.Set("X-Request-Id", "req-1") // as if the platform itself were wrong
 	case "HTML":
-		answer.StatusCode, body = http.StatusOK, "<html><body>We will be back soon</body></html>"
-		answer.Header.Set("Content-Type", "text/html")
+		response.StatusCode, body = http.StatusOK, "<html><body>We will be back soon</body></html>"
+		response.Header.Set("Content-Type", "text/html")
 	case "429":
-		answer.Header.Set("Retry-After", "5")
+		response.Header.Set("Retry-After", "5")
 	}
-	answer.Body, answer.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
-	return answer, nil
+	response.Body, response.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
+	return response, nil
 }
 
 // outcome is the result of one outage.

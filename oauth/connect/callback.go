@@ -221,7 +221,7 @@ func (h *Handler) log(ctx context.Context, result *Result) {
 	switch result.Outcome {
 	case OutcomeConnected, OutcomeCanceled:
 		level = slog.LevelInfo
-	case OutcomePlatformFailed, OutcomeOwnerRefused:
+	case OutcomePlatformFailed, OutcomeOwnerRejected:
 		level = slog.LevelWarn
 	case OutcomeUnavailable, OutcomeMisconfigured:
 		level = slog.LevelError

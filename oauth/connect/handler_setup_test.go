@@ -56,13 +56,13 @@ func TestDefaultPageEscapesReturnTo(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		s, b := newFixture(t, func(c *settings) { c.Handler.Done, c.Handler.Name = nil, "Maple EHR" }), newBrowser()
 		state := b.begin(t, s, "?return_to="+url.QueryEscape(`/p?a="x'>`))
-		s.platform.Inject(oauthtest.Answers(502, html))
-		answer := b.back(s, code(state))
-		text := oauthtest.ReadBody(t, answer)
+		s.platform.Inject(oauthtest.Responses(502, html))
+		response := b.back(s, code(state))
+		text := oauthtest.ReadBody(t, response)
 		assert.Contains(t, text, `<html lang="en">`)
 		assert.Contains(t, text, "<h1>Not connected</h1>")
 		assert.Contains(t, text, "<title>Not connected · Maple EHR</title>")
-		assert.Contains(t, answer.Header.Get("Content-Security-Policy"), "default-src 'none'; style-src 'sha256-")
+		assert.Contains(t, response.Header.Get("Content-Security-Policy"), "default-src 'none'; style-src 'sha256-")
 		assert.Contains(t, text, "<code>req-1</code>", "the page must show the platform's request ID")
 		assert.Contains(t, text, `href="./connect?return_to=%2Fp%3Fa%3D%22x%27%3E"`)
 		assert.Contains(t, text, `href="/p?a=%22x%27%3e"`, "quotes must be escaped in attributes")
@@ -86,11 +86,11 @@ func TestLoopbackCookiesOmitSecure(t *testing.T) {
 			c.App.RedirectURL, c.Handler.LoopbackCookies = "http://127.0.0.1:8080/dispensary/callback", true
 		})
 		b := newBrowser()
-		answer := b.get(s.handler, "http://127.0.0.1:8080/dispensary/connect")
-		c := answer.Cookies()[0]
+		response := b.get(s.handler, "http://127.0.0.1:8080/dispensary/connect")
+		c := response.Cookies()[0]
 		assert.False(t, c.Secure)
 		assert.True(t, strings.HasPrefix(c.Name, "dispensary-"))
-		to, err := answer.Location()
+		to, err := response.Location()
 		require.NoError(t, err)
 		assert.Equal(t, http.StatusSeeOther, b.back(s, code(to.Query().Get("state"))).StatusCode)
 	})
@@ -136,16 +136,16 @@ func TestNewNamesInvalidField(t *testing.T) {
 // log, an event or a result.
 func TestFlowShowsNoSecret(t *testing.T) {
 	t.Parallel()
-	good := oauthtest.Answers(200, `{"oauth":{"access_token":"`+oauthtest.Canary+`-a","refresh_token":"`+oauthtest.Canary+`-r","resource_owner":{"id":"prac-1","type":"Practitioner"}}}`)
+	good := oauthtest.Responses(200, `{"oauth":{"access_token":"`+oauthtest.Canary+`-a","refresh_token":"`+oauthtest.Canary+`-r","resource_owner":{"id":"prac-1","type":"Practitioner"}}}`)
 	echo := `{"error":"%s","error_description":"` + oauthtest.Canary + `"}`
 	for name, f := range map[string]oauthtest.Fault{
 		"connected":      good,
-		"code rejected":  oauthtest.Answers(400, fmt.Sprintf(echo, "invalid_grant")),
-		"app rejected":   oauthtest.Answers(401, fmt.Sprintf(echo, "invalid_client")),
-		"server error":   oauthtest.Answers(500, oauthtest.Canary),
-		"truncated":      oauthtest.Answers(200, `{"oauth":{"access_token":"`+oauthtest.Canary),
+		"code rejected":  oauthtest.Responses(400, fmt.Sprintf(echo, "invalid_grant")),
+		"app rejected":   oauthtest.Responses(401, fmt.Sprintf(echo, "invalid_client")),
+		"server error":   oauthtest.Responses(500, oauthtest.Canary),
+		"truncated":      oauthtest.Responses(200, `{"oauth":{"access_token":"`+oauthtest.Canary),
 		"network":        func(func() *http.Response) (*http.Response, error) { return nil, errors.New(oauthtest.Canary) },
-		"unknown status": oauthtest.Answers(418, oauthtest.Canary),
+		"unknown status": oauthtest.Responses(418, oauthtest.Canary),
 	} {
 		for _, broken := range []string{"", "Save", "Load"} {
 			t.Run(name+" "+broken, func(t *testing.T) {
@@ -168,9 +168,9 @@ func TestFlowShowsNoSecret(t *testing.T) {
 					for _, c := range b.cookies {
 						cookie = c.Value
 					}
-					answer := b.back(s, url.Values{"code": {oauthtest.Canary + "-code"}, "state": {state}})
+					response := b.back(s, url.Values{"code": {oauthtest.Canary + "-code"}, "state": {state}})
 					again := b.back(s, url.Values{"code": {oauthtest.Canary + "-code"}, "state": {state}})
-					shown := oauthtest.ReadBody(t, answer) + oauthtest.ReadBody(t, again) + fmt.Sprint(answer.Header, again.Header) + s.logs.String()
+					shown := oauthtest.ReadBody(t, response) + oauthtest.ReadBody(t, again) + fmt.Sprint(response.Header, again.Header) + s.logs.String()
 					for _, secret := range []string{oauthtest.Canary, state, cookie} {
 						assert.NotContains(t, shown, secret)
 					}

@@ -34,23 +34,23 @@ func (s *fixture) open(address, from string, cookies ...*http.Cookie) *http.Resp
 func TestOtherSiteCannotStartFlow(t *testing.T) {
 	withFixture(t, func(t *testing.T, s *fixture, _ *browser) {
 		const start = "https://ehr.example/dispensary/connect?return_to=/patients/7"
-		answer := s.open(start, "cross-site")
-		assert.Equal(t, http.StatusForbidden, answer.StatusCode)
-		assert.Empty(t, answer.Cookies())
-		assert.Empty(t, answer.Header.Get("Location"))
+		response := s.open(start, "cross-site")
+		assert.Equal(t, http.StatusForbidden, response.StatusCode)
+		assert.Empty(t, response.Cookies())
+		assert.Empty(t, response.Header.Get("Location"))
 		result := s.result(t)
 		assert.Equal(t, connect.OutcomeOtherSite, result.Outcome)
 		require.ErrorIs(t, result.Err, connect.ErrOtherSite)
-		page := oauthtest.ReadBody(t, answer)
+		page := oauthtest.ReadBody(t, response)
 		assert.Contains(t, page, "Connect your dispensary account?")
 		assert.Contains(t, page, `<a class="go" href="./connect?return_to=%2Fpatients%2F7">Connect</a>`)
 
 		for _, from := range []string{"", "none", "same-origin", "same-site"} {
-			answer := s.open(start, from)
-			require.Equal(t, http.StatusSeeOther, answer.StatusCode, from)
-			platform, err := answer.Location()
+			response := s.open(start, from)
+			require.Equal(t, http.StatusSeeOther, response.StatusCode, from)
+			platform, err := response.Location()
 			require.NoError(t, err)
-			back := s.open("https://ehr.example/dispensary/callback?"+code(platform.Query().Get("state")).Encode(), "cross-site", answer.Cookies()...)
+			back := s.open("https://ehr.example/dispensary/callback?"+code(platform.Query().Get("state")).Encode(), "cross-site", response.Cookies()...)
 			assert.Equal(t, "/patients/7", back.Header.Get("Location"), from)
 		}
 	})
@@ -58,10 +58,10 @@ func TestOtherSiteCannotStartFlow(t *testing.T) {
 
 func TestStartRedirectsToConfiguredHost(t *testing.T) {
 	withFixture(t, func(t *testing.T, s *fixture, b *browser) {
-		answer := s.open("https://www.ehr.example/dispensary/connect?return_to=/patients%3Ftab=2", "same-origin")
-		assert.Equal(t, http.StatusSeeOther, answer.StatusCode)
-		assert.Empty(t, answer.Cookies())
-		to, err := answer.Location()
+		response := s.open("https://www.ehr.example/dispensary/connect?return_to=/patients%3Ftab=2", "same-origin")
+		assert.Equal(t, http.StatusSeeOther, response.StatusCode)
+		assert.Empty(t, response.Cookies())
+		to, err := response.Location()
 		require.NoError(t, err)
 		assert.Equal(t, "ehr.example", to.Host)
 		assert.Equal(t, "/dispensary/connect", to.Path)
@@ -111,13 +111,13 @@ func TestStartComparesHostNames(t *testing.T) {
 // An invalid return address must not cause a redirect.
 func TestStartOnOtherHostChecksReturn(t *testing.T) {
 	withFixture(t, func(t *testing.T, s *fixture, _ *browser) {
-		answer := s.open("https://www.ehr.example/dispensary/connect?return_to=//evil.example", "same-origin")
-		assert.Equal(t, http.StatusBadRequest, answer.StatusCode)
+		response := s.open("https://www.ehr.example/dispensary/connect?return_to=//evil.example", "same-origin")
+		assert.Equal(t, http.StatusBadRequest, response.StatusCode)
 		assert.Equal(t, connect.OutcomeBadLink, s.result(t).Outcome)
 	})
 }
 
-var refusedReturns = []string{
+var rejectedReturns = []string{
 	"", "evil.example", "evil.example/x", "//", "//?", "//evil.example", "///evil.example", "////evil.example",
 	`/\evil.example`, `\/evil.example`, `\\evil.example`, `/a\b`, "/%5cevil.example", "/%5Cevil.example",
 	"%2f%2fevil.example", "/%2fevil.example", "/%2F/evil.example", "/%252fevil.example", "/a/%2e%2e//evil.example",
@@ -139,14 +139,14 @@ var acceptedReturns = []string{
 func TestStartValidatesReturnAddress(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		s := newFixture(t)
-		for _, address := range refusedReturns {
+		for _, address := range rejectedReturns {
 			b := newBrowser()
-			answer := b.get(s.handler, "/dispensary/connect?return_to="+url.QueryEscape(address))
-			assert.Equal(t, http.StatusBadRequest, answer.StatusCode, "%q", address)
+			response := b.get(s.handler, "/dispensary/connect?return_to="+url.QueryEscape(address))
+			assert.Equal(t, http.StatusBadRequest, response.StatusCode, "%q", address)
 			assert.Empty(t, b.cookies)
 			require.ErrorIs(t, s.result(t).Err, connect.ErrReturn)
 			assert.Equal(t, connect.OutcomeBadLink, s.result(t).Outcome)
-			assert.NotContains(t, oauthtest.ReadBody(t, answer), "evil.example")
+			assert.NotContains(t, oauthtest.ReadBody(t, response), "evil.example")
 		}
 		for _, address := range acceptedReturns {
 			b := newBrowser()
@@ -160,14 +160,14 @@ func TestStartValidatesReturnAddress(t *testing.T) {
 
 // A browser must resolve every accepted address to this site.
 func FuzzReturnAddress(f *testing.F) {
-	for _, address := range append(refusedReturns, acceptedReturns...) {
+	for _, address := range append(rejectedReturns, acceptedReturns...) {
 		f.Add(address)
 	}
 	s := newFixture(f)
 	f.Fuzz(func(t *testing.T, address string) {
 		b := newBrowser()
-		answer := b.get(s.handler, "/dispensary/connect?return_to="+url.QueryEscape(address))
-		if answer.StatusCode != http.StatusSeeOther {
+		response := b.get(s.handler, "/dispensary/connect?return_to="+url.QueryEscape(address))
+		if response.StatusCode != http.StatusSeeOther {
 			return
 		}
 		// Browsers remove tabs and newlines, trim spaces, and treat \ as /.

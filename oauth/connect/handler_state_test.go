@@ -31,8 +31,8 @@ func TestStateWorksOnce(t *testing.T) {
 	withFixture(t, func(t *testing.T, s *fixture, b *browser) {
 		state := b.begin(t, s, "?return_to=/a")
 		b.back(s, url.Values{"error": {"access_denied"}, "state": {state}})
-		answer := b.back(s, code(state))
-		assert.Equal(t, http.StatusBadRequest, answer.StatusCode)
+		response := b.back(s, code(state))
+		assert.Equal(t, http.StatusBadRequest, response.StatusCode)
 		assert.Equal(t, connect.OutcomeBadLink, s.result(t).Outcome)
 		assert.Empty(t, s.platform.Sent())
 	})
@@ -42,8 +42,8 @@ func TestBackButtonReportsConnected(t *testing.T) {
 	withFixture(t, func(t *testing.T, s *fixture, b *browser) {
 		state := b.begin(t, s, "")
 		b.back(s, code(state))
-		answer := b.back(s, code(state))
-		assert.Equal(t, http.StatusSeeOther, answer.StatusCode)
+		response := b.back(s, code(state))
+		assert.Equal(t, http.StatusSeeOther, response.StatusCode)
 		assert.Equal(t, connect.OutcomeConnected, s.result(t).Outcome)
 		assert.Len(t, s.platform.Sent(), 1, "the code must be sent only once")
 	})
@@ -76,7 +76,7 @@ func TestRefreshDoesNotCountAsConnecting(t *testing.T) {
 	}
 	oauthtest.Each(t, map[string]test{
 		"code rejected": {
-			func(s *fixture, _ *browser) { s.platform.Inject(oauthtest.Answers(400, `{"error":"invalid_grant"}`)) }, connect.OutcomeBadLink,
+			func(s *fixture, _ *browser) { s.platform.Inject(oauthtest.Responses(400, `{"error":"invalid_grant"}`)) }, connect.OutcomeBadLink,
 		},
 		"cookie missing": {func(_ *fixture, b *browser) { clear(b.cookies) }, connect.OutcomeBadLink},
 	}, func(t *testing.T, test test) {
@@ -110,8 +110,8 @@ func TestExchangeSurvivesDisconnect(t *testing.T) {
 		s.handler.ServeHTTP(httptest.NewRecorder(), r.WithContext(ctx))
 		_, err := s.store.Store.Load(t.Context(), s.conns.Key(user))
 		require.NoError(t, err)
-		answer := b.back(s, code(state)) // the browser still has the cookie, but the code is used
-		assert.Equal(t, http.StatusSeeOther, answer.StatusCode)
+		response := b.back(s, code(state)) // the browser still has the cookie, but the code is used
+		assert.Equal(t, http.StatusSeeOther, response.StatusCode)
 	})
 }
 
@@ -240,12 +240,12 @@ func TestDoubleClickSharesFailureAcrossReplicas(t *testing.T) {
 		outcome connect.Outcome
 	}
 	oauthtest.Each(t, map[string]test{
-		"code rejected":        {fault: oauthtest.Answers(400, `{"error":"invalid_grant"}`), outcome: connect.OutcomeBadLink},
-		"application rejected": {fault: oauthtest.Answers(401, `{"error":"invalid_client"}`), outcome: connect.OutcomeMisconfigured},
+		"code rejected":        {fault: oauthtest.Responses(400, `{"error":"invalid_grant"}`), outcome: connect.OutcomeBadLink},
+		"application rejected": {fault: oauthtest.Responses(401, `{"error":"invalid_client"}`), outcome: connect.OutcomeMisconfigured},
 		"exchange failed":      {fault: oauthtest.Loses, outcome: connect.OutcomePlatformFailed},
-		"account rejected":     {verify: errors.New("another clinic"), outcome: connect.OutcomeOwnerRefused},
+		"account rejected":     {verify: errors.New("another clinic"), outcome: connect.OutcomeOwnerRejected},
 		"account unchecked":    {verify: fmt.Errorf("%w: %w", tokens.ErrUndecided, api.ErrNotSent), outcome: connect.OutcomePlatformFailed},
-		"Verify was not sent":  {verify: api.ErrNotSent, outcome: connect.OutcomeOwnerRefused},
+		"Verify was not sent":  {verify: api.ErrNotSent, outcome: connect.OutcomeOwnerRejected},
 	}, func(t *testing.T, test test) {
 		verify := func(c *settings) {
 			c.Tokens.Verify = func(context.Context, tokens.Authorization) error { return test.verify }
@@ -323,8 +323,8 @@ func TestReplicaCrashKeepsStoredToken(t *testing.T) {
 func TestFailedClaimPreventsExchange(t *testing.T) {
 	withFixture(t, func(t *testing.T, s *fixture, b *browser) {
 		s.store.Break("ClaimFlow", errors.New("away"))
-		answer := b.back(s, code(b.begin(t, s, "")))
-		assert.Equal(t, http.StatusServiceUnavailable, answer.StatusCode)
+		response := b.back(s, code(b.begin(t, s, "")))
+		assert.Equal(t, http.StatusServiceUnavailable, response.StatusCode)
 		assert.Equal(t, connect.OutcomeUnavailable, s.result(t).Outcome)
 		assert.Zero(t, exchanges(s))
 	})

@@ -133,23 +133,23 @@ func (b *browser) get(h http.Handler, address string) *http.Response {
 	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
-	answer := w.Result()
-	for _, cookie := range answer.Cookies() {
+	response := w.Result()
+	for _, cookie := range response.Cookies() {
 		if cookie.MaxAge < 0 {
 			delete(b.cookies, cookie.Name)
 		} else {
 			b.cookies[cookie.Name] = cookie
 		}
 	}
-	return answer
+	return response
 }
 
 // begin starts the flow and returns the state that the platform receives.
 func (b *browser) begin(t testing.TB, s *fixture, query string) string {
 	t.Helper()
-	answer := b.get(s.handler, "https://ehr.example/dispensary/connect"+query)
-	require.Equal(t, http.StatusSeeOther, answer.StatusCode)
-	to, err := answer.Location()
+	response := b.get(s.handler, "https://ehr.example/dispensary/connect"+query)
+	require.Equal(t, http.StatusSeeOther, response.StatusCode)
+	to, err := response.Location()
 	require.NoError(t, err)
 	require.Equal(t, "login.platform.example", to.Host)
 	return to.Query().Get("state")
@@ -166,9 +166,9 @@ func TestHandlerConnects(t *testing.T) {
 	withFixture(t, func(t *testing.T, s *fixture, b *browser) {
 		state := b.begin(t, s, "?return_to="+url.QueryEscape("/patients/7?tab=plans"))
 		assert.Len(t, state, 76)
-		answer := b.back(s, code(state))
-		assert.Equal(t, http.StatusSeeOther, answer.StatusCode)
-		assert.Equal(t, "/patients/7?tab=plans", answer.Header.Get("Location"))
+		response := b.back(s, code(state))
+		assert.Equal(t, http.StatusSeeOther, response.StatusCode)
+		assert.Equal(t, "/patients/7?tab=plans", response.Header.Get("Location"))
 		assert.Empty(t, b.cookies, "the callback must delete the cookie")
 
 		result := s.result(t)
@@ -190,12 +190,12 @@ func TestHandlerSetsHeadersAndCookie(t *testing.T) {
 	withFixture(t, func(t *testing.T, s *fixture, b *browser) {
 		start := b.get(s.handler, "https://ehr.example/dispensary/connect")
 		page := b.back(s, url.Values{"state": {"nonsense"}})
-		for _, answer := range []*http.Response{start, page} {
-			assert.Equal(t, "no-store", answer.Header.Get("Cache-Control"))
-			assert.Equal(t, "no-referrer", answer.Header.Get("Referrer-Policy"))
-			assert.Equal(t, "nosniff", answer.Header.Get("X-Content-Type-Options"))
-			assert.Contains(t, answer.Header.Get("Content-Security-Policy"), "default-src 'none'")
-			assert.Contains(t, answer.Header.Get("Content-Security-Policy"), "frame-ancestors 'none'")
+		for _, response := range []*http.Response{start, page} {
+			assert.Equal(t, "no-store", response.Header.Get("Cache-Control"))
+			assert.Equal(t, "no-referrer", response.Header.Get("Referrer-Policy"))
+			assert.Equal(t, "nosniff", response.Header.Get("X-Content-Type-Options"))
+			assert.Contains(t, response.Header.Get("Content-Security-Policy"), "default-src 'none'")
+			assert.Contains(t, response.Header.Get("Content-Security-Policy"), "frame-ancestors 'none'")
 		}
 		cookies := start.Cookies()
 		require.Len(t, cookies, 1)
@@ -283,11 +283,11 @@ func TestHandlerReportsOutcomes(t *testing.T) {
 			outcome: connect.OutcomeNotSignedIn, status: 401, err: api.ErrArgument,
 		},
 		"expired code": {
-			query: code, prepare: func(s *fixture, _ *browser) { s.platform.Inject(oauthtest.Answers(400, `{"error":"invalid_grant"}`)) },
-			outcome: connect.OutcomeBadLink, status: 400, err: oauth.ErrCodeRefused, asked: 1,
+			query: code, prepare: func(s *fixture, _ *browser) { s.platform.Inject(oauthtest.Responses(400, `{"error":"invalid_grant"}`)) },
+			outcome: connect.OutcomeBadLink, status: 400, err: oauth.ErrCodeRejected, asked: 1,
 		},
 		"exchange failed": {
-			query: code, prepare: func(s *fixture, _ *browser) { s.platform.Inject(oauthtest.Answers(502, html)) },
+			query: code, prepare: func(s *fixture, _ *browser) { s.platform.Inject(oauthtest.Responses(502, html)) },
 			outcome: connect.OutcomePlatformFailed, status: 502, err: api.ErrServer, asked: 1,
 		},
 		"response of the exchange lost": {
@@ -295,7 +295,9 @@ func TestHandlerReportsOutcomes(t *testing.T) {
 			outcome: connect.OutcomePlatformFailed, status: 502, err: api.ErrMaybeApplied, asked: 1,
 		},
 		"application rejected": {
-			query: code, prepare: func(s *fixture, _ *browser) { s.platform.Inject(oauthtest.Answers(401, `{"error":"invalid_client"}`)) },
+			query: code, prepare: func(s *fixture, _ *browser) {
+				s.platform.Inject(oauthtest.Responses(401, `{"error":"invalid_client"}`))
+			},
 			outcome: connect.OutcomeMisconfigured, status: 500, asked: 1,
 		},
 		"store failed": {
@@ -308,11 +310,11 @@ func TestHandlerReportsOutcomes(t *testing.T) {
 		if test.prepare != nil {
 			test.prepare(s, b)
 		}
-		answer := b.back(s, test.query(state))
+		response := b.back(s, test.query(state))
 		result := s.result(t)
 		assert.Equal(t, test.outcome, result.Outcome)
-		assert.Equal(t, test.status, answer.StatusCode)
-		assert.Equal(t, "text/html; charset=utf-8", answer.Header.Get("Content-Type"))
+		assert.Equal(t, test.status, response.StatusCode)
+		assert.Equal(t, "text/html; charset=utf-8", response.Header.Get("Content-Type"))
 		assert.NotEqual(t, connect.OutcomeConnected, result.Outcome)
 		require.Error(t, result.Err)
 		if test.text != "" {
@@ -353,9 +355,9 @@ func TestHandlerRejectsAccount(t *testing.T) {
 		before.ResourceOwner.ID = "prac-0"
 		_, err := s.store.Save(t.Context(), s.conns.Key(user), before)
 		require.NoError(t, err)
-		answer := b.back(s, code(b.begin(t, s, "")))
-		assert.Equal(t, http.StatusForbidden, answer.StatusCode)
-		require.ErrorIs(t, s.result(t).Err, tokens.ErrOwnerRefused)
+		response := b.back(s, code(b.begin(t, s, "")))
+		assert.Equal(t, http.StatusForbidden, response.StatusCode)
+		require.ErrorIs(t, s.result(t).Err, tokens.ErrOwnerRejected)
 		assert.Equal(t, []string{"/api/oauth/token", "/api/oauth/revoke"}, s.platform.Routes())
 		assert.Equal(t, "access-1", s.platform.Sent()[1]["token"], "Connect must revoke the new token and keep the old one")
 		record, err := s.store.Store.Load(t.Context(), s.conns.Key(user))
@@ -369,8 +371,8 @@ func TestPanicInVerifyShowsPage(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		panics := func(context.Context, tokens.Authorization) error { panic(oauthtest.Canary) }
 		s, b := newFixture(t, func(c *settings) { c.Tokens.Verify = panics }), newBrowser()
-		answer := b.back(s, code(b.begin(t, s, "")))
-		assert.Equal(t, http.StatusBadGateway, answer.StatusCode)
+		response := b.back(s, code(b.begin(t, s, "")))
+		assert.Equal(t, http.StatusBadGateway, response.StatusCode)
 		assert.Equal(t, []string{"/api/oauth/token", "/api/oauth/revoke"}, s.platform.Routes())
 		assert.NotContains(t, s.logs.String(), oauthtest.Canary)
 	})

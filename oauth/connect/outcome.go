@@ -42,12 +42,12 @@ const (
 	//     another user, or this browser has no cookie for it. The cookie is missing if the
 	//     state was used, the flow started in another browser, or the browser blocks cookies.
 	//   - [oauth.ErrNoCode]: the state is valid, but there is no code.
-	//   - [oauth.ErrCodeRefused]: the code is older than 10 minutes or was used.
+	//   - [oauth.ErrCodeRejected]: the code is older than 10 minutes or was used.
 	OutcomeBadLink Outcome = "bad_link"
 
-	// OutcomeOwnerRefused: Verify of [tokens.Config] rejected the account. The token has been
-	// revoked. Err matches [tokens.ErrOwnerRefused].
-	OutcomeOwnerRefused Outcome = "owner_refused"
+	// OutcomeOwnerRejected: Verify of [tokens.Config] rejected the account. The token has been
+	// revoked. Err matches [tokens.ErrOwnerRejected].
+	OutcomeOwnerRejected Outcome = "owner_refused"
 
 	// OutcomePlatformFailed: the authorization page reported an error (Err is an
 	// [*oauth.CallbackError]), or the platform was unreachable or responded with an error (Err
@@ -103,19 +103,19 @@ type Result struct {
 // [tokens.Connections.Connect].
 func outcomeOf(err error) Outcome {
 	var store *tokens.StoreError
-	var refusal *oauth.ConfigError
+	var rejection *oauth.ConfigError
 	switch {
 	case err == nil:
 		return OutcomeConnected
 	case errors.Is(err, oauth.ErrCanceled):
 		return OutcomeCanceled
-	case errors.Is(err, oauth.ErrState), errors.Is(err, oauth.ErrNoCode), errors.Is(err, oauth.ErrCodeRefused):
+	case errors.Is(err, oauth.ErrState), errors.Is(err, oauth.ErrNoCode), errors.Is(err, oauth.ErrCodeRejected):
 		return OutcomeBadLink
-	case errors.Is(err, tokens.ErrOwnerRefused):
-		return OutcomeOwnerRefused
+	case errors.Is(err, tokens.ErrOwnerRejected):
+		return OutcomeOwnerRejected
 	case errors.As(err, &store):
 		return OutcomeUnavailable
-	case errors.As(err, &refusal):
+	case errors.As(err, &rejection):
 		return OutcomeMisconfigured
 	}
 	return OutcomePlatformFailed
@@ -123,9 +123,9 @@ func outcomeOf(err error) Outcome {
 
 // requestID returns the request ID that the platform's support needs, or "".
 func (r *Result) requestID() string {
-	var answer *api.Error
-	if errors.As(r.Err, &answer) && answer != nil {
-		return answer.RequestID
+	var response *api.Error
+	if errors.As(r.Err, &response) && response != nil {
+		return response.RequestID
 	}
 	return ""
 }
@@ -144,7 +144,7 @@ var pages = map[Outcome]pageText{
 	OutcomeNotSignedIn:    {http.StatusUnauthorized, "Please sign in", "You are not signed in. Sign in, then connect again.", false},
 	OutcomeOtherSite:      {http.StatusForbidden, "Connect your dispensary account?", "Another website opened this page. Continue only if you want to connect your dispensary account.", true},
 	OutcomeBadLink:        {http.StatusBadRequest, "This link does not work", "The link is incomplete, has expired, was already used or was made for another user or browser, or your browser blocks cookies. Nothing was connected.", true},
-	OutcomeOwnerRefused:   {http.StatusForbidden, "Wrong account", "The dispensary account that you chose cannot be connected here. Please use another one.", true},
+	OutcomeOwnerRejected:  {http.StatusForbidden, "Wrong account", "The dispensary account that you chose cannot be connected here. Please use another one.", true},
 	OutcomePlatformFailed: {http.StatusBadGateway, "Not connected", "The dispensary cannot be reached or reported an error.", true},
 	OutcomeUnavailable:    {http.StatusServiceUnavailable, "Not confirmed", "Something went wrong on our side, so we do not know whether connecting worked. Please try again.", true},
 	OutcomeMisconfigured:  {http.StatusInternalServerError, "Not connected", "The connection to the dispensary is not set up correctly. Please contact support.", false},

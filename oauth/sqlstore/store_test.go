@@ -218,8 +218,8 @@ func TestUnavailableDatabaseReturnsOtherErrors(t *testing.T) {
 			} {
 				err := call()
 				require.Error(t, err, name)
-				for _, answer := range []error{tokenstore.ErrNoRecord, tokenstore.ErrConflict, tokenstore.ErrLeased, tokenstore.ErrUnreadable} {
-					require.NotErrorIs(t, err, answer, name)
+				for _, response := range []error{tokenstore.ErrNoRecord, tokenstore.ErrConflict, tokenstore.ErrLeased, tokenstore.ErrUnreadable} {
+					require.NotErrorIs(t, err, response, name)
 				}
 			}
 			require.NoError(t, db.Close())

@@ -28,14 +28,14 @@ func lease(t *testing.T, open opener) {
 	record := save(t, one, user17, 1)
 	same := unchanged(t, one, user17)
 	for _, version := range []int64{record.Version + 1, record.Version - 1} {
-		refused(t, tokenstore.ErrConflict, version)(one.Lease(ctx, tokenstore.Lease{Key: user17, Version: version, Owner: "a"}, long))
+		rejected(t, tokenstore.ErrConflict, version)(one.Lease(ctx, tokenstore.Lease{Key: user17, Version: version, Owner: "a"}, long))
 	}
 	take(t, one, record, "a", long)
 	same()
 	for _, owner := range []string{"b", "A", "a2", "ä"} {
-		refused(t, tokenstore.ErrLeased, owner)(two.Lease(ctx, leaseOf(record, owner), long))
+		rejected(t, tokenstore.ErrLeased, owner)(two.Lease(ctx, leaseOf(record, owner), long))
 	}
-	refused(t, tokenstore.ErrConflict, "the version is checked first")(two.Lease(ctx, tokenstore.Lease{Key: user17, Version: record.Version + 1, Owner: "b"}, long))
+	rejected(t, tokenstore.ErrConflict, "the version is checked first")(two.Lease(ctx, tokenstore.Lease{Key: user17, Version: record.Version + 1, Owner: "b"}, long))
 	take(t, two, record, "a", long)
 	same()
 	take(t, one, save(t, one, user18, 1), "b", long)
@@ -62,12 +62,12 @@ func leaseExpires(t *testing.T, open opener) {
 	got := succeed(t, two, record, "b", long)
 	assert.GreaterOrEqual(t, got.Sub(began), short-clockSlack, "the lease expired early")
 	same := unchanged(t, one, user17)
-	refused(t, tokenstore.ErrConflict)(one.Commit(ctx, lost, sample(user17, 2)))
-	refused(t, tokenstore.ErrConflict)(one.Fail(ctx, lost, sample(user17, 2), tokenstore.ReasonInvalidGrant))
+	rejected(t, tokenstore.ErrConflict)(one.Commit(ctx, lost, sample(user17, 2)))
+	rejected(t, tokenstore.ErrConflict)(one.Fail(ctx, lost, sample(user17, 2), tokenstore.ReasonInvalidGrant))
 	require.NoError(t, one.Release(ctx, lost))
 	same()
 	for _, owner := range []string{"a", "c"} {
-		refused(t, tokenstore.ErrLeased, "a late Release keeps the new lease")(one.Lease(ctx, leaseOf(record, owner), long))
+		rejected(t, tokenstore.ErrLeased, "a late Release keeps the new lease")(one.Lease(ctx, leaseOf(record, owner), long))
 	}
 	written(t)(two.Commit(ctx, leaseOf(record, "b"), sample(user17, 3)))
 }
@@ -83,7 +83,7 @@ func leaseIsExtended(t *testing.T, open opener) {
 	began = time.Now()
 	take(t, two, record, "b", long)
 	for ; time.Since(began) < 2*short; time.Sleep(short / 10) {
-		refused(t, tokenstore.ErrLeased, "the lease was extended")(one.Lease(t.Context(), leaseOf(record, "a"), long))
+		rejected(t, tokenstore.ErrLeased, "the lease was extended")(one.Lease(t.Context(), leaseOf(record, "a"), long))
 	}
 }
 
@@ -170,7 +170,7 @@ func claimDue(t *testing.T, open opener) {
 	require.Equal(t, []string{"first", "second"}, users(claimed), "records are ordered by due time")
 	for _, record := range claimed {
 		requireSame(t, load(t, store, record.Key), record)
-		refused(t, tokenstore.ErrLeased)(store.Lease(ctx, leaseOf(record, "rival"), long))
+		rejected(t, tokenstore.ErrLeased)(store.Lease(ctx, leaseOf(record, "rival"), long))
 	}
 	assert.Equal(t, []string{"third"}, users(claim(t, store, due)), "no record is claimed twice, even by one owner")
 	written(t)(store.Commit(ctx, leaseOf(claimed[0], due.Owner), sample(claimed[0].Key, 1)))
@@ -246,7 +246,7 @@ func postpone(t *testing.T, open opener) {
 	same := unchanged(t, store, record.Key)
 	lease := take(t, store, record, "a", long)
 	require.NoError(t, store.Postpone(ctx, leaseOf(record, "b"), after(3000)))
-	refused(t, tokenstore.ErrLeased, "another owner's lease stays")(store.Lease(ctx, leaseOf(record, "b"), long))
+	rejected(t, tokenstore.ErrLeased, "another owner's lease stays")(store.Lease(ctx, leaseOf(record, "b"), long))
 	require.NoError(t, store.Postpone(ctx, lease, after(3000)))
 	same()
 	assert.Equal(t, []string{"second"}, next(), "the postponed record is due later")

@@ -61,8 +61,8 @@ func saves(t *testing.T, open opener) {
 		assert.Empty(t, second.Reason)
 		assert.Greater(t, second.Version, marked.Version)
 		requireSameToken(t, sample(key, 2), second.Token)
-		refused(t, tokenstore.ErrConflict, "the user's new token stays")(store.Commit(ctx, lease, sample(key, 3)))
-		refused(t, tokenstore.ErrConflict, "%s removes the lease", name)(store.Commit(ctx, leaseOf(second, "a"), sample(key, 3)))
+		rejected(t, tokenstore.ErrConflict, "the user's new token stays")(store.Commit(ctx, lease, sample(key, 3)))
+		rejected(t, tokenstore.ErrConflict, "%s removes the lease", name)(store.Commit(ctx, leaseOf(second, "a"), sample(key, 3)))
 		take(t, store, second, "b", long)
 		requireSame(t, second, load(t, store, key))
 	}
@@ -70,17 +70,17 @@ func saves(t *testing.T, open opener) {
 
 func saveVersion(t *testing.T, open opener) {
 	store, ctx := open(), t.Context()
-	refused(t, tokenstore.ErrConflict, "a version needs a record")(store.SaveVersion(ctx, user17, 1, sample(user17, 1)))
+	rejected(t, tokenstore.ErrConflict, "a version needs a record")(store.SaveVersion(ctx, user17, 1, sample(user17, 1)))
 	requireAbsent(t, store, user17, 1)
 	first := save(t, store, user17, 1)
 	record := save(t, store, user17, 2)
 	same := unchanged(t, store, user17)
 	for _, version := range []int64{0, first.Version, record.Version + 1, -1} {
-		refused(t, tokenstore.ErrConflict, version)(store.SaveVersion(ctx, user17, version, sample(user17, 3)))
+		rejected(t, tokenstore.ErrConflict, version)(store.SaveVersion(ctx, user17, version, sample(user17, 3)))
 		same()
 	}
 	require.NoError(t, store.DeleteVersion(ctx, user17, record.Version))
-	refused(t, tokenstore.ErrConflict, "a deleted record stays deleted")(store.SaveVersion(ctx, user17, record.Version, sample(user17, 4)))
+	rejected(t, tokenstore.ErrConflict, "a deleted record stays deleted")(store.SaveVersion(ctx, user17, record.Version, sample(user17, 4)))
 }
 
 func invalidTokens(t *testing.T, open opener) {
@@ -98,10 +98,10 @@ func invalidTokens(t *testing.T, open opener) {
 		"empty token":                  {oauth.Token{Environment: usSandbox}, api.ErrArgument},
 		"clinic ID of 256 bytes":       {clinic, api.ErrArgument},
 	} {
-		refused(t, c.want, name)(store.Save(ctx, user17, c.token))
-		refused(t, c.want, name)(store.SaveVersion(ctx, user17, record.Version, c.token))
-		refused(t, c.want, name)(store.Commit(ctx, lease, c.token))
-		refused(t, c.want, name)(store.Fail(ctx, lease, c.token, tokenstore.ReasonInvalidGrant))
+		rejected(t, c.want, name)(store.Save(ctx, user17, c.token))
+		rejected(t, c.want, name)(store.SaveVersion(ctx, user17, record.Version, c.token))
+		rejected(t, c.want, name)(store.Commit(ctx, lease, c.token))
+		rejected(t, c.want, name)(store.Fail(ctx, lease, c.token, tokenstore.ReasonInvalidGrant))
 		same()
 	}
 	written(t)(store.Commit(ctx, lease, sample(user17, 2))) // the lease stays
@@ -164,8 +164,8 @@ func deleteVersion(t *testing.T, open opener) {
 	require.NoError(t, store.DeleteVersion(ctx, user17, committed.Version))
 	requireAbsent(t, store, user17, committed.Version)
 	again := save(t, store, user17, 5)
-	refused(t, tokenstore.ErrConflict, "the lease was on the deleted record")(store.Commit(ctx, lease, sample(user17, 6)))
-	refused(t, tokenstore.ErrConflict, "the lease was deleted")(store.Commit(ctx, leaseOf(again, "a"), sample(user17, 6)))
+	rejected(t, tokenstore.ErrConflict, "the lease was on the deleted record")(store.Commit(ctx, lease, sample(user17, 6)))
+	rejected(t, tokenstore.ErrConflict, "the lease was deleted")(store.Commit(ctx, leaseOf(again, "a"), sample(user17, 6)))
 	requireError(t, store.DeleteVersion(ctx, user17, committed.Version), tokenstore.ErrConflict, "the version belonged to the deleted record")
 	requireSame(t, again, load(t, store, user17))
 	requireSame(t, other, load(t, store, user18))
@@ -207,7 +207,7 @@ func writesNeedLease(t *testing.T, open opener) {
 		record := save(t, store, key, 1)
 		same := unchanged(t, store, key)
 		for _, owner := range []string{"a", ""} {
-			refused(t, tokenstore.ErrConflict, "%s without a lease, owner %q", name, owner)(write(leaseOf(record, owner)))
+			rejected(t, tokenstore.ErrConflict, "%s without a lease, owner %q", name, owner)(write(leaseOf(record, owner)))
 		}
 		lease := take(t, store, record, "a", long)
 		for problem, wrong := range map[string]tokenstore.Lease{
@@ -217,15 +217,15 @@ func writesNeedLease(t *testing.T, open opener) {
 			"an old version":  {Key: key, Version: lease.Version - 1, Owner: "a"},
 			"another user":    {Key: user18, Version: lease.Version, Owner: "a"},
 		} {
-			refused(t, tokenstore.ErrConflict, "%s with %s", name, problem)(write(wrong))
+			rejected(t, tokenstore.ErrConflict, "%s with %s", name, problem)(write(wrong))
 			same()
 		}
 		next := written(t)(write(lease))
 		requireSameToken(t, sample(key, 2), next.Token)
 		assert.Greater(t, next.Version, record.Version)
-		refused(t, tokenstore.ErrConflict, "the version is old")(write(lease))
-		refused(t, tokenstore.ErrConflict, "%s removes the lease", name)(write(leaseOf(next, "a")))
-		refused(t, tokenstore.ErrConflict, "Lease rejects an old version")(store.Lease(ctx, leaseOf(record, "b"), long))
+		rejected(t, tokenstore.ErrConflict, "the version is old")(write(lease))
+		rejected(t, tokenstore.ErrConflict, "%s removes the lease", name)(write(leaseOf(next, "a")))
+		rejected(t, tokenstore.ErrConflict, "Lease rejects an old version")(store.Lease(ctx, leaseOf(record, "b"), long))
 		requireSame(t, next, load(t, store, key))
 		take(t, store, next, "b", long)
 	}
@@ -262,13 +262,13 @@ func release(t *testing.T, open opener) {
 	same := unchanged(t, store, user17)
 	for _, foreign := range []tokenstore.Lease{leaseOf(record, "b"), leaseOf(record, ""), {Key: user17, Version: record.Version - 1, Owner: "a"}} {
 		require.NoError(t, store.Release(ctx, foreign))
-		refused(t, tokenstore.ErrLeased, "only the owner releases a lease")(store.Lease(ctx, leaseOf(record, "b"), long))
+		rejected(t, tokenstore.ErrLeased, "only the owner releases a lease")(store.Lease(ctx, leaseOf(record, "b"), long))
 	}
 	require.NoError(t, store.Release(ctx, lease))
 	require.NoError(t, store.Release(ctx, lease), "a repeated Release returns nil")
 	same()
-	refused(t, tokenstore.ErrConflict, "the lease was released")(store.Commit(ctx, lease, sample(user17, 2)))
-	refused(t, tokenstore.ErrConflict)(store.Fail(ctx, lease, sample(user17, 2), tokenstore.ReasonInvalidGrant))
+	rejected(t, tokenstore.ErrConflict, "the lease was released")(store.Commit(ctx, lease, sample(user17, 2)))
+	rejected(t, tokenstore.ErrConflict)(store.Fail(ctx, lease, sample(user17, 2), tokenstore.ReasonInvalidGrant))
 	second := take(t, store, record, "b", long)
 	require.NoError(t, store.Release(ctx, lease), "a late Release returns nil")
 	written(t)(store.Commit(ctx, second, sample(user17, 2))) // the second lease stays
@@ -291,7 +291,7 @@ func checkWrite(t *testing.T, open opener) {
 	for environment, want := range map[api.Environment]int{usSandbox: 1, caSandbox: 0, "": 0} {
 		assert.Len(t, listed(t, store, tokenstore.Listing{Environment: environment, Limit: 9}), want)
 	}
-	refused(t, tokenstore.ErrLeased)(store.Lease(ctx, leaseOf(record, "b"), long))
+	rejected(t, tokenstore.ErrLeased)(store.Lease(ctx, leaseOf(record, "b"), long))
 	written(t)(store.Commit(ctx, lease, sample(user17, 2))) // the lease stays
 }
 

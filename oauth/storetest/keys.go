@@ -33,7 +33,7 @@ func usersAreBytes(t *testing.T, open opener) {
 	store := open()
 	records := map[string]tokenstore.Record{}
 	for i, user := range alike {
-		refused(t, tokenstore.ErrNoRecord, "%q is equal to an earlier user", user)(store.Load(t.Context(), keyOf(user)))
+		rejected(t, tokenstore.ErrNoRecord, "%q is equal to an earlier user", user)(store.Load(t.Context(), keyOf(user)))
 		records[user] = save(t, store, keyOf(user), i)
 	}
 	for i, user := range alike {
@@ -44,7 +44,7 @@ func usersAreBytes(t *testing.T, open opener) {
 	for _, user := range alike {
 		requireSame(t, records[user], load(t, store, keyOf(user)))
 		require.NoError(t, store.DeleteVersion(t.Context(), keyOf(user), records[user].Version))
-		refused(t, tokenstore.ErrNoRecord, "%q", user)(store.Load(t.Context(), keyOf(user)))
+		rejected(t, tokenstore.ErrNoRecord, "%q", user)(store.Load(t.Context(), keyOf(user)))
 	}
 }
 
@@ -59,13 +59,13 @@ func invalidKeys(t *testing.T, open opener) {
 		"", " ", "user-17 ", "user-17\t", "user-17\n", "user-17\x00", "\x00", " user-17", "a\xff", "\xc3\x28", strings.Repeat("x", 256), strings.Repeat("x", 100_000),
 	} {
 		keys = append(keys, keyOf(user))
-		refused(t, api.ErrArgument, "%.20q", user)(store.Save(t.Context(), keyOf(user), sample(user17, 1)))
+		rejected(t, api.ErrArgument, "%.20q", user)(store.Save(t.Context(), keyOf(user), sample(user17, 1)))
 	}
 	for _, key := range keys {
 		requireAbsent(t, store, key, record.Version)
 		same()
 	}
-	refused(t, tokenstore.ErrLeased, "the lease stays")(store.Lease(t.Context(), leaseOf(record, "b"), long))
+	rejected(t, tokenstore.ErrLeased, "the lease stays")(store.Lease(t.Context(), leaseOf(record, "b"), long))
 }
 
 func environments(t *testing.T, open opener) {
@@ -73,7 +73,7 @@ func environments(t *testing.T, open opener) {
 	var records []tokenstore.Record
 	for i, environment := range []api.Environment{usSandbox, caSandbox, usLive} {
 		key := tokenstore.Key{Environment: environment, User: "user-17"}
-		refused(t, tokenstore.ErrNoRecord)(store.Load(t.Context(), key))
+		rejected(t, tokenstore.ErrNoRecord)(store.Load(t.Context(), key))
 		records = append(records, save(t, store, key, i))
 	}
 	require.NoError(t, store.DeleteVersion(t.Context(), records[0].Key, records[0].Version))

@@ -130,8 +130,8 @@ func written(t testing.TB) func(tokenstore.Record, error) tokenstore.Record {
 	}
 }
 
-// refused requires a call to fail with want.
-func refused(t testing.TB, want error, args ...any) func(tokenstore.Record, error) {
+// rejected requires a call to fail with want.
+func rejected(t testing.TB, want error, args ...any) func(tokenstore.Record, error) {
 	return func(_ tokenstore.Record, err error) {
 		t.Helper()
 		requireError(t, err, want, args...)
@@ -192,15 +192,15 @@ func requireError(t testing.TB, err, want error, args ...any) {
 func requireAbsent(t testing.TB, store tokenstore.Store, key tokenstore.Key, version int64) {
 	t.Helper()
 	ctx, lease := t.Context(), tokenstore.Lease{Key: key, Version: version, Owner: "a"}
-	refused(t, tokenstore.ErrNoRecord, "Lease of %.20q", key.User)(store.Lease(ctx, lease, long))
+	rejected(t, tokenstore.ErrNoRecord, "Lease of %.20q", key.User)(store.Lease(ctx, lease, long))
 	if key.Validate() == nil {
-		refused(t, tokenstore.ErrNoRecord, "Fail of %.20q", key.User)(store.Fail(ctx, lease, sample(key, 1), tokenstore.ReasonInvalidGrant))
-		refused(t, tokenstore.ErrNoRecord, "Commit of %.20q", key.User)(store.Commit(ctx, lease, sample(key, 1)))
+		rejected(t, tokenstore.ErrNoRecord, "Fail of %.20q", key.User)(store.Fail(ctx, lease, sample(key, 1), tokenstore.ReasonInvalidGrant))
+		rejected(t, tokenstore.ErrNoRecord, "Commit of %.20q", key.User)(store.Commit(ctx, lease, sample(key, 1)))
 	}
 	require.NoError(t, store.Release(ctx, lease), "Release of %.20q", key.User)
 	require.NoError(t, store.Postpone(ctx, lease, time.Now()), "Postpone of %.20q", key.User)
 	require.NoError(t, store.DeleteVersion(ctx, key, version), "DeleteVersion of %.20q", key.User)
-	refused(t, tokenstore.ErrNoRecord, "Load of %.20q", key.User)(store.Load(ctx, key))
+	rejected(t, tokenstore.ErrNoRecord, "Load of %.20q", key.User)(store.Load(ctx, key))
 }
 
 // unchanged returns a function to check for changes of the record since then.

@@ -41,14 +41,14 @@ const (
 	// configPause is the pause after the platform has rejected the application.
 	configPause = time.Minute
 
-	// The alarm is raised if the platform rejects the refresh tokens of refusedUsers different
-	// users in a row within refusalWindow. One user may have revoked the application, but many
-	// at a time have another cause. KeepFresh then pauses for refusalPause. Within alarmMemory
+	// The alarm is raised if the platform rejects the refresh tokens of rejectedUsers different
+	// users in a row within rejectionWindow. One user may have revoked the application, but many
+	// at a time have another cause. KeepFresh then pauses for rejectionPause. Within alarmMemory
 	// of the last alarm, no new alarm is raised.
-	refusedUsers  = 10
-	refusalWindow = 5 * time.Minute
-	refusalPause  = 15 * time.Minute
-	alarmMemory   = 2 * refusalPause
+	rejectedUsers   = 10
+	rejectionWindow = 5 * time.Minute
+	rejectionPause  = 15 * time.Minute
+	alarmMemory     = 2 * rejectionPause
 )
 
 // brakeKind is what a brake delays.
@@ -69,7 +69,7 @@ var brakeRules = [...]struct {
 	memory time.Duration
 }{
 	userBrake: {1, backoffMemory}, forceBrake: {1, 0}, endpointBrake: {failingUsers, allMemory},
-	applicationBrake: {1, allMemory}, backgroundBrake: {refusedUsers, refusalWindow},
+	applicationBrake: {1, allMemory}, backgroundBrake: {rejectedUsers, rejectionWindow},
 }
 
 // brakeKey identifies a brake. key is zero if it concerns all users.
@@ -180,12 +180,12 @@ func (s *brakes) admit() error {
 	return nil
 }
 
-// answered records the result of a user's request to the token endpoint. If err pauses the
+// responded records the result of a user's request to the token endpoint. If err pauses the
 // refreshes of all users, it returns err and whether the pause is new.
-func (s *brakes) answered(key tokenstore.Key, err error) (paused *oauth.ConfigError, isNew bool) {
+func (s *brakes) responded(key tokenstore.Key, err error) (paused *oauth.ConfigError, isNew bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var refusal *oauth.ConfigError
+	var rejection *oauth.ConfigError
 	switch {
 	case err == nil, isInvalidGrant(err): // the endpoint works: it responded about the refresh token
 		delete(s.all, brakeKey{kind: endpointBrake})
@@ -193,9 +193,9 @@ func (s *brakes) answered(key tokenstore.Key, err error) (paused *oauth.ConfigEr
 		if err == nil {
 			delete(s.all, brakeKey{kind: backgroundBrake})
 		}
-	case errors.As(err, &refusal):
+	case errors.As(err, &rejection):
 		delete(s.all, brakeKey{kind: endpointBrake})
-		return refusal, s.pull(brakeKey{kind: applicationBrake}, key, refusal, until(configPause))
+		return rejection, s.pull(brakeKey{kind: applicationBrake}, key, rejection, until(configPause))
 	case isOfEndpoint(err):
 		s.pull(brakeKey{kind: endpointBrake}, key, err, until(max(trialPause, retryAfter(err))))
 	}
@@ -205,17 +205,17 @@ func (s *brakes) answered(key tokenstore.Key, err error) (paused *oauth.ConfigEr
 // isOfEndpoint reports whether a failure shows that the token endpoint does not work. A request
 // that was not sent or was canceled shows nothing, and neither does a token of another owner.
 func isOfEndpoint(err error) bool {
-	var answer *api.Error
-	return errors.As(err, &answer) && answer.Attempts > 0 && !errors.Is(err, context.Canceled)
+	var response *api.Error
+	return errors.As(err, &response) && response.Attempts > 0 && !errors.Is(err, context.Canceled)
 }
 
-// refused counts a user whose refresh token was rejected. alone reports whether no other user
+// rejected counts a user whose refresh token was rejected. alone reports whether no other user
 // was rejected lately, alarm whether to raise the alarm, and end is the end of the pause.
-func (s *brakes) refused(key tokenstore.Key, err error) (alone, alarm bool, end time.Time) {
+func (s *brakes) rejected(key tokenstore.Key, err error) (alone, alarm bool, end time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := brakeKey{kind: backgroundBrake}
-	if s.pull(at, key, err, until(refusalPause)) {
+	if s.pull(at, key, err, until(rejectionPause)) {
 		alarm = time.Since(s.alarmed) > alarmMemory
 		s.alarmed = time.Now()
 	}
@@ -299,18 +299,18 @@ func jitteredBackoff(try int, first, last time.Duration) time.Duration {
 
 // retryAfter returns the Retry-After of the platform, up to maxRetryAfter.
 func retryAfter(err error) time.Duration {
-	var answer *api.Error
-	if !errors.As(err, &answer) {
+	var response *api.Error
+	if !errors.As(err, &response) {
 		return 0
 	}
-	return min(answer.RetryAfter, maxRetryAfter)
+	return min(response.RetryAfter, maxRetryAfter)
 }
 
 // isInvalidGrant reports whether the platform rejected a refresh token as invalid. The status
 // of the response does not matter.
 func isInvalidGrant(err error) bool {
-	var answer *api.Error
-	return errors.As(err, &answer) && answer.Code == "invalid_grant"
+	var response *api.Error
+	return errors.As(err, &response) && response.Code == "invalid_grant"
 }
 
 // endpointError is the error of a refresh that was not sent because the refreshes of other

@@ -199,7 +199,7 @@ func TestErrorsDescribeProblems(t *testing.T) {
 		err  error
 		want api.Problem
 	}{
-		{fmt.Errorf("%w: %w", ErrOwnerRefused, context.Canceled), api.Problem{Status: 403, Title: "This dispensary account cannot be connected here. Please use another one.", Reauthorize: true}},
+		{fmt.Errorf("%w: %w", ErrOwnerRejected, context.Canceled), api.Problem{Status: 403, Title: "This dispensary account cannot be connected here. Please use another one.", Reauthorize: true}},
 		{ErrUndecided, api.Problem{Status: 502, Title: "The dispensary account could not be checked. Please try again later."}},
 		{storeError("Load", tokenstore.Key{User: "u"}, context.DeadlineExceeded), api.Problem{Status: 503, Title: "This is not possible right now. Please try again later."}},
 		{&ReauthorizeError{Reason: tokenstore.ReasonNotConnected}, api.Problem{Status: 409, Title: "Please connect your dispensary account.", Reauthorize: true}},

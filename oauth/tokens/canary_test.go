@@ -71,14 +71,14 @@ func TestValuesPrintNoSecret(t *testing.T) {
 func TestErrorsAndLogsContainNoSecret(t *testing.T) {
 	echo := `{"error":"%s","error_description":"` + canary + `","refresh_token":"` + canary + `"}`
 	oauthtest.Each(t, map[string]oauthtest.Fault{
-		"success":        oauthtest.Answers(200, `{"oauth":{"access_token":"`+canary+`-2","refresh_token":"`+canary+`-3"}}`),
-		"invalid_grant":  oauthtest.Answers(401, fmt.Sprintf(echo, "invalid_grant")),
-		"invalid_client": oauthtest.Answers(401, fmt.Sprintf(echo, "invalid_client")),
-		"plain text":     oauthtest.Answers(422, fmt.Sprintf(echo, canary)),
-		"server error":   oauthtest.Answers(500, canary),
-		"truncated":      oauthtest.Answers(200, `{"oauth":{"access_token":"`+canary),
-		"wrong types":    oauthtest.Answers(200, `{"oauth":{"access_token":["`+canary+`"]}}`),
-		"unusable":       oauthtest.Answers(200, `{"oauth":{"access_token":"`+canary+` \n"}}`),
+		"success":        oauthtest.Responses(200, `{"oauth":{"access_token":"`+canary+`-2","refresh_token":"`+canary+`-3"}}`),
+		"invalid_grant":  oauthtest.Responses(401, fmt.Sprintf(echo, "invalid_grant")),
+		"invalid_client": oauthtest.Responses(401, fmt.Sprintf(echo, "invalid_client")),
+		"plain text":     oauthtest.Responses(422, fmt.Sprintf(echo, canary)),
+		"server error":   oauthtest.Responses(500, canary),
+		"truncated":      oauthtest.Responses(200, `{"oauth":{"access_token":"`+canary),
+		"wrong types":    oauthtest.Responses(200, `{"oauth":{"access_token":["`+canary+`"]}}`),
+		"unusable":       oauthtest.Responses(200, `{"oauth":{"access_token":"`+canary+` \n"}}`),
 		"network":        func(func() *http.Response) (*http.Response, error) { return nil, errors.New(canary) },
 	}, func(t *testing.T, f oauthtest.Fault) {
 		p := oauthtest.NewPlatform(oauthtest.RotateNever)
@@ -156,12 +156,12 @@ func TestKeepFreshRevealsNoSecret(t *testing.T) {
 		token.UsedAt = time.Now()
 		w.save(t, token)
 		w.store.Break("Commit", errors.New("away"))
-		w.platform.Inject(oauthtest.Answers(200, `{"oauth":{"access_token":"`+canary+`-2","refresh_token":"`+canary+`-3"}}`))
+		w.platform.Inject(oauthtest.Responses(200, `{"oauth":{"access_token":"`+canary+`-2","refresh_token":"`+canary+`-3"}}`))
 		stop := runs(t, w.conns, tokens.KeepFreshPolicy{})
 		time.Sleep(5 * time.Minute)
 		w.store.Break("Commit", nil)
 		time.Sleep(3 * time.Hour) // the platform does not know the pair, so the user is marked
-		w.platform.Inject(oauthtest.Answers(401, `{"error":"invalid_client","error_description":"`+canary+`"}`))
+		w.platform.Inject(oauthtest.Responses(401, `{"error":"invalid_client","error_description":"`+canary+`"}`))
 		_, err := w.conns.Client().Refresh(t.Context(), canaryToken(0))
 		require.Error(t, err)
 		stop()

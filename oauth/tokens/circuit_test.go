@@ -195,7 +195,7 @@ func TestAddedScopesMarkEveryCaller(t *testing.T) {
 	oauthtest.Each(t, map[string]time.Duration{"expired tokens": -time.Minute, "401": time.Hour}, func(t *testing.T, left time.Duration) {
 		const users = 500
 		w := newFixture(t, oauthtest.RotateNever, 24*time.Hour)
-		r := &resource{refuses: everything}
+		r := &resource{rejects: everything}
 		w.connect(t, users, left)
 		w.platform.ForgetAll()
 		var wg sync.WaitGroup
@@ -234,7 +234,7 @@ func TestRareCallsMarkUser(t *testing.T) {
 // While the token endpoint fails for all users, it gets only a few requests. Once it works
 // again, no user waits long.
 func TestFailingEndpointGetsFewRequests(t *testing.T) {
-	oauthtest.Each(t, map[string]oauthtest.Fault{"no response": oauthtest.Drops, "403": oauthtest.Answers(403, html)}, func(t *testing.T, f oauthtest.Fault) {
+	oauthtest.Each(t, map[string]oauthtest.Fault{"no response": oauthtest.Drops, "403": oauthtest.Responses(403, html)}, func(t *testing.T, f oauthtest.Fault) {
 		const users = 200
 		w := newFixture(t, oauthtest.RotateAtOnce, 24*time.Hour)
 		w.connect(t, users, -time.Minute)
@@ -248,8 +248,8 @@ func TestFailingEndpointGetsFewRequests(t *testing.T) {
 			for _, err := range together(calls) {
 				require.Error(t, err)
 				require.NotErrorIs(t, err, api.ErrReauthorize)
-				var answer *api.Error
-				require.ErrorAs(t, err, &answer, "the error of the platform")
+				var response *api.Error
+				require.ErrorAs(t, err, &response, "the error of the platform")
 			}
 			time.Sleep(5 * time.Second)
 		}
@@ -279,7 +279,7 @@ func TestRejectedApplicationGetsOneTrial(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, 24*time.Hour, func(t *testing.T, w *fixture) {
 		w.connect(t, 50, -time.Minute)
 		w.platform.Delay = 100 * time.Millisecond
-		w.platform.Inject(oauthtest.Times(100, oauthtest.Answers(401, `{"error":"invalid_client"}`))...)
+		w.platform.Inject(oauthtest.Times(100, oauthtest.Responses(401, `{"error":"invalid_client"}`))...)
 		calls := make([]func() error, 50)
 		for i := range calls {
 			calls[i] = func() error { return w.ask(t, i) }
@@ -287,9 +287,9 @@ func TestRejectedApplicationGetsOneTrial(t *testing.T) {
 		require.Error(t, calls[0]())
 		for round := range 3 {
 			time.Sleep(time.Minute)
-			var refusal *oauth.ConfigError
+			var rejection *oauth.ConfigError
 			for _, err := range together(calls) {
-				require.ErrorAs(t, err, &refusal)
+				require.ErrorAs(t, err, &rejection)
 			}
 			assert.Len(t, w.platform.Sent(), 2+round)
 		}
@@ -300,7 +300,7 @@ func TestRejectedApplicationGetsOneTrial(t *testing.T) {
 func TestFailingEndpointLimitsClaims(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, 24*time.Hour, func(t *testing.T, w *fixture) {
 		w.connect(t, 200, time.Minute)
-		w.platform.Inject(oauthtest.Times(100_000, oauthtest.Answers(500, ""))...)
+		w.platform.Inject(oauthtest.Times(100_000, oauthtest.Responses(500, ""))...)
 		stop := runs(t, w.conns, tokens.KeepFreshPolicy{})
 		defer stop()
 		for range 600 { // calls keep the endpoint in trouble
@@ -347,7 +347,7 @@ func TestFailingUserDelaysNoOthers(t *testing.T) {
 			w.requireFailure(t, api.ErrRateLimited)
 			time.Sleep(31 * time.Second)
 		}
-		w.platform.Inject(oauthtest.Answers(500, ""), oauthtest.Answers(500, ""))
+		w.platform.Inject(oauthtest.Responses(500, ""), oauthtest.Responses(500, ""))
 		w.requireFailure(t, api.ErrServer)
 		_, err := w.conns.TokenSource("many-0").Token(t.Context())
 		require.NoError(t, err)

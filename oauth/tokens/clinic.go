@@ -56,7 +56,7 @@ func (r *records) findClinic(ctx context.Context, key tokenstore.Key, token api.
 	if r.config.Clinic == nil {
 		return oauth.Clinic{}
 	}
-	ctx, cancel := r.withAnswerTimeout(ctx)
+	ctx, cancel := r.withResponseTimeout(ctx)
 	defer cancel()
 	clinic, err := r.config.Clinic(ctx, key, token)
 	if err == nil {

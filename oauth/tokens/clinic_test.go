@@ -20,24 +20,24 @@ import (
 
 var clinic = oauth.Clinic{ID: "cl-1", IntegrationID: "int-1"}
 
-// asking returns connections whose platform responds with answer and failure. It also returns
+// asking returns connections whose platform responds with response and failure. It also returns
 // the tokens of the requests.
-func (w *fixture) asking(t *testing.T, answer *oauth.Clinic, failure *error) (*tokens.Connections, *[]string) {
+func (w *fixture) asking(t *testing.T, response *oauth.Clinic, failure *error) (*tokens.Connections, *[]string) {
 	t.Helper()
 	asked := &[]string{}
 	return w.replica(t, func(c *settings) {
 		c.Tokens.Clinic = func(_ context.Context, key tokenstore.Key, token api.AccessToken) (oauth.Clinic, error) {
 			assert.Equal(t, user, key.User)
 			*asked = append(*asked, token.Secret.Reveal())
-			return *answer, *failure
+			return *response, *failure
 		}
 	}), asked
 }
 
 func TestConnectStoresClinic(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, time.Hour, func(t *testing.T, w *fixture) {
-		answer, failure := clinic, error(nil)
-		conns, asked := w.asking(t, &answer, &failure)
+		response, failure := clinic, error(nil)
+		conns, asked := w.asking(t, &response, &failure)
 		record, err := conns.Connect(t.Context(), user, api.NewSecret("code-1"))
 		require.NoError(t, err)
 		assert.Equal(t, clinic, record.Token.Clinic)
@@ -53,7 +53,7 @@ func TestConnectStoresClinic(t *testing.T) {
 		assert.Len(t, *asked, 1)
 
 		for _, wrong := range []string{strings.Repeat("x", 256), "a\x00b"} {
-			answer.ID = wrong
+			response.ID = wrong
 			record, err = conns.Connect(t.Context(), user, api.NewSecret("code-2"))
 			require.NoError(t, err, "an invalid clinic does not prevent the connection")
 			assert.Zero(t, record.Token.Clinic)
@@ -65,8 +65,8 @@ func TestConnectStoresClinic(t *testing.T) {
 // or while the request failed. Their next refresh finds the clinic.
 func TestRefreshFindsMissingClinic(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, time.Second, func(t *testing.T, w *fixture) {
-		answer, failure := oauth.Clinic{}, errors.New("not now")
-		conns, asked := w.asking(t, &answer, &failure)
+		response, failure := oauth.Clinic{}, errors.New("not now")
+		conns, asked := w.asking(t, &response, &failure)
 		source := conns.TokenSource(user)
 		for range 2 {
 			time.Sleep(2 * time.Hour)
@@ -76,7 +76,7 @@ func TestRefreshFindsMissingClinic(t *testing.T) {
 			assert.Zero(t, w.record(t).Token.Clinic)
 		}
 		assert.Len(t, *asked, 2)
-		answer, failure = clinic, nil
+		response, failure = clinic, nil
 		time.Sleep(2 * time.Hour)
 		token, err := source.Token(t.Context())
 		require.NoError(t, err)

@@ -54,7 +54,7 @@ func (c *Connections) awaitPendingCommit(ctx context.Context, key tokenstore.Key
 // awaitCommit waits until a pair is stored, for a third of the lease. It waits for
 // storeTimeout if the store is slow rather than failing.
 func (c *Connections) awaitCommit(ctx context.Context, pending *call) (tokenstore.Record, error) {
-	for _, patience := range []time.Duration{c.config.answerTime(), storeTimeout} {
+	for _, patience := range []time.Duration{c.config.responseTime(), storeTimeout} {
 		timer := time.NewTimer(patience)
 		defer timer.Stop()
 		select {
@@ -74,7 +74,7 @@ func (c *Connections) awaitCommit(ctx context.Context, pending *call) (tokenstor
 // writeUntilStored retries the write until the pair is stored or no longer needed, or Close
 // ends it.
 func (p *pendingCommit) writeUntilStored(ctx context.Context) (tokenstore.Record, error) {
-	limit, key, delayed := p.conns.config.answerTime(), p.lease.Key, false // a dead connection must not use up the whole lease
+	limit, key, delayed := p.conns.config.responseTime(), p.lease.Key, false // a dead connection must not use up the whole lease
 	for try := 1; ; try++ {
 		record, err := p.write(ctx, limit)
 		var failure *StoreError

@@ -35,9 +35,9 @@ import (
 //
 // Errors, after which the user can always start again:
 //
-//   - [oauth.ErrCodeRefused]: the platform rejected the code.
+//   - [oauth.ErrCodeRejected]: the platform rejected the code.
 //   - [*oauth.ConfigError]: the platform rejected the application.
-//   - [ErrOwnerRefused], together with the error of Verify: Verify rejected the account.
+//   - [ErrOwnerRejected], together with the error of Verify: Verify rejected the account.
 //   - [ErrUndecided]: Verify could not decide.
 //   - [*StoreError]: the store failed.
 //   - [*api.Error]: any other failure of the platform or the network.
@@ -85,10 +85,10 @@ type authorizing struct {
 // the store fails or the record changes meanwhile, it starts over for a third of the LeaseTTL.
 func (a *authorizing) save(ctx context.Context) (tokenstore.Record, error) {
 	c := a.conns
-	end := time.Now().Add(c.config.answerTime())
+	end := time.Now().Add(c.config.responseTime())
 	for try := 1; ; try++ {
 		record, err := a.replace(ctx)
-		if err == nil || errors.Is(err, ErrOwnerRefused) || errors.Is(err, ErrUndecided) || errors.Is(err, tokenstore.ErrUnreadable) {
+		if err == nil || errors.Is(err, ErrOwnerRejected) || errors.Is(err, ErrUndecided) || errors.Is(err, tokenstore.ErrUnreadable) {
 			return record, err
 		}
 		if !errors.Is(err, tokenstore.ErrConflict) {
@@ -146,7 +146,7 @@ func (a *authorizing) verify(ctx context.Context, previous oauth.ResourceOwner) 
 	case errors.Is(err, ErrUndecided):
 		return err
 	case err != nil:
-		return fmt.Errorf("%w: %w", ErrOwnerRefused, err)
+		return fmt.Errorf("%w: %w", ErrOwnerRejected, err)
 	}
 	a.verified = true
 	return nil
@@ -166,7 +166,7 @@ func (a *authorizing) connected(ctx context.Context, record tokenstore.Record) t
 	c, token := a.conns, record.Token
 	c.users.forget(a.key)
 	c.brakes.forget(a.key)
-	revoking, cancel := detach(ctx, c.config.answerTime()) // short: the user is waiting for the page
+	revoking, cancel := detach(ctx, c.config.responseTime()) // short: the user is waiting for the page
 	defer cancel()
 	record = c.revokeReplaced(revoking, record)
 	c.hooks.log(ctx, slog.LevelInfo, "user connected", a.key, slog.Any("token", token))
@@ -231,7 +231,7 @@ func (c *Connections) claimFlow(ctx context.Context, key tokenstore.Key, claim t
 		claiming, cancel := withStoreTimeout(ctx)
 		result, err = c.store.ClaimFlow(claiming, claim, c.config.LeaseTTL)
 		cancel()
-		patience, failure := c.config.answerTime(), storeError("ClaimFlow", key, err)
+		patience, failure := c.config.responseTime(), storeError("ClaimFlow", key, err)
 		switch {
 		case err == nil, errors.Is(err, tokenstore.ErrNoResult):
 			return result, err
@@ -250,7 +250,7 @@ func (c *Connections) claimFlow(ctx context.Context, key tokenstore.Key, claim t
 // endFlow stores the result of a flow, even if ctx has ended. It retries a failing store, because the other
 // callers wait for the result.
 func (c *Connections) endFlow(ctx context.Context, key tokenstore.Key, claim tokenstore.FlowClaim, result string) error {
-	ctx, cancel := detach(ctx, c.config.answerTime())
+	ctx, cancel := detach(ctx, c.config.responseTime())
 	defer cancel()
 	for try := 1; ; try++ {
 		err := c.store.EndFlow(ctx, claim, result)

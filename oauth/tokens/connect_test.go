@@ -87,7 +87,7 @@ func TestConnectReplacesUnreadableRow(t *testing.T) {
 
 func TestConnectEndsBackoff(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, -time.Minute, func(t *testing.T, w *fixture) {
-		w.platform.Inject(oauthtest.Answers(500, ""), oauthtest.Answers(500, ""))
+		w.platform.Inject(oauthtest.Responses(500, ""), oauthtest.Responses(500, ""))
 		w.requireFailure(t, api.ErrServer)
 		_, err := w.conns.Connect(t.Context(), user, api.NewSecret("code-1"))
 		require.NoError(t, err)
@@ -110,7 +110,7 @@ func TestDisconnectRevokesAndDeletes(t *testing.T) {
 
 func TestFailedDisconnectMarksUser(t *testing.T) {
 	oauthtest.Each(t, map[string]oauthtest.Fault{
-		"500": oauthtest.Answers(500, ""), "reset": oauthtest.Drops, "429": oauthtest.RetryAfter("1"), "invalid_client": oauthtest.Answers(401, `{"error":"invalid_client"}`),
+		"500": oauthtest.Responses(500, ""), "reset": oauthtest.Drops, "429": oauthtest.RetryAfter("1"), "invalid_client": oauthtest.Responses(401, `{"error":"invalid_client"}`),
 	}, func(t *testing.T, f oauthtest.Fault) {
 		w := newFixture(t, oauthtest.RotateNever, time.Hour)
 		w.platform.Inject(oauthtest.Times(9, f)...)
@@ -129,7 +129,7 @@ func TestFailedDisconnectMarksUser(t *testing.T) {
 // A token unknown to the platform need not be revoked.
 func TestDisconnectAcceptsInvalidGrant(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
-		w.platform.Inject(oauthtest.Answers(401, `{"error":"invalid_grant"}`))
+		w.platform.Inject(oauthtest.Responses(401, `{"error":"invalid_grant"}`))
 		require.NoError(t, w.conns.Disconnect(t.Context(), user))
 	})
 }
@@ -143,10 +143,10 @@ func (w *fixture) requireRevokedLast(t *testing.T, access string) {
 
 // unknown contains possible responses of a platform to the revocation of an unknown token.
 var unknown = map[string]oauthtest.Fault{
-	"bare 401":        oauthtest.Answers(401, ``),
-	"invalid_token":   oauthtest.Answers(401, `{"error":"invalid_token"}`),
-	"invalid_request": oauthtest.Answers(400, `{"error":"invalid_request","error_description":"The token is not known."}`),
-	"404":             oauthtest.Answers(404, `{"error":"Not Found"}`),
+	"bare 401":        oauthtest.Responses(401, ``),
+	"invalid_token":   oauthtest.Responses(401, `{"error":"invalid_token"}`),
+	"invalid_request": oauthtest.Responses(400, `{"error":"invalid_request","error_description":"The token is not known."}`),
+	"404":             oauthtest.Responses(404, `{"error":"Not Found"}`),
 }
 
 // If the response does not show that the token is forgotten, the token endpoint does. So a
@@ -190,9 +190,9 @@ func TestDisconnectRevokesRefreshedPair(t *testing.T) {
 // Rejected credentials show nothing about the token.
 func TestWrongCredentialsFailDisconnect(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
-		w.platform.Inject(oauthtest.Times(9, oauthtest.Answers(401, `{"error":"invalid_client"}`))...)
-		var refusal *oauth.ConfigError
-		require.ErrorAs(t, w.conns.Disconnect(t.Context(), user), &refusal)
+		w.platform.Inject(oauthtest.Times(9, oauthtest.Responses(401, `{"error":"invalid_client"}`))...)
+		var rejection *oauth.ConfigError
+		require.ErrorAs(t, w.conns.Disconnect(t.Context(), user), &rejection)
 		assert.Equal(t, tokenstore.ReasonDisconnecting, w.record(t).Reason)
 		assert.Equal(t, "refresh-0", w.record(t).Token.RefreshToken.Reveal())
 	})
@@ -224,7 +224,7 @@ func TestDisconnectReportsStuckLease(t *testing.T) {
 
 // A user who reconnects while the old token is being revoked stays connected.
 func TestDisconnectKeepsNewConnection(t *testing.T) {
-	oauthtest.Each(t, map[string]oauthtest.Fault{"revoked": nil, "not revoked": oauthtest.Answers(500, "")}, func(t *testing.T, f oauthtest.Fault) {
+	oauthtest.Each(t, map[string]oauthtest.Fault{"revoked": nil, "not revoked": oauthtest.Responses(500, "")}, func(t *testing.T, f oauthtest.Fault) {
 		w := newFixture(t, oauthtest.RotateNever, time.Hour)
 		w.platform.Inject(func(handle func() *http.Response) (*http.Response, error) {
 			w.saveAccess(t, "fresh", 2*time.Hour)
@@ -302,12 +302,12 @@ func TestDisconnectRevokesPendingPair(t *testing.T) {
 
 func TestConnectRevokesRejectedToken(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
-		w.platform.Inject(nil, oauthtest.Answers(500, ""))
-		refusing := w.verified(t, func(context.Context, tokens.Authorization) error { return errors.New("no") })
-		_, err := refusing.Connect(t.Context(), user, api.NewSecret("code-1"))
-		require.ErrorIs(t, err, tokens.ErrOwnerRefused)
+		w.platform.Inject(nil, oauthtest.Responses(500, ""))
+		rejecting := w.verified(t, func(context.Context, tokens.Authorization) error { return errors.New("no") })
+		_, err := rejecting.Connect(t.Context(), user, api.NewSecret("code-1"))
+		require.ErrorIs(t, err, tokens.ErrOwnerRejected)
 		w.requireToken(t, "access-0")
-		require.NoError(t, refusing.Close(t.Context()))
+		require.NoError(t, rejecting.Close(t.Context()))
 		assert.Contains(t, w.logs.String(), "could not revoke")
 		w.requireRevokedLast(t, "access-1")
 	})
@@ -320,7 +320,7 @@ func TestUndecidedVerifyRejectsNoAccount(t *testing.T) {
 		})
 		_, err := undecided.Connect(t.Context(), user, api.NewSecret("code-1"))
 		require.ErrorIs(t, err, tokens.ErrUndecided)
-		require.NotErrorIs(t, err, tokens.ErrOwnerRefused)
+		require.NotErrorIs(t, err, tokens.ErrOwnerRejected)
 		w.requireToken(t, "access-0")
 		require.NoError(t, undecided.Close(t.Context()))
 		w.requireRevokedLast(t, "access-1")

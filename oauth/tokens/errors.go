@@ -14,14 +14,14 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// ErrOwnerRefused means that the user authorized with an account of the platform that
+// ErrOwnerRejected means that the user authorized with an account of the platform that
 // [Config].Verify rejects. The token has been revoked.
-var ErrOwnerRefused = apikit.NewSentinel("tokens: the platform account is not accepted for this user", api.Problem{
+var ErrOwnerRejected = apikit.NewSentinel("tokens: the platform account is not accepted for this user", api.Problem{
 	Status: http.StatusForbidden, Title: "This dispensary account cannot be connected here. Please use another one.", Reauthorize: true,
 })
 
 // ErrUndecided is the error for [Config].Verify to return if it cannot decide, for example
-// because the clinic is not known. [Connections.Connect] returns it without [ErrOwnerRefused].
+// because the clinic is not known. [Connections.Connect] returns it without [ErrOwnerRejected].
 // The token has been revoked, and the user can try again.
 var ErrUndecided = apikit.NewSentinel("tokens: the platform account could not be checked", api.Problem{
 	Status: http.StatusBadGateway, Title: "The dispensary account could not be checked. Please try again later.",

@@ -26,21 +26,21 @@ const html = "<html><body>502 Bad Gateway</body></html>"
 
 func TestTemporaryFailuresMarkNoUser(t *testing.T) {
 	oauthtest.Each(t, map[string]oauthtest.Fault{
-		"500":                 oauthtest.Answers(500, `{"error":"oops"}`),
-		"502 with HTML":       oauthtest.Answers(502, html),
-		"HTML with 200":       oauthtest.Answers(200, html),
-		"truncated":           oauthtest.Answers(200, `{"oauth":{"access_token":"acc`),
-		"no oauth wrapper":    oauthtest.Answers(200, `{"access_token":"bare"}`),
-		"no access token":     oauthtest.Answers(200, `{"oauth":{"refresh_token":"r"}}`),
-		"unusable token":      oauthtest.Answers(200, `{"oauth":{"access_token":"a\nb"}}`),
-		"404 of a proxy":      oauthtest.Answers(404, html),
-		"redirect":            oauthtest.Answers(302, ``),
-		"429":                 oauthtest.Answers(429, `{"error":"slow down"}`),
-		"403 of a firewall":   oauthtest.Answers(403, html),
-		"422 with a list":     oauthtest.Answers(422, `{"error":["no"]}`),
+		"500":                 oauthtest.Responses(500, `{"error":"oops"}`),
+		"502 with HTML":       oauthtest.Responses(502, html),
+		"HTML with 200":       oauthtest.Responses(200, html),
+		"truncated":           oauthtest.Responses(200, `{"oauth":{"access_token":"acc`),
+		"no oauth wrapper":    oauthtest.Responses(200, `{"access_token":"bare"}`),
+		"no access token":     oauthtest.Responses(200, `{"oauth":{"refresh_token":"r"}}`),
+		"unusable token":      oauthtest.Responses(200, `{"oauth":{"access_token":"a\nb"}}`),
+		"404 of a proxy":      oauthtest.Responses(404, html),
+		"redirect":            oauthtest.Responses(302, ``),
+		"429":                 oauthtest.Responses(429, `{"error":"slow down"}`),
+		"403 of a firewall":   oauthtest.Responses(403, html),
+		"422 with a list":     oauthtest.Responses(422, `{"error":["no"]}`),
 		"connection reset":    oauthtest.Drops,
 		"response lost":       oauthtest.Loses,
-		"unknown code at 400": oauthtest.Answers(400, `{"error":"something_new"}`),
+		"unknown code at 400": oauthtest.Responses(400, `{"error":"something_new"}`),
 	}, func(t *testing.T, f oauthtest.Fault) {
 		w := newFixture(t, oauthtest.RotateOnFirstUse, time.Minute)
 		w.platform.Inject(oauthtest.Times(2, f)...)
@@ -53,8 +53,8 @@ func TestTemporaryFailuresMarkNoUser(t *testing.T) {
 		time.Sleep(2 * time.Minute) // after its expiry
 		w.platform.Replace(oauthtest.Times(2, f)...)
 		_, err := w.source.Token(t.Context())
-		var answer *api.Error
-		require.ErrorAs(t, err, &answer)
+		var response *api.Error
+		require.ErrorAs(t, err, &response)
 		require.NotErrorIs(t, err, api.ErrReauthorize)
 		assert.Equal(t, tokenstore.StateActive, w.record(t).State)
 
@@ -106,7 +106,7 @@ func TestForcedRefreshInBackoffFindsToken(t *testing.T) {
 
 func TestTokenServesUntilLastSecond(t *testing.T) {
 	withFixture(t, oauthtest.RotateOnFirstUse, 5*time.Second, func(t *testing.T, w *fixture) {
-		w.platform.Inject(oauthtest.Times(2, oauthtest.Answers(500, ""))...)
+		w.platform.Inject(oauthtest.Times(2, oauthtest.Responses(500, ""))...)
 		w.requireToken(t, "access-0")
 	})
 }
@@ -114,30 +114,30 @@ func TestTokenServesUntilLastSecond(t *testing.T) {
 func TestRejectedApplicationMarksNoUser(t *testing.T) {
 	withFixture(t, oauthtest.RotateOnFirstUse, -time.Minute, func(t *testing.T, w *fixture) {
 		a := w.watched(t)
-		w.platform.Inject(oauthtest.Times(9, oauthtest.Answers(401, `{"error":"invalid_client","error_description":"no"}`))...)
+		w.platform.Inject(oauthtest.Times(9, oauthtest.Responses(401, `{"error":"invalid_client","error_description":"no"}`))...)
 		_, err := w.source.Token(t.Context())
-		var refusal *oauth.ConfigError
-		require.ErrorAs(t, err, &refusal)
+		var rejection *oauth.ConfigError
+		require.ErrorAs(t, err, &rejection)
 		require.NotErrorIs(t, err, api.ErrReauthorize)
-		assert.Equal(t, oauthtest.USSandbox, refusal.Environment)
+		assert.Equal(t, oauthtest.USSandbox, rejection.Environment)
 		assert.Equal(t, tokenstore.StateActive, w.record(t).State)
-		var answer *api.Error
-		require.ErrorAs(t, err, &answer)
+		var response *api.Error
+		require.ErrorAs(t, err, &response)
 
 		// No other user is refreshed either.
 		other := w.conns.Key("other")
 		_, err = w.store.Save(t.Context(), other, oauthtest.FirstToken(-time.Minute))
 		require.NoError(t, err)
 		_, err = w.conns.TokenSource("other").Token(t.Context())
-		require.ErrorAs(t, err, &refusal)
+		require.ErrorAs(t, err, &rejection)
 		assert.Len(t, w.platform.Sent(), 1)
 
 		// The alarm is raised once.
 		time.Sleep(2 * time.Minute)
 		_, err = w.source.Token(t.Context())
-		require.ErrorAs(t, err, &refusal)
+		require.ErrorAs(t, err, &rejection)
 		require.Len(t, eventsOf[tokens.ConfigErrorDetected](a), 1)
-		assert.Equal(t, refusal.Code, eventsOf[tokens.ConfigErrorDetected](a)[0].Err.Code)
+		assert.Equal(t, rejection.Code, eventsOf[tokens.ConfigErrorDetected](a)[0].Err.Code)
 
 		// Refreshes continue after the pause with correct credentials.
 		w.platform.Replace()
@@ -151,9 +151,9 @@ func TestRejectedApplicationMarksNoUser(t *testing.T) {
 // Codes that may concern one user's refresh token do not pause the application.
 func TestRejectedUserPausesNoOthers(t *testing.T) {
 	oauthtest.Each(t, map[string]oauthtest.Fault{
-		"invalid_request": oauthtest.Answers(400, `{"error":"invalid_request"}`),
-		"invalid_scope":   oauthtest.Answers(400, `{"error":"invalid_scope"}`),
-		"bare 401":        oauthtest.Answers(401, `{}`),
+		"invalid_request": oauthtest.Responses(400, `{"error":"invalid_request"}`),
+		"invalid_scope":   oauthtest.Responses(400, `{"error":"invalid_scope"}`),
+		"bare 401":        oauthtest.Responses(401, `{}`),
 	}, func(t *testing.T, f oauthtest.Fault) {
 		w := newFixture(t, oauthtest.RotateOnFirstUse, -time.Minute)
 		a := w.watched(t)
@@ -161,8 +161,8 @@ func TestRejectedUserPausesNoOthers(t *testing.T) {
 		for range 5 { // one refresh token that the platform cannot read
 			w.platform.Inject(f)
 			_, err := w.source.Token(t.Context())
-			var answer *api.Error
-			require.ErrorAs(t, err, &answer)
+			var response *api.Error
+			require.ErrorAs(t, err, &response)
 			require.NotErrorIs(t, err, api.ErrReauthorize)
 			time.Sleep(31 * time.Second)
 		}
@@ -178,7 +178,7 @@ func TestRejectedCodePausesNoRefreshes(t *testing.T) {
 	oauthtest.Each(t, oauthtest.ByName("invalid_request", "invalid_client", "unauthorized_client", "redirect_uri_mismatch", "invalid_grant", ""), func(t *testing.T, code string) {
 		w := newFixture(t, oauthtest.RotateOnFirstUse, -time.Minute)
 		for i := range 3 {
-			w.platform.Inject(oauthtest.Answers(401, `{"error":"`+code+`"}`))
+			w.platform.Inject(oauthtest.Responses(401, `{"error":"`+code+`"}`))
 			_, err := w.conns.Connect(t.Context(), fmt.Sprintf("visitor-%d", i), api.NewSecret("made-up"))
 			require.Error(t, err)
 		}
@@ -190,7 +190,7 @@ func TestRejectedCodePausesNoRefreshes(t *testing.T) {
 
 func TestFailuresDelayRequests(t *testing.T) {
 	withFixture(t, oauthtest.RotateOnFirstUse, -time.Minute, func(t *testing.T, w *fixture) {
-		w.platform.Inject(oauthtest.Times(10_000, oauthtest.Answers(500, ""))...)
+		w.platform.Inject(oauthtest.Times(10_000, oauthtest.Responses(500, ""))...)
 		end := time.Now().Add(5 * time.Minute)
 		for time.Now().Before(end) {
 			w.requireFailure(t, api.ErrServer)
@@ -304,12 +304,12 @@ func TestReplicaClockMarksNoUser(t *testing.T) {
 		token.ExpiresAt = token.ExpiresAt.Add(skew)
 		w.save(t, token)
 		end := time.Now().Add(time.Hour) // the expiry at the platform
-		refused := 0
+		rejected := 0
 		for range 60 {
 			access, err := w.source.Token(t.Context())
 			require.NoError(t, err)
 			if access.Secret == api.NewSecret("access-0") && !time.Now().Before(end) {
-				refused++
+				rejected++
 				access, err = w.source.Refresh(t.Context(), access)
 				require.NoError(t, err)
 				assert.NotEqual(t, api.NewSecret("access-0"), access.Secret)
@@ -317,7 +317,7 @@ func TestReplicaClockMarksNoUser(t *testing.T) {
 			w.platform.Use(access.Secret)
 			time.Sleep(2 * time.Minute)
 		}
-		assert.LessOrEqual(t, refused, 1)
+		assert.LessOrEqual(t, rejected, 1)
 		assert.LessOrEqual(t, len(w.platform.Sent()), 2)
 		assert.Equal(t, tokenstore.StateActive, w.record(t).State)
 	})

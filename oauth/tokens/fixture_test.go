@@ -186,9 +186,9 @@ func requireReauthorize(t *testing.T, err error, reason tokenstore.Reason) *toke
 func requireRejected(t *testing.T, err error) {
 	t.Helper()
 	require.NotErrorIs(t, err, api.ErrReauthorize)
-	var answer *api.Error
-	require.ErrorAs(t, err, &answer)
-	require.Equal(t, "invalid_grant", answer.Code)
+	var response *api.Error
+	require.ErrorAs(t, err, &response)
+	require.Equal(t, "invalid_grant", response.Code)
 }
 
 // requireMark asserts that the first rejection of a refresh token is a temporary error, and

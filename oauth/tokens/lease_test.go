@@ -287,7 +287,7 @@ func TestCloseStopsWork(t *testing.T) {
 		}, "1 token refreshes running, 1 token pairs not stored"},
 		"unrevoked token": {func(t *testing.T, w *fixture) {
 			w.store.Break("Save", errors.New("database is away"))
-			w.platform.Inject(append([]oauthtest.Fault{nil}, oauthtest.Times(100, oauthtest.Answers(500, ""))...)...)
+			w.platform.Inject(append([]oauthtest.Fault{nil}, oauthtest.Times(100, oauthtest.Responses(500, ""))...)...)
 			_, err := w.conns.Connect(t.Context(), user, api.NewSecret("code-1"))
 			require.Error(t, err)
 		}, "1 tokens not revoked"},
@@ -347,7 +347,7 @@ func TestPendingPairKeepsUserDisconnected(t *testing.T) {
 		time.Sleep(defaults.LeaseTTL)
 
 		peer := w.on(t, w.store.Store)
-		w.platform.Inject(oauthtest.Times(2, oauthtest.Answers(500, ""))...)
+		w.platform.Inject(oauthtest.Times(2, oauthtest.Responses(500, ""))...)
 		require.ErrorIs(t, peer.Disconnect(t.Context(), user), api.ErrServer)
 		w.platform.Replace()
 		w.store.Break("Commit", nil)

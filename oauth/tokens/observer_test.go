@@ -69,9 +69,9 @@ func TestObserverSeesRefreshes(t *testing.T) {
 	}
 	oauthtest.Each(t, map[string]test{
 		"done":          {nil, nil, tokens.OutcomeRefreshed},
-		"rejected":      {oauthtest.Answers(401, `{"error":"invalid_grant"}`), nil, tokens.OutcomeFailed},
-		"misconfigured": {oauthtest.Answers(401, `{"error":"invalid_client"}`), nil, tokens.OutcomeMisconfigured},
-		"failed":        {oauthtest.Answers(422, `{}`), nil, tokens.OutcomeFailed},
+		"rejected":      {oauthtest.Responses(401, `{"error":"invalid_grant"}`), nil, tokens.OutcomeFailed},
+		"misconfigured": {oauthtest.Responses(401, `{"error":"invalid_client"}`), nil, tokens.OutcomeMisconfigured},
+		"failed":        {oauthtest.Responses(422, `{}`), nil, tokens.OutcomeFailed},
 		"store failed":  {nil, errors.New("away"), tokens.OutcomeStoreFailed},
 	}, func(t *testing.T, c test) {
 		var watched watcher

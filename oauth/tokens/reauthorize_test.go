@@ -126,7 +126,7 @@ func TestRetriesOfOtherOwnerSlowDown(t *testing.T) {
 // revoke lets the API and the token endpoint reject the user's tokens.
 func (w *fixture) revoke(r *resource) {
 	w.platform.Kill("refresh-0")
-	r.setRefuses(func(access string) bool { return access == "access-0" })
+	r.setRejects(func(access string) bool { return access == "access-0" })
 }
 
 // A user who has revoked the application learns it from the first call.
@@ -190,7 +190,7 @@ func TestOneWitnessMarksNobodyAtOnce(t *testing.T) {
 		"the API rejects another user": func(t *testing.T, w *fixture, r *resource) {
 			w.connect(t, 1, time.Hour)
 			require.NoError(t, w.ask(t, 0))
-			r.setRefuses(everything)
+			r.setRejects(everything)
 		},
 		"another user was rejected before": func(t *testing.T, w *fixture, _ *resource) {
 			w.connect(t, 1, -time.Minute)
@@ -224,7 +224,7 @@ func TestOneWitnessMarksNobodyAtOnce(t *testing.T) {
 func TestShortSpellMarksNobody(t *testing.T) {
 	const users, replicas = 12, 6
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
-		r, a := &resource{refuses: func(string) bool { return false }}, &alarms{}
+		r, a := &resource{rejects: func(string) bool { return false }}, &alarms{}
 		w.connect(t, users, 3*time.Hour)
 		var calls []func() error // of each user on each replica
 		for range replicas {
@@ -240,20 +240,20 @@ func TestShortSpellMarksNobody(t *testing.T) {
 		requireAll(calls[:len(calls)/2]) // the other replicas are new
 
 		undo := w.platform.ForgetAll()
-		r.setRefuses(everything)
+		r.setRejects(everything)
 		random := rand.New(rand.NewPCG(1, 2))
 		for end := time.Now().Add(50 * time.Second); time.Now().Before(end); time.Sleep(time.Second) {
 			require.NotErrorIs(t, calls[random.IntN(len(calls))](), api.ErrReauthorize)
 		}
 		require.NotErrorIs(t, errors.Join(together(calls)...), api.ErrReauthorize)
 		undo()
-		r.setRefuses(func(string) bool { return false })
+		r.setRejects(func(string) bool { return false })
 		requireAll(calls)
 		assert.Empty(t, eventsOf[*tokens.ReauthorizeError](a))
 
 		time.Sleep(30 * time.Minute)
 		w.platform.Kill("refresh-0-0")
-		r.setRefuses(func(access string) bool { return access == "access-0-0" })
+		r.setRejects(func(access string) bool { return access == "access-0-0" })
 		requireReauthorize(t, calls[users](), tokenstore.ReasonInvalidGrant)
 		assert.Len(t, eventsOf[*tokens.ReauthorizeError](a), 1)
 	})

@@ -46,12 +46,12 @@ func withStoreTimeout(ctx context.Context) (context.Context, context.CancelFunc)
 	return context.WithTimeout(ctx, storeTimeout)
 }
 
-// answerTime is the longest duration of one call of the platform.
-func (c *Config) answerTime() time.Duration { return c.LeaseTTL / 3 }
+// responseTime is the longest duration of one call of the platform.
+func (c *Config) responseTime() time.Duration { return c.LeaseTTL / 3 }
 
-// withAnswerTimeout limits one call of the platform.
-func (r *records) withAnswerTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, r.config.answerTime())
+// withResponseTimeout limits one call of the platform.
+func (r *records) withResponseTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, r.config.responseTime())
 }
 
 // load reads the user's record. It returns an error if the token must not be used.
@@ -217,7 +217,7 @@ func (r *records) acquireLease(ctx context.Context, record tokenstore.Record, cl
 		current, err := r.store.Lease(ctx, l.lease, r.config.LeaseTTL)
 		l.Record = current // record may be older
 		failed = err != nil && !isContention(err) && !failed
-		if !failed && (err != nil || time.Since(l.since) <= r.config.answerTime()) {
+		if !failed && (err != nil || time.Since(l.since) <= r.config.responseTime()) {
 			return l, err
 		}
 	}
@@ -300,7 +300,7 @@ func (r *records) rewrite(ctx context.Context, key tokenstore.Key, change func(c
 		return tokenstore.Record{}, tokenstore.Record{}, err
 	}
 	before = leased.Record
-	changing, cancel := context.WithDeadline(ctx, leased.since.Add(2*r.config.answerTime()))
+	changing, cancel := context.WithDeadline(ctx, leased.since.Add(2*r.config.responseTime()))
 	defer cancel()
 	token, changed := change(changing, before)
 	if !changed {

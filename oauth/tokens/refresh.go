@@ -60,7 +60,7 @@ func (r *refreshTask) run(ctx context.Context) (tokenstore.Record, error) {
 
 // outcome returns the outcome of the refresh.
 func (r *refreshTask) outcome(err error) Outcome {
-	var refusal *oauth.ConfigError
+	var rejection *oauth.ConfigError
 	switch {
 	case err == nil && r.asked:
 		return OutcomeRefreshed
@@ -70,7 +70,7 @@ func (r *refreshTask) outcome(err error) Outcome {
 		return OutcomeReauthorize
 	case isStoreError(err):
 		return OutcomeStoreFailed
-	case errors.As(err, &refusal):
+	case errors.As(err, &rejection):
 		return OutcomeMisconfigured
 	}
 	return OutcomeFailed
@@ -186,7 +186,7 @@ func (r *refreshTask) replace(ctx context.Context, leased leasedRecord) (tokenst
 		}
 		return r.conns.commit(ctx, leased, token, "")
 	case isInvalidGrant(err):
-		return r.refused(ctx, leased, err)
+		return r.rejected(ctx, leased, err)
 	case errors.Is(err, oauth.ErrOwnerChanged):
 		r.conns.hooks.log(ctx, slog.LevelError, "a refresh returned a token of another account; it was not stored", r.key)
 		return r.conns.markReauthorize(ctx, leased.lease, leased.Record, tokenstore.ReasonOwnerChanged, err)
@@ -203,7 +203,7 @@ func (c *Connections) exchange(ctx context.Context, leased leasedRecord) (oauth.
 	if err := c.brakes.admit(); err != nil {
 		return oauth.Token{}, err
 	}
-	ctx, cancel := context.WithDeadline(ctx, leased.since.Add(2*c.config.answerTime()))
+	ctx, cancel := context.WithDeadline(ctx, leased.since.Add(2*c.config.responseTime()))
 	defer cancel()
 	token, err := c.exchangeOnce(ctx, leased.Token)
 	if errors.Is(err, api.ErrMaybeApplied) && retryAfter(err) <= 0 && ctx.Err() == nil {
@@ -212,12 +212,12 @@ func (c *Connections) exchange(ctx context.Context, leased leasedRecord) (oauth.
 			token, err = c.exchangeOnce(ctx, leased.Token)
 		}
 	}
-	if refusal, isNew := c.brakes.answered(leased.Key, err); refusal != nil {
+	if rejection, isNew := c.brakes.responded(leased.Key, err); rejection != nil {
 		c.hooks.logger.LogAttrs(ctx, slog.LevelError, "tokens: the platform rejects the application; refreshes pause for all users",
-			slog.String("environment", c.Environment().String()), slog.Any("error", refusal), slog.Duration("pause", configPause))
+			slog.String("environment", c.Environment().String()), slog.Any("error", rejection), slog.Duration("pause", configPause))
 		if isNew {
 			notify(ctx, &c.hooks, leased.Key, func(o *Observer) func(context.Context, ConfigErrorDetected) { return o.ConfigErrorDetected },
-				ConfigErrorDetected{Err: refusal, Until: time.Now().Add(configPause)})
+				ConfigErrorDetected{Err: rejection, Until: time.Now().Add(configPause)})
 		}
 	}
 	return token, err
@@ -226,22 +226,22 @@ func (c *Connections) exchange(ctx context.Context, leased leasedRecord) (oauth.
 // exchangeOnce sends one refresh request. For a rejected refresh token it returns the error of
 // the platform, because the caller decides whether to mark the user.
 func (r *records) exchangeOnce(ctx context.Context, old oauth.Token) (oauth.Token, error) {
-	ctx, cancel := r.withAnswerTimeout(ctx)
+	ctx, cancel := r.withResponseTimeout(ctx)
 	defer cancel()
 	token, err := r.client.Refresh(ctx, old)
-	var answer *api.Error
-	if needsUser(err) && errors.As(err, &answer) {
-		return oauth.Token{}, answer
+	var response *api.Error
+	if needsUser(err) && errors.As(err, &response) {
+		return oauth.Token{}, response
 	}
 	return token, err
 }
 
-// refused handles a rejected refresh token. If a peer has spent it and stored the next pair,
-// refused returns that pair. Otherwise two witnesses mark the user, because one may be a fault
+// rejected handles a rejected refresh token. If a peer has spent it and stored the next pair,
+// rejected returns that pair. Otherwise two witnesses mark the user, because one may be a fault
 // of the platform: the token endpoint twice, a minute apart, or the token endpoint and the
 // API, if it has rejected the access token before its expiry. A fault of the platform's login
 // affects both, so these two only count if the platform rejects no other user.
-func (r *refreshTask) refused(ctx context.Context, leased leasedRecord, cause error) (tokenstore.Record, error) {
+func (r *refreshTask) rejected(ctx context.Context, leased leasedRecord, cause error) (tokenstore.Record, error) {
 	c, revoked := r.conns, leased.Token.AccessToken == r.stale && time.Now().Before(leased.Token.ExpiresAt)
 	reading, cancel := withStoreTimeout(ctx)
 	defer cancel()
@@ -253,12 +253,12 @@ func (r *refreshTask) refused(ctx context.Context, leased leasedRecord, cause er
 		return tokenstore.Record{}, errLeaseLost // a peer may have the lease and have spent the refresh token
 	}
 	if leased.State == tokenstore.StateActive {
-		alone, alarm, until := c.brakes.refused(leased.Key, cause)
+		alone, alarm, until := c.brakes.rejected(leased.Key, cause)
 		if alarm {
 			c.hooks.logger.LogAttrs(ctx, slog.LevelError, "tokens: the platform rejects the refresh tokens of one user after another (were scopes added to the application?); refreshes in the background pause",
-				slog.String("environment", c.Environment().String()), slog.Int("users", refusedUsers), slog.Time("until", until))
+				slog.String("environment", c.Environment().String()), slog.Int("users", rejectedUsers), slog.Time("until", until))
 			notify(ctx, &c.hooks, leased.Key, func(o *Observer) func(context.Context, MassRejection) { return o.MassRejection },
-				MassRejection{Environment: c.Environment(), Users: refusedUsers, Window: refusalWindow, Until: until})
+				MassRejection{Environment: c.Environment(), Users: rejectedUsers, Window: rejectionWindow, Until: until})
 		}
 		if !(revoked && alone && c.acceptsOther(ctx, leased.Key)) && c.postponeMark(ctx, leased) {
 			return tokenstore.Record{}, &rejectedError{key: leased.Key, forced: !r.stale.IsZero(), err: cause}
@@ -283,7 +283,7 @@ func (c *Connections) acceptsOther(ctx context.Context, key tokenstore.Key) bool
 	if token == nil {
 		return true
 	}
-	ctx, cancel := c.withAnswerTimeout(ctx)
+	ctx, cancel := c.withResponseTimeout(ctx)
 	defer cancel()
 	_, err := c.config.Clinic(ctx, c.Key(other), token.token)
 	return err == nil
@@ -291,7 +291,7 @@ func (c *Connections) acceptsOther(ctx context.Context, key tokenstore.Key) bool
 
 // storedOther returns one of the first users of the store with a valid token, or nil.
 func (r *records) storedOther(ctx context.Context, user string) (other string, token *cachedToken) {
-	ctx, cancel := r.withAnswerTimeout(ctx)
+	ctx, cancel := r.withResponseTimeout(ctx)
 	defer cancel()
 	active, _ := r.store.List(ctx, tokenstore.Listing{Environment: r.client.Environment(), State: tokenstore.StateActive, Limit: 20})
 	for _, listed := range active {

@@ -25,7 +25,7 @@ import (
 
 func TestRefreshKeepsOmittedFields(t *testing.T) {
 	withFixture(t, oauthtest.RotateOnFirstUse, -time.Minute, func(t *testing.T, w *fixture) {
-		w.platform.Inject(oauthtest.Answers(200, `{"oauth":{"access_token":"bare"}}`))
+		w.platform.Inject(oauthtest.Responses(200, `{"oauth":{"access_token":"bare"}}`))
 		w.requireToken(t, "bare")
 		token := w.record(t).Token
 		assert.Equal(t, "refresh-0", token.RefreshToken.Reveal())
@@ -105,9 +105,9 @@ func TestMarkedUserSendsNoRequest(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.Kill("refresh-0")
 		e := requireMark(t, w.source)
-		var answer *api.Error
-		require.ErrorAs(t, e, &answer)
-		assert.Equal(t, "req-1", answer.RequestID)
+		var response *api.Error
+		require.ErrorAs(t, e, &response)
+		assert.Equal(t, "req-1", response.RequestID)
 		assert.Equal(t, w.conns.Key(user), e.Key)
 		assert.Equal(t, "prac-1", e.Owner.ID)
 		address, err := e.AuthorizeURL("state-1")
@@ -133,7 +133,7 @@ func TestMarkedUserSendsNoRequest(t *testing.T) {
 
 func TestUnreleasedLeaseExpires(t *testing.T) {
 	withFixture(t, oauthtest.RotateOnFirstUse, -time.Minute, func(t *testing.T, w *fixture) {
-		w.platform.Inject(oauthtest.Times(2, oauthtest.Answers(500, ""))...)
+		w.platform.Inject(oauthtest.Times(2, oauthtest.Responses(500, ""))...)
 		w.store.Break("Release", assert.AnError)
 		w.requireFailure(t, api.ErrServer)
 		assert.Contains(t, w.logs.String(), "could not release a lease")
@@ -198,7 +198,7 @@ func TestColdRefreshLoadsRecordOnce(t *testing.T) {
 // mark makes the platform reject the user's refresh token twice, wrongly.
 func (w *fixture) mark(t *testing.T) {
 	t.Helper()
-	w.platform.Inject(oauthtest.Times(2, oauthtest.Answers(401, `{"error":"invalid_grant"}`))...)
+	w.platform.Inject(oauthtest.Times(2, oauthtest.Responses(401, `{"error":"invalid_grant"}`))...)
 	requireMark(t, w.source)
 }
 
@@ -243,7 +243,7 @@ func TestFailingRetryKeepsMark(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		w.mark(t)
 		time.Sleep(2 * time.Minute)
-		w.platform.Inject(oauthtest.Answers(500, ""), oauthtest.Answers(500, ""))
+		w.platform.Inject(oauthtest.Responses(500, ""), oauthtest.Responses(500, ""))
 		for range 3 {
 			w.requireReauthorize(t, tokenstore.ReasonInvalidGrant)
 		}
@@ -305,7 +305,7 @@ func TestRestoreRejectsDisconnectedUsers(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		requireReauthorize(t, w.conns.Restore(t.Context(), "nobody"), tokenstore.ReasonNotConnected)
 		require.ErrorIs(t, w.conns.Restore(t.Context(), ""), api.ErrArgument)
-		w.platform.Inject(oauthtest.Times(9, oauthtest.Answers(500, ""))...)
+		w.platform.Inject(oauthtest.Times(9, oauthtest.Responses(500, ""))...)
 		require.Error(t, w.conns.Disconnect(t.Context(), user))
 		requireReauthorize(t, w.conns.Restore(t.Context(), user), tokenstore.ReasonDisconnecting)
 		assert.Equal(t, tokenstore.ReasonDisconnecting, w.record(t).Reason)
@@ -378,10 +378,10 @@ func TestLastingStoreOutageEndsWait(t *testing.T) {
 	})
 }
 
-// resource is the API without the token endpoint. It responds with 401 if refuses returns true
+// resource is the API without the token endpoint. It responds with 401 if rejects returns true
 // for the token.
 type resource struct {
-	refuses func(access string) bool
+	rejects func(access string) bool
 
 	mu      sync.Mutex
 	bearers []string
@@ -393,16 +393,16 @@ func (r *resource) RoundTrip(request *http.Request) (*http.Response, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.bearers = append(r.bearers, access)
-	if r.refuses(access) {
+	if r.rejects(access) {
 		return oauthtest.Respond(http.StatusUnauthorized, `{"error":"The access token expired"}`), nil
 	}
 	return oauthtest.Respond(http.StatusOK, `{}`), nil
 }
 
-func (r *resource) setRefuses(refuses func(access string) bool) {
+func (r *resource) setRejects(rejects func(access string) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.refuses = refuses
+	r.rejects = rejects
 }
 
 // caller returns a function that calls the API as the source's user.
@@ -461,7 +461,7 @@ func TestRefreshIsForcedEveryTwoMinutes(t *testing.T) {
 		w.platform.Around = func(string, func() *http.Response) (*http.Response, error) {
 			return oauthtest.Respond(http.StatusOK, `{"oauth":{"access_token":"access-0","refresh_token":"refresh-0","expires_in":7200}}`), nil
 		}
-		call := (&resource{refuses: everything}).caller(t, w.source)
+		call := (&resource{rejects: everything}).caller(t, w.source)
 		calls := []func() error{call, call, call, call, call}
 		for end := time.Now().Add(10 * time.Minute); time.Now().Before(end); time.Sleep(time.Second) {
 			for _, err := range together(calls) {
@@ -476,7 +476,7 @@ func TestRefreshIsForcedEveryTwoMinutes(t *testing.T) {
 func TestForcedRefreshesRunInParallel(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, time.Hour, func(t *testing.T, w *fixture) {
 		w.platform.Delay = 9 * time.Second
-		r := &resource{refuses: func(access string) bool { return strings.HasPrefix(access, "access-0-") }}
+		r := &resource{rejects: func(access string) bool { return strings.HasPrefix(access, "access-0-") }}
 		calls := w.callers(t, r, 400)
 		began := time.Now()
 		for _, err := range together(calls) {
@@ -491,14 +491,14 @@ func TestForcedRefreshesRunInParallel(t *testing.T) {
 // do not force further refreshes.
 func TestRejectedNewTokensForceOneRefresh(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
-		r := &resource{refuses: everything}
+		r := &resource{rejects: everything}
 		call := r.caller(t, w.source)
 		for range 100 {
 			require.ErrorIs(t, call(), api.ErrUnauthorized)
 		}
 		assert.Len(t, w.platform.Sent(), 1)
 		other := w.callers(t, r, 1)[0]
-		r.setRefuses(func(access string) bool { return access == "access-0-0" || access == "access-1" })
+		r.setRejects(func(access string) bool { return access == "access-0-0" || access == "access-1" })
 		require.NoError(t, other())
 		time.Sleep(3 * time.Minute)
 		require.NoError(t, call(), "a refresh is forced again after 2 minutes")
@@ -509,11 +509,11 @@ func TestRejectedNewTokensForceOneRefresh(t *testing.T) {
 // A replica in the pause after a forced refresh still finds the token of another replica.
 func TestPausedForcedRefreshFindsPeerToken(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
-		r := &resource{refuses: everything}
+		r := &resource{rejects: everything}
 		call := r.caller(t, w.source)
 		require.ErrorIs(t, call(), api.ErrUnauthorized)
 		w.saveAccess(t, "access-peer", 2*time.Hour)
-		r.setRefuses(func(access string) bool { return access != "access-peer" })
+		r.setRejects(func(access string) bool { return access != "access-peer" })
 		require.NoError(t, call())
 		assert.Len(t, w.platform.Sent(), 1)
 	})

@@ -38,7 +38,7 @@ type disposal struct {
 
 // now disposes of the token in the background, and waits for it briefly.
 func (d *disposal) now(ctx context.Context) {
-	ctx, cancel := detach(ctx, d.conns.config.answerTime())
+	ctx, cancel := detach(ctx, d.conns.config.responseTime())
 	defer cancel()
 	_ = d.later(ctx).wait(ctx, d.key)
 }
@@ -107,7 +107,7 @@ func (d *disposal) add(ctx context.Context) error {
 // The API does not define the response for an unknown token, but the response to its refresh
 // token is clear. If the refresh token still works, revokeGrant revokes the new pair.
 func (r *records) revokeGrant(ctx context.Context, token oauth.Token) (alive oauth.Token, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*r.config.answerTime())
+	ctx, cancel := context.WithTimeout(ctx, 2*r.config.responseTime())
 	defer cancel()
 	err = r.client.Revoke(ctx, token)
 	switch {
@@ -136,16 +136,16 @@ func (r *records) revokeGrant(ctx context.Context, token oauth.Token) (alive oau
 // isForgotten reports whether a revocation failed because the platform does not know the
 // token.
 func isForgotten(err error) bool {
-	var answer *api.Error
-	return errors.As(err, &answer) && (answer.Code == "invalid_grant" || answer.Code == "invalid_token") && isUnclear(err)
+	var response *api.Error
+	return errors.As(err, &response) && (response.Code == "invalid_grant" || response.Code == "invalid_token") && isUnclear(err)
 }
 
 // isUnclear reports whether the response to a revocation leaves open whether the platform
 // knows the token.
 func isUnclear(err error) bool {
-	var answer *api.Error
-	return errors.As(err, &answer) && answer.StatusCode >= 400 && answer.StatusCode < 500 &&
-		answer.StatusCode != http.StatusTooManyRequests && answer.Code != "invalid_client"
+	var response *api.Error
+	return errors.As(err, &response) && response.StatusCode >= 400 && response.StatusCode < 500 &&
+		response.StatusCode != http.StatusTooManyRequests && response.Code != "invalid_client"
 }
 
 // grantOf returns the grant of a token for a later revocation.
@@ -307,7 +307,7 @@ func (c *Connections) Disconnect(ctx context.Context, user string) error {
 // revokeLeased revokes the token and the replaced grants of a leased record. If a revocation
 // fails, it marks the user and stores the grants that are left.
 func (c *Connections) revokeLeased(ctx context.Context, leased leasedRecord) error {
-	revoking, cancel := context.WithDeadline(ctx, leased.since.Add(2*c.config.answerTime()))
+	revoking, cancel := context.WithDeadline(ctx, leased.since.Add(2*c.config.responseTime()))
 	defer cancel()
 	left, err := c.revokeAll(revoking, append([]oauth.ReplacedGrant{grantOf(leased.Token)}, leased.Token.Replaced...))
 	if err == nil {
@@ -316,7 +316,7 @@ func (c *Connections) revokeLeased(ctx context.Context, leased leasedRecord) err
 	next := leased.Token
 	next.AccessToken, next.RefreshToken, next.ExpiresAt = left[0].AccessToken, left[0].RefreshToken, left[0].ExpiresAt
 	next.ResourceOwner, next.Clinic, next.Replaced = left[0].ResourceOwner, left[0].Clinic, left[1:]
-	marking, cancel := detach(ctx, c.config.answerTime())
+	marking, cancel := detach(ctx, c.config.responseTime())
 	defer cancel()
 	if _, failure := c.commit(marking, leased, next, tokenstore.ReasonDisconnecting); isStoreError(failure) {
 		return errors.Join(err, failure)

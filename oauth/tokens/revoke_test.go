@@ -92,7 +92,7 @@ func TestDisconnectRevokesReplacedToken(t *testing.T) {
 func TestReplacedTokenIsRevokedLater(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		w.saveOtherAccount(t)
-		w.platform.Inject(nil, oauthtest.Answers(500, ""))
+		w.platform.Inject(nil, oauthtest.Responses(500, ""))
 		record, err := w.conns.Connect(t.Context(), user, api.NewSecret("code-1"))
 		require.NoError(t, err, "the new token is stored")
 		require.Len(t, record.Token.Replaced, 1)
@@ -126,7 +126,7 @@ func TestReplacedTokenKeepsNewPair(t *testing.T) {
 		other := oauthtest.FirstToken(time.Hour)
 		other.Clinic.ID = "clinic-0"
 		w.save(t, other)
-		unclear := oauthtest.Answers(404, `{"error":"Not Found"}`)
+		unclear := oauthtest.Responses(404, `{"error":"Not Found"}`)
 		w.platform.Inject(nil, unclear, nil, unclear) // exchange, revoke, refresh, revoke
 		record, err := w.replica(t, inClinic1).Connect(t.Context(), user, api.NewSecret("code-1"))
 		require.NoError(t, err)
@@ -139,7 +139,7 @@ func TestReplacedTokenKeepsNewPair(t *testing.T) {
 
 func TestReconnectKeepsDisconnectingGrant(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
-		w.platform.Inject(oauthtest.Answers(500, ""))
+		w.platform.Inject(oauthtest.Responses(500, ""))
 		require.Error(t, w.conns.Disconnect(t.Context(), user))
 		require.Equal(t, tokenstore.ReasonDisconnecting, w.record(t).Reason)
 		_, err := w.conns.Connect(t.Context(), user, api.NewSecret("code-1"))
@@ -157,7 +157,7 @@ func TestDisconnectContinuesWhereItFailed(t *testing.T) {
 			_, err := w.conns.Connect(t.Context(), user, api.NewSecret("code-1"))
 			require.NoError(t, err)
 		}
-		w.platform.Inject(nil, oauthtest.Answers(500, ""))
+		w.platform.Inject(nil, oauthtest.Responses(500, ""))
 		w.store.Break("Fail", assert.AnError)
 		err := w.conns.Disconnect(t.Context(), user)
 		require.ErrorIs(t, err, api.ErrServer)
@@ -179,7 +179,7 @@ func TestReconnectDropsProgressOfDisconnect(t *testing.T) {
 		token.Replaced = []oauth.ReplacedGrant{{AccessToken: api.NewSecret("access-older"), ResourceOwner: token.ResourceOwner}}
 		w.save(t, token)
 		w.store.Break("Fail", assert.AnError)
-		w.platform.Inject(oauthtest.Times(2, oauthtest.Answers(500, ""))...)
+		w.platform.Inject(oauthtest.Times(2, oauthtest.Responses(500, ""))...)
 		require.ErrorIs(t, w.conns.Disconnect(t.Context(), user), assert.AnError)
 		_, err := w.replica(t).Connect(t.Context(), user, api.NewSecret("code-1"))
 		require.NoError(t, err)
@@ -252,7 +252,7 @@ func TestDisconnectedUsersPairIsRevoked(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		_, repaired := w.pending(t)
 		require.NoError(t, w.conns.Disconnect(t.Context(), user))
-		w.platform.Inject(oauthtest.Times(2, oauthtest.Answers(503, ""))...)
+		w.platform.Inject(oauthtest.Times(2, oauthtest.Responses(503, ""))...)
 		repaired()
 		w.requireForgotten(t)
 		assert.Equal(t, []string{"access-0", "access-1", "access-1", "access-1"}, w.revoked())

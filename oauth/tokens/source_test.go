@@ -238,7 +238,7 @@ func TestPeerNoticesFailedDisconnect(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, 2*time.Hour, func(t *testing.T, w *fixture) {
 		peer := w.replica(t).TokenSource(user)
 		requireTokenFrom(t, peer, "access-0")
-		w.platform.Inject(oauthtest.Answers(500, ""))
+		w.platform.Inject(oauthtest.Responses(500, ""))
 		require.Error(t, w.conns.Disconnect(t.Context(), user))
 		time.Sleep(30 * time.Second)
 		_, err := peer.Token(t.Context())

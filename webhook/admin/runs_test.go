@@ -131,7 +131,7 @@ func TestOverviewShowsOutage(t *testing.T) {
 // The overview must not report success while webhooks are in doubt.
 func TestOverviewShowsDoubtfulWebhooks(t *testing.T) {
 	t.Parallel()
-	mismatch := webhook.Observation{Outcome: webhook.OutcomeRefused, Err: webhook.ErrSignatureMismatch}
+	mismatch := webhook.Observation{Outcome: webhook.OutcomeRejected, Err: webhook.ErrSignatureMismatch}
 	for name, c := range map[string]struct {
 		seen []webhook.Observation
 		want string

@@ -518,8 +518,8 @@ func TestLongPauseIsReportedAsGap(t *testing.T) {
 	s.finish(t, keys...)
 }
 
-// refusing returns an inbox that rejects some keys with an error, or panics on them.
-func (s *fixture) refusing(err error, keys ...webhook.Key) func(*config) {
+// rejecting returns an inbox that rejects some keys with an error, or panics on them.
+func (s *fixture) rejecting(err error, keys ...webhook.Key) func(*config) {
 	return func(c *config) {
 		c.Inbox = hooked{s.inbox, func(_ context.Context, method string, d webhook.Delivery) error {
 			if method != "Accept" || !slices.Contains(keys, d.Key) {
@@ -553,7 +553,7 @@ func TestRejectedEventsBlockNoOther(t *testing.T) {
 			keys := s.orders(t, 9)
 			bad := keys[c.from:c.to]
 			for run := range 3 {
-				report, err := s.reconciler(t, s.refusing(c.err, bad...)).Run(t.Context())
+				report, err := s.reconciler(t, s.rejecting(c.err, bad...)).Run(t.Context())
 				if run == 0 {
 					require.ErrorIs(t, err, webhook.ErrInbox)
 					require.ErrorIs(t, err, c.matches)
@@ -592,7 +592,7 @@ func TestFailingInboxEndsRun(t *testing.T) {
 			t.Parallel()
 			s := newLossyFixture(t)
 			keys := s.orders(t, 9)
-			report, err := s.fails(t, webhook.ErrInbox, s.refusing(c.err, keys[2:]...))
+			report, err := s.fails(t, webhook.ErrInbox, s.rejecting(c.err, keys[2:]...))
 			require.ErrorIs(t, err, c.err)
 			assert.Equal(t, keys[:2], report.Recovered)
 			assert.Empty(t, report.Gaps)
@@ -609,7 +609,7 @@ func TestRejectionAffectsOneIntegration(t *testing.T) {
 	s := newLossyFixture(t, dispensarytest.WithTuning(dispensarytest.Tuning{Integrations: 2}))
 	keys := s.orders(t, 1)
 	require.Len(t, keys, 2)
-	report, _ := s.fails(t, webhook.ErrUnstorable, s.refusing(webhook.ErrUnstorable, keys[0]))
+	report, _ := s.fails(t, webhook.ErrUnstorable, s.rejecting(webhook.ErrUnstorable, keys[0]))
 	assert.Equal(t, keys[1:], report.Recovered)
 	s.finish(t, keys[1:]...)
 }

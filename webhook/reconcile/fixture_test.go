@@ -81,7 +81,7 @@ func newFixture(t *testing.T, options ...dispensarytest.Option) *fixture {
 		AcceptTimeout: patient,
 		Observer:      webhook.Observer{RequestEnd: s.observe},
 
-		AnswerUnsignedProbe: true, // needed for one behavior
+		RespondUnsignedProbe: true, // needed for one behavior
 	})
 	require.NoError(t, err)
 	s.handler = handler

@@ -28,10 +28,10 @@ func TestRun(t *testing.T) {
 	go func() { code <- run(ctx, []string{"--json", "--seed", "1", "--state", state}, writer, io.Discard) }()
 	var settings control.Settings
 	require.NoError(t, json.NewDecoder(reader).Decode(&settings))
-	answer, err := http.Get(settings.BaseURL + "/clinic")
+	response, err := http.Get(settings.BaseURL + "/clinic")
 	require.NoError(t, err)
-	require.NoError(t, answer.Body.Close())
-	assert.Equal(t, http.StatusUnauthorized, answer.StatusCode, "the API requires a token")
+	require.NoError(t, response.Body.Close())
+	assert.Equal(t, http.StatusUnauthorized, response.StatusCode, "the API requires a token")
 	control := strings.TrimSuffix(strings.TrimPrefix(settings.ControlURL, "http://"), "/control")
 	assert.Zero(t, run(t.Context(), []string{"--control-addr", control, "--health"}, io.Discard, io.Discard))
 	stop()

@@ -64,11 +64,11 @@ func TestOperationsRejectWrongRequests(t *testing.T) {
 	for _, name := range exercised() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for _, r := range append(breaches(name, sheet.rows[name], sheet.described(name), sheet.scopes(name)), exercises[name].refusals...) {
+			for _, r := range append(breaches(name, sheet.rows[name], sheet.described(name), sheet.scopes(name)), exercises[name].rejections...) {
 				t.Run(r.name, func(t *testing.T) {
 					t.Parallel()
 					s := start(t)
-					s.refused(name, r.status, s.send(name, s.prepared(name).with(func(q *request) { r.change(s, q) })))
+					s.rejected(name, r.status, s.send(name, s.prepared(name).with(func(q *request) { r.change(s, q) })))
 				})
 			}
 		})
@@ -94,7 +94,7 @@ func TestUnknownRoutesReturnNotFound(t *testing.T) {
 func TestPlainHTTPIsRejected(t *testing.T) {
 	t.Parallel()
 	s := start(t, dispensarytest.WithTuning(dispensarytest.Tuning{TLSRequired: true}))
-	s.refused("products.list", 403, s.send("products.list", request{token: s.token}))
+	s.rejected("products.list", 403, s.send("products.list", request{token: s.token}))
 }
 
 // The exchange of a code from the authorize page follows the contract.
@@ -108,7 +108,7 @@ func TestCodeExchangeFollowsContract(t *testing.T) {
 	body := credentials(s)
 	body["grant_type"], body["redirect_uri"], body["code"] = "authorization_code", app.RedirectURI, back.Query().Get("code")
 	s.accepted("oauth.token", 200, s.send("oauth.token", request{body: body}))
-	s.refused("oauth.token", 400, s.send("oauth.token", request{body: body})) // a code is valid once
+	s.rejected("oauth.token", 400, s.send("oauth.token", request{body: body})) // a code is valid once
 }
 
 // Options of the fake platform change values but never the structure.

@@ -18,11 +18,11 @@ type exercise struct {
 	// scopes replaces the scopes of the document if they depend on the request.
 	scopes []string
 
-	// refusals contains calls that fail because of rules outside the document.
-	refusals []refusal
+	// rejections contains calls that fail because of rules outside the document.
+	rejections []rejection
 }
 
-type refusal struct {
+type rejection struct {
 	name   string
 	status int
 	change func(s *fixture, r *request) // changes the successful request
@@ -113,7 +113,7 @@ var catalogExercises = map[string]exercise{
 	"variants.get":                    {request: at((*fixture).variant)},
 	"products.get": {
 		request: at((*fixture).product),
-		refusals: []refusal{{"another clinic's practitioner", 422, func(_ *fixture, r *request) {
+		rejections: []rejection{{"another clinic's practitioner", 422, func(_ *fixture, r *request) {
 			r.query = query("practitioner_id", "nobody")
 		}}},
 	},
@@ -147,7 +147,7 @@ func staff(s *fixture) string { return s.first("staff.list") }
 var clinicExercises = map[string]exercise{
 	"clinic.get": {
 		request: func(s *fixture) request { return request{key: s.fake.ClinicKey()} },
-		refusals: []refusal{
+		rejections: []rejection{
 			{"unknown clinic key", 401, func(_ *fixture, r *request) { r.key = "ck_unknown" }},
 			{"revoked clinic key", 401, func(s *fixture, _ *request) {
 				_, _ = s.fake.Clinics.RevokeKey(s.fake.ClinicKey()) // the status shows a failure
@@ -185,8 +185,8 @@ var clinicExercises = map[string]exercise{
 			return request{query: query("id", id, "type", "patient")}
 		},
 		// The scope depends on the type.
-		scopes:   []string{"patients:read"},
-		refusals: []refusal{{"no identifier", 422, func(_ *fixture, r *request) { r.query = query("type", "patient") }}},
+		scopes:     []string{"patients:read"},
+		rejections: []rejection{{"no identifier", 422, func(_ *fixture, r *request) { r.query = query("type", "patient") }}},
 	},
 }
 
@@ -259,26 +259,26 @@ var careExercises = map[string]exercise{
 	"treatment_plans.get":    {request: at(active)},
 	"treatment_plans.create": {request: having(activePlan, (*fixture).patient), status: 201},
 	"treatment_plans.update": {
-		request:  having(planChange, active),
-		refusals: []refusal{{"canceled plan", 422, onPlan(cancelled)}},
+		request:    having(planChange, active),
+		rejections: []rejection{{"canceled plan", 422, onPlan(cancelled)}},
 	},
 	"treatment_plans.cancel": {
 		request: at(active),
-		refusals: []refusal{
+		rejections: []rejection{
 			{"draft", 422, onPlan(draft)},
 			{"canceled plan", 422, onPlan(cancelled)},
 		},
 	},
 	"treatment_plans.activate": {
 		request: at(draft),
-		refusals: []refusal{
+		rejections: []rejection{
 			{"active plan", 422, onPlan(active)},
 			{"canceled plan", 422, onPlan(cancelled)},
 		},
 	},
 	"treatment_plans.in_office_checkout": {
 		request: at(active), status: 201,
-		refusals: []refusal{
+		rejections: []rejection{
 			{"draft", 422, onPlan(draft)},
 			{"canceled plan", 422, onPlan(cancelled)},
 		},
@@ -296,13 +296,13 @@ func newLink(s *fixture) map[string]any {
 
 var linkExercises = map[string]exercise{
 	"dynamic_links.get": {
-		request:  at(active),
-		refusals: []refusal{{"canceled plan", 422, onPlan(cancelled)}},
+		request:    at(active),
+		rejections: []rejection{{"canceled plan", 422, onPlan(cancelled)}},
 	},
 	"dynamic_links.new": {request: plainly},
 	"dynamic_links.create": {
 		request: having(newLink),
-		refusals: []refusal{
+		rejections: []rejection{
 			{"unknown practitioner", 422, field("treatment_plan", fixed(map[string]any{"practitioner_id": "nobody"}))},
 			{"patient without e-mail address", 422, field("patient", fixed(map[string]any{"first_name": "Nora"}))},
 			{"no treatment_plan", 400, func(_ *fixture, r *request) { r.body = map[string]any{} }},
@@ -340,7 +340,7 @@ var oauthExercises = map[string]exercise{
 			app := s.fake.Application()
 			return request{query: query("client_id", app.ClientID, "redirect_uri", app.RedirectURI, "response_type", "code", "state", "s t&te")}
 		},
-		refusals: []refusal{
+		rejections: []rejection{
 			{"unknown client", 404, func(_ *fixture, r *request) { r.query.Set("client_id", "unknown") }},
 			{"another address", 404, func(_ *fixture, r *request) { r.query.Set("redirect_uri", "https://example.org/") }},
 			{"another response type", 303, func(_ *fixture, r *request) { r.query.Set("response_type", "token") }},
@@ -349,7 +349,7 @@ var oauthExercises = map[string]exercise{
 	},
 	"oauth.token": {
 		request: having(refreshGrant),
-		refusals: []refusal{
+		rejections: []rejection{
 			{"unknown refresh token", 400, field("refresh_token", fixed("unknown"))},
 			{"unknown code", 400, func(s *fixture, r *request) {
 				field("grant_type", fixed("authorization_code"))(s, r)
@@ -369,7 +369,7 @@ var oauthExercises = map[string]exercise{
 	},
 	"oauth.revoke": {
 		request: having(revocation),
-		refusals: []refusal{
+		rejections: []rejection{
 			{"missing token", 400, field("token", fixed(""))},
 			{"wrong secret", 401, field("client_secret", fixed("wrong"))},
 			{"nothing", 400, sent(nil)},

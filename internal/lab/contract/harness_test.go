@@ -123,9 +123,9 @@ func (s *fixture) exchange(req *http.Request, payload []byte) contract.Exchange 
 	resp, err := client.Do(req)
 	require.NoError(s.t, err)
 	defer func() { _ = resp.Body.Close() }()
-	answer, err := io.ReadAll(resp.Body)
+	response, err := io.ReadAll(resp.Body)
 	require.NoError(s.t, err)
-	return contract.Exchange{Request: req, RequestBody: payload, Response: resp, ResponseBody: answer}
+	return contract.Exchange{Request: req, RequestBody: payload, Response: resp, ResponseBody: response}
 }
 
 // accepted requires a status, and that request and response follow the contract.
@@ -135,9 +135,9 @@ func (s *fixture) accepted(operation string, status int, e contract.Exchange) {
 	assert.Empty(s.t, s.check.CheckExchange(operation, e))
 }
 
-// refused requires a status, and that the response follows the contract. The request is
+// rejected requires a status, and that the response follows the contract. The request is
 // deliberately wrong.
-func (s *fixture) refused(operation string, status int, e contract.Exchange) {
+func (s *fixture) rejected(operation string, status int, e contract.Exchange) {
 	s.t.Helper()
 	assert.Equal(s.t, status, e.Response.StatusCode, "%s: %s", operation, e.ResponseBody)
 	assert.Empty(s.t, s.check.CheckResponse(operation, e.Response, e.ResponseBody))

@@ -207,12 +207,12 @@ func (r *Recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	defer func() { _ = resp.Body.Close() }()
-	answer, err := io.ReadAll(resp.Body)
+	response, err := io.ReadAll(resp.Body)
 	if err != nil {
 		return nil, err
 	}
-	resp.Body = io.NopCloser(bytes.NewReader(answer))
-	r.Exchanges = append(r.Exchanges, Exchange{sent, body, resp, answer})
+	resp.Body = io.NopCloser(bytes.NewReader(response))
+	r.Exchanges = append(r.Exchanges, Exchange{sent, body, resp, response})
 	return resp, nil
 }
 

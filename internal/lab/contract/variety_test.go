@@ -197,18 +197,18 @@ func (s *fixture) walk(list, single string, path ...string) {
 
 // breaches returns the wrong requests of an operation that follow from the document: from its
 // scopes, path, parameters and body.
-func breaches(name string, row contract.Row, op *openapi3.Operation, scopes []string) []refusal {
-	var all []refusal
+func breaches(name string, row contract.Row, op *openapi3.Operation, scopes []string) []rejection {
+	var all []rejection
 	if row.Scopes != "" {
 		all = append(all, tokenBreaches(scopes)...)
-		all = append(all, refusal{"malformed query", 400, func(_ *fixture, r *request) { r.query, r.rawQuery = nil, "query=%zz" }})
+		all = append(all, rejection{"malformed query", 400, func(_ *fixture, r *request) { r.query, r.rawQuery = nil, "query=%zz" }})
 	}
 	if strings.Contains(row.Route, "{") {
-		all = append(all, refusal{"unknown id", 404, func(_ *fixture, r *request) { r.path[0] = "00000000-unknown" }})
+		all = append(all, rejection{"unknown id", 404, func(_ *fixture, r *request) { r.path[0] = "00000000-unknown" }})
 	}
 	for _, ref := range op.Parameters {
 		if wrong, has := wrongParameter(ref.Value); has && row.Scopes != "" {
-			all = append(all, refusal{"wrong " + ref.Value.Name, 422, func(_ *fixture, r *request) {
+			all = append(all, rejection{"wrong " + ref.Value.Name, 422, func(_ *fixture, r *request) {
 				r.query = query(ref.Value.Name, wrong)
 			}})
 		}
@@ -219,8 +219,8 @@ func breaches(name string, row contract.Row, op *openapi3.Operation, scopes []st
 	return all
 }
 
-func tokenBreaches(scopes []string) []refusal {
-	all := []refusal{
+func tokenBreaches(scopes []string) []rejection {
+	all := []rejection{
 		{"no token", 401, func(_ *fixture, r *request) { r.token = "" }},
 		{"unknown token", 401, func(_ *fixture, r *request) { r.token = "unknown" }},
 		{"expired token", 401, func(s *fixture, r *request) {
@@ -231,7 +231,7 @@ func tokenBreaches(scopes []string) []refusal {
 		{"invalidated token", 401, func(s *fixture, _ *request) { s.fake.Tokens.InvalidateAll() }},
 	}
 	for _, scope := range scopes {
-		all = append(all, refusal{"no " + scope, 403, func(s *fixture, r *request) {
+		all = append(all, rejection{"no " + scope, 403, func(s *fixture, r *request) {
 			r.token = s.tokenWith(slices.DeleteFunc(s.fake.Application().Scopes, func(have string) bool { return have == scope })...)
 		}})
 	}
@@ -254,14 +254,14 @@ func wrongParameter(p *openapi3.Parameter) (string, bool) {
 }
 
 // tooLarge is a request with a body of more than 1 MiB.
-var tooLarge = refusal{"too large", 413, sent("{}" + strings.Repeat(" ", 1<<20))}
+var tooLarge = rejection{"too large", 413, sent("{}" + strings.Repeat(" ", 1<<20))}
 
 // missing contains the status of an operation for a body without a required field. The default is
 // 422.
 var missing = map[string]int{"dynamic_links.create": 400}
 
-func bodyBreaches(operation string, schema *openapi3.Schema) []refusal {
-	all := []refusal{
+func bodyBreaches(operation string, schema *openapi3.Schema) []rejection {
+	all := []rejection{
 		{"no JSON", 400, sent("{")},
 		{"no object", 400, sent("[]")},
 		{"null", 400, sent("null")},
@@ -274,15 +274,15 @@ func bodyBreaches(operation string, schema *openapi3.Schema) []refusal {
 	}
 	if len(schema.Required) > 0 {
 		all = append(all,
-			refusal{"no body", status, sent(nil)},
-			refusal{"empty body", status, sent(map[string]any{})})
+			rejection{"no body", status, sent(nil)},
+			rejection{"empty body", status, sent(map[string]any{})})
 	}
 	for name, property := range schema.Properties {
-		refused := 422
+		rejected := 422
 		if slices.Contains(schema.Required, name) {
-			refused = status
+			rejected = status
 		}
-		all = append(all, refusal{"wrong " + name, refused, field(name, fixed(wrongValue(property.Value)))})
+		all = append(all, rejection{"wrong " + name, rejected, field(name, fixed(wrongValue(property.Value)))})
 	}
 	return all
 }

@@ -167,8 +167,8 @@ func (s *fixture) checkDelivery(eventType string, receiver *endpoint) {
 	s.t.Helper()
 	got := receiver.last()
 	assert.NotEmpty(s.t, got.body)
-	answer := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}}
-	assert.Empty(s.t, s.check.CheckWebhook(eventType, got.request, got.body, answer, []byte(receiver.acknowledgement())))
+	response := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}}
+	assert.Empty(s.t, s.check.CheckWebhook(eventType, got.request, got.body, response, []byte(receiver.acknowledgement())))
 }
 
 func TestWebhooksCoverEventTypes(t *testing.T) {
@@ -184,7 +184,7 @@ func TestWebhooksCoverEventTypes(t *testing.T) {
 // The list of deliveries contains failed deliveries with and without a response.
 func TestFailedDeliveriesFollowContract(t *testing.T) {
 	t.Parallel()
-	for name, answer := range map[string]http.HandlerFunc{
+	for name, response := range map[string]http.HandlerFunc{
 		"rejected": func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "not now", http.StatusServiceUnavailable) },
 		"dropped":  func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
 	} {
@@ -192,7 +192,7 @@ func TestFailedDeliveriesFollowContract(t *testing.T) {
 			t.Parallel()
 			clock := dispensarytest.FrozenClock(time.Now())
 			s := start(t, dispensarytest.WithClock(clock))
-			server := httptest.NewServer(answer)
+			server := httptest.NewServer(response)
 			t.Cleanup(server.Close)
 			require.NoError(t, s.fake.Webhooks.Register(server.URL))
 			id := patientEvent(s)

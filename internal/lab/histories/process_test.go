@@ -106,10 +106,10 @@ func (w worker) run(in io.Reader, out io.Writer) error {
 
 // process is a running worker.
 type process struct {
-	command *exec.Cmd
-	orders  *json.Encoder
-	history io.Reader
-	answers chan struct{} // replies; closed at the end of the process
+	command   *exec.Cmd
+	orders    *json.Encoder
+	history   io.Reader
+	responses chan struct{} // replies; closed at the end of the process
 }
 
 // start starts a worker and kills it after the test.
@@ -117,7 +117,7 @@ func start(t *testing.T, w worker) *process {
 	t.Helper()
 	settings, err := json.Marshal(w)
 	require.NoError(t, err)
-	p := &process{command: exec.CommandContext(t.Context(), os.Args[0]), answers: make(chan struct{})}
+	p := &process{command: exec.CommandContext(t.Context(), os.Args[0]), responses: make(chan struct{})}
 	p.command.Env = append(os.Environ(), workerVariable+"="+string(settings))
 	p.command.Stderr = os.Stderr
 	in, err := p.command.StdinPipe()
@@ -130,9 +130,9 @@ func start(t *testing.T, w worker) *process {
 	require.NoError(t, err)
 	p.history = history
 	go func() {
-		defer close(p.answers)
+		defer close(p.responses)
 		for lines := bufio.NewScanner(out); lines.Scan(); {
-			p.answers <- struct{}{}
+			p.responses <- struct{}{}
 		}
 		_ = p.command.Wait()
 	}()
@@ -147,7 +147,7 @@ func start(t *testing.T, w worker) *process {
 
 // await waits until the process has ended.
 func (p *process) await() {
-	for range p.answers { //nolint:revive // ignores remaining replies
+	for range p.responses { //nolint:revive // ignores remaining replies
 	}
 }
 
@@ -225,7 +225,7 @@ func (f *fleet) play(t *testing.T, round int) {
 	f.running[victim].strike(chosen, f.pause)
 	for n, p := range f.running {
 		killed := n == victim && chosen == faultKill
-		f.answered(t, p, killed)
+		f.responded(t, p, killed)
 		if killed {
 			p.await()
 		}
@@ -238,11 +238,11 @@ func (f *fleet) play(t *testing.T, round int) {
 	}
 }
 
-// answered waits for the reply of a process, or its end.
-func (f *fleet) answered(t *testing.T, p *process, mayEnd bool) {
+// responded waits for the reply of a process, or its end.
+func (f *fleet) responded(t *testing.T, p *process, mayEnd bool) {
 	t.Helper()
 	select {
-	case _, goes := <-p.answers:
+	case _, goes := <-p.responses:
 		require.True(t, goes || mayEnd, "a process has ended unexpectedly")
 	case <-time.After(5 * time.Minute):
 		require.Fail(t, "a process hangs")
@@ -255,7 +255,7 @@ func (f *fleet) drain(t *testing.T) {
 	f.start(t)
 	for _, p := range f.running {
 		require.NoError(t, p.orders.Encode(order{Drain: true}))
-		f.answered(t, p, false)
+		f.responded(t, p, false)
 	}
 	for n, p := range f.running {
 		_ = p.command.Process.Kill()

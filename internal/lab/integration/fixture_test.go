@@ -134,11 +134,11 @@ func (f *fixture) connect(t *testing.T, environment dispensary.Environment, user
 	platform := f.platforms[environment]
 	for _, person := range platform.Users() {
 		if person.Type == model.UserPractitioner {
-			answer, err := platform.Browser(person).Authorize(t.Context(), f.server.URL+"/dispensary/connect?return_to=/healthz")
+			response, err := platform.Browser(person).Authorize(t.Context(), f.server.URL+"/dispensary/connect?return_to=/healthz")
 			require.NoError(t, err)
-			body, err := io.ReadAll(answer.Body)
+			body, err := io.ReadAll(response.Body)
 			require.NoError(t, err)
-			require.NoError(t, answer.Body.Close())
+			require.NoError(t, response.Body.Close())
 			require.Equal(t, "{\"status\":\"ok\"}\n", string(body))
 			return
 		}
@@ -166,18 +166,18 @@ func (f *fixture) ready(t *testing.T, path string) (int, map[string]string) {
 	f.health.Load().Check(t.Context())
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, f.server.URL+path, nil)
 	require.NoError(t, err)
-	answer, err := http.DefaultClient.Do(request)
+	response, err := http.DefaultClient.Do(request)
 	require.NoError(t, err)
-	defer func() { _ = answer.Body.Close() }()
+	defer func() { _ = response.Body.Close() }()
 	var body struct {
 		Checks map[string]struct{ Status string }
 	}
-	require.NoError(t, json.NewDecoder(answer.Body).Decode(&body))
+	require.NoError(t, json.NewDecoder(response.Body).Decode(&body))
 	found := map[string]string{}
 	for name, check := range body.Checks {
 		found[name] = check.Status
 	}
-	return answer.StatusCode, found
+	return response.StatusCode, found
 }
 
 // file returns the path of a database until the end of the test.

@@ -199,10 +199,10 @@ func TestOutageIsReported(t *testing.T) {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.server.URL+path, strings.NewReader(body))
 		require.NoError(t, err)
 		request.Header.Set("SVC-Signature", webhook.Sign(dispensary.NewSecret(secret), setup.Webhooks.Now(), []byte(body)))
-		answer, err := http.DefaultClient.Do(request)
+		response, err := http.DefaultClient.Do(request)
 		require.NoError(t, err)
-		require.NoError(t, answer.Body.Close())
-		require.Equal(t, status, answer.StatusCode)
+		require.NoError(t, response.Body.Close())
+		require.Equal(t, status, response.StatusCode)
 		<-seen // the alarm has counted it
 	}
 	for range 3 {
@@ -289,9 +289,9 @@ func TestWebhooksOfUnconfiguredApplicationFail(t *testing.T) {
 	for path, want := range map[string]int{"/webhooks/us-sandbox": 401, "/webhooks/ca-sandbox": 404, "/webhooks/": 404} {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.server.URL+path, nil)
 		require.NoError(t, err)
-		answer, err := http.DefaultClient.Do(request)
+		response, err := http.DefaultClient.Do(request)
 		require.NoError(t, err)
-		require.NoError(t, answer.Body.Close())
-		assert.Equal(t, want, answer.StatusCode, path)
+		require.NoError(t, response.Body.Close())
+		assert.Equal(t, want, response.StatusCode, path)
 	}
 }

@@ -139,9 +139,9 @@ func TestReconcilerFollowsReconnectedUser(t *testing.T) {
 	require.NoError(t, err)
 	for _, person := range platform.Users() {
 		if person.ClinicID == clinicID && person.ID != before.Owner.ID {
-			answer, err := platform.Browser(person).Authorize(t.Context(), f.server.URL+"/dispensary/connect?return_to=/healthz")
+			response, err := platform.Browser(person).Authorize(t.Context(), f.server.URL+"/dispensary/connect?return_to=/healthz")
 			require.NoError(t, err)
-			require.NoError(t, answer.Body.Close())
+			require.NoError(t, response.Body.Close())
 			break
 		}
 	}

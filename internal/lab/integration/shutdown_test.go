@@ -211,8 +211,8 @@ func TestReadyzShowsEachPart(t *testing.T) {
 	setup := f.setup(succeed)
 	setup.OldestWaiting = time.Hour
 	i := f.open(t, setup) // without Run, so that events wait
-	const refused = 10    // enough for the alarm
-	for n := range refused {
+	const rejected = 10   // enough for the alarm
+	for n := range rejected {
 		f.connect(t, us, fmt.Sprint("us:dr-", n))
 	}
 	expect := func(code, strict int, part, status string) {
@@ -244,7 +244,7 @@ func TestReadyzShowsEachPart(t *testing.T) {
 	conns, err := i.Accounts.Connections(us)
 	require.NoError(t, err)
 	f.platforms[us].Tokens.InvalidateAll()
-	for n := range refused {
+	for n := range rejected {
 		source := conns.TokenSource(fmt.Sprint("us:dr-", n))
 		token, err := source.Token(t.Context())
 		require.NoError(t, err)
@@ -354,10 +354,10 @@ func readyz(t *testing.T, listener net.Listener) int {
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+listener.Addr().String()+"/readyz", nil)
 	require.NoError(t, err)
 	request.Close = true
-	answer, err := http.DefaultClient.Do(request)
+	response, err := http.DefaultClient.Do(request)
 	require.NoError(t, err)
-	require.NoError(t, answer.Body.Close())
-	return answer.StatusCode
+	require.NoError(t, response.Body.Close())
+	return response.StatusCode
 }
 
 // /readyz fails before the port closes. Meanwhile webhooks are accepted and handled.

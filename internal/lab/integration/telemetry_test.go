@@ -121,13 +121,13 @@ func TestTelemetryObservesAllParts(t *testing.T) {
 	require.NoError(t, f.platforms[us].Webhooks.WaitDelivered(t.Context(), event.ID))
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.server.URL+"/webhooks/other", nil)
 	require.NoError(t, err)
-	answer, err := http.DefaultClient.Do(request)
+	response, err := http.DefaultClient.Do(request)
 	require.NoError(t, err)
-	require.NoError(t, answer.Body.Close())
+	require.NoError(t, response.Body.Close())
 	go func() { _ = i.Run(t.Context()) }() // now, because an earlier run could find the event before its webhook
 
 	want := []string{
-		"oauth.token", "clinic.get", "connected", "request accepted", "request refused", "attempt handled", "run in us/sandbox", "watched us-sandbox ca-sandbox",
+		"oauth.token", "clinic.get", "connected", "request accepted", "request rejected", "attempt handled", "run in us/sandbox", "watched us-sandbox ca-sandbox",
 		"own oauth.token", "own clinic.get", "own connected", "own request", "own attempt", "own run",
 	}
 	require.EventuallyWithT(t, func(c *assert.CollectT) { assert.Subset(c, seen.parts(), want) }, time.Minute, time.Millisecond)
@@ -136,18 +136,18 @@ func TestTelemetryObservesAllParts(t *testing.T) {
 	assert.Equal(t, 1, seen.count("unwatched us-sandbox ca-sandbox"))
 }
 
-type refusing struct{ *telemetry }
+type rejecting struct{ *telemetry }
 
-var errRefused = errors.New("refused")
+var errRejected = errors.New("refused")
 
-func (refusing) WatchInbox(string, engine.Engine) (func() error, error) { return nil, errRefused }
+func (rejecting) WatchInbox(string, engine.Engine) (func() error, error) { return nil, errRejected }
 
 func TestOpenReportsTelemetryError(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t).kept("memory:", "memory:")
 	setup := f.setup(succeed)
-	setup.Telemetry = refusing{newTelemetry()}
+	setup.Telemetry = rejecting{newTelemetry()}
 	_, err := integration.Open(t.Context(), f.config(t), setup)
-	require.ErrorIs(t, err, errRefused)
+	require.ErrorIs(t, err, errRejected)
 	assert.ErrorContains(t, err, "integration: telemetry: ")
 }

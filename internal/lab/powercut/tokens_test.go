@@ -36,14 +36,14 @@ const (
 
 func tokenImages() int { return testsize.Of(1_200, 25_000) }
 
-// written is the record of a user after a write. If answered is false, the write has not returned
+// written is the record of a user after a write. If responded is false, the write has not returned
 // yet.
 type written struct {
-	user     string
-	answered bool
-	version  int64 // 0 without a record, or if it is not known yet
-	access   api.Secret
-	reason   tokenstore.Reason
+	user      string
+	responded bool
+	version   int64 // 0 without a record, or if it is not known yet
+	access    api.Secret
+	reason    tokenstore.Reason
 }
 
 func recorded(user string, r tokenstore.Record) written {
@@ -90,14 +90,14 @@ func (r *tokenRun) write(ctx context.Context, store tokenstore.Store, user strin
 	if errors.Is(err, tokenstore.ErrNoRecord) || err == nil && n%7 == 3 {
 		r.log.Promise(written{user: user, access: token.AccessToken})
 		current, err = store.Save(ctx, key, token)
-		return r.answered(user, current, err)
+		return r.responded(user, current, err)
 	}
 	if err != nil {
 		return err
 	}
 	if n%7 == 5 {
 		r.log.Promise(written{user: user})
-		return r.answered(user, tokenstore.Record{}, store.DeleteVersion(ctx, key, current.Version))
+		return r.responded(user, tokenstore.Record{}, store.DeleteVersion(ctx, key, current.Version))
 	}
 	lease := tokenstore.Lease{Key: key, Version: current.Version, Owner: fmt.Sprint(user, n)}
 	if _, err := store.Lease(ctx, lease, time.Minute); err != nil {
@@ -107,14 +107,14 @@ func (r *tokenRun) write(ctx context.Context, store tokenstore.Store, user strin
 		reason := tokenstore.Reason(fmt.Sprint("reason-", n))
 		r.log.Promise(written{user: user, access: token.AccessToken, reason: reason})
 		current, err = store.Fail(ctx, lease, token, reason)
-		return r.answered(user, current, err)
+		return r.responded(user, current, err)
 	}
 	r.log.Promise(written{user: user, access: token.AccessToken})
 	current, err = store.Commit(ctx, lease, token)
-	return r.answered(user, current, err)
+	return r.responded(user, current, err)
 }
 
-func (r *tokenRun) answered(user string, now tokenstore.Record, err error) error {
+func (r *tokenRun) responded(user string, now tokenstore.Record, err error) error {
 	if err == nil {
 		r.log.Promise(recorded(user, now))
 	}
@@ -140,7 +140,7 @@ func (r *tokenRun) check(folder string, image powercut.Image) (broken []string, 
 	last, next := map[string]written{}, map[string]*written{}
 	for _, p := range image.Promises {
 		p := p.(written)
-		if next[p.user] = &p; p.answered {
+		if next[p.user] = &p; p.responded {
 			last[p.user], next[p.user] = p, nil
 		}
 	}
@@ -152,7 +152,7 @@ func (r *tokenRun) check(folder string, image powercut.Image) (broken []string, 
 			return nil, err
 		}
 		now, was := recorded(user, record), last[user]
-		was.user, was.answered = user, true
+		was.user, was.responded = user, true
 		if after := next[user]; now != was && (after == nil || now.access != after.access || now.reason != after.reason || now.version != 0 && now.version <= was.version) {
 			broken = append(broken, fmt.Sprintf("%s has version %d, expected version %d or the unfinished write", user, now.version, was.version))
 		}

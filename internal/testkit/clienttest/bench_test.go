@@ -126,15 +126,15 @@ func planBody() ([]byte, []byte) {
 		"dosage":{"amount":"1-2","frequency":"twice per day","duration":"30","format":"capsule","additional_info":"with food"}}`
 	list := strings.Repeat(one+",", 7) + one
 	request := []byte(`{"practitioner_id":"d-1","personal_message":"Take care","state":"draft","recommendations":[` + list + `]}`)
-	answer := []byte(`{"treatment_plan":{"id":"t-1","state":"draft","patient":{"id":"p-1"},"practitioner":{"id":"d-1"},"available_at":null,
+	response := []byte(`{"treatment_plan":{"id":"t-1","state":"draft","patient":{"id":"p-1"},"practitioner":{"id":"d-1"},"available_at":null,
 		"created_at":"2026-03-04T12:00:00Z","updated_at":"2026-03-04T12:00:00Z","personal_message":"Take care","metadata":{"id":null},
 		"recommendations":[` + list + `]}}`)
-	return request, answer
+	return request, response
 }
 
-func floorClient(answer canned) *http.Client {
+func floorClient(response canned) *http.Client {
 	source := oauth2.ReuseTokenSource(nil, oauth2.StaticTokenSource(&oauth2.Token{AccessToken: "token"}))
-	return &http.Client{Transport: &oauth2.Transport{Source: source, Base: answer}}
+	return &http.Client{Transport: &oauth2.Transport{Source: source, Base: response}}
 }
 
 func floorCall(b *testing.B, client *http.Client, method, path string, body any, into any) {
@@ -169,10 +169,10 @@ func floorCall(b *testing.B, client *http.Client, method, path string, body any,
 	}
 }
 
-func benchClient(b *testing.B, answer canned) *dispensary.Client {
+func benchClient(b *testing.B, response canned) *dispensary.Client {
 	b.Helper()
 	client, err := dispensary.New(sandboxSite(), dispensary.WithTokenSource(fixedToken{}),
-		dispensary.WithTransport(answer))
+		dispensary.WithTransport(response))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -194,9 +194,9 @@ func compare(b *testing.B, size int, floor, ours func(*testing.B)) {
 }
 
 func BenchmarkGet(b *testing.B) {
-	answer := canned(`{"product":` + productJSON(1) + `}`)
-	client, hand := benchClient(b, answer), floorClient(answer)
-	compare(b, len(answer), func(b *testing.B) {
+	response := canned(`{"product":` + productJSON(1) + `}`)
+	client, hand := benchClient(b, response), floorClient(response)
+	compare(b, len(response), func(b *testing.B) {
 		var got struct {
 			Product floorProduct `json:"product"`
 		}
@@ -209,9 +209,9 @@ func BenchmarkGet(b *testing.B) {
 }
 
 func BenchmarkPage(b *testing.B) {
-	answer := pageBody()
-	client, hand := benchClient(b, answer), floorClient(answer)
-	compare(b, len(answer), func(b *testing.B) {
+	response := pageBody()
+	client, hand := benchClient(b, response), floorClient(response)
+	compare(b, len(response), func(b *testing.B) {
 		var got floorPage
 		floorCall(b, hand, http.MethodGet, "/catalog/products?page%5Bnumber%5D=1&page%5Bsize%5D=100", nil, &got)
 	}, func(b *testing.B) {
@@ -222,7 +222,7 @@ func BenchmarkPage(b *testing.B) {
 }
 
 func BenchmarkPost(b *testing.B) {
-	request, answer := planBody()
+	request, response := planBody()
 	var body floorPlan
 	var plan treatmentplans.PlanCreate
 	for _, into := range []any{&body, &plan} {
@@ -230,8 +230,8 @@ func BenchmarkPost(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	client, hand := benchClient(b, answer), floorClient(answer)
-	compare(b, len(request)+len(answer), func(b *testing.B) {
+	client, hand := benchClient(b, response), floorClient(response)
+	compare(b, len(request)+len(response), func(b *testing.B) {
 		var got struct {
 			Plan floorPlan `json:"treatment_plan"`
 		}

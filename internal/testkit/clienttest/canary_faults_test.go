@@ -22,17 +22,17 @@ type wire struct {
 	fault  func(*exchanged) (*http.Response, error) // nil lets the request through
 	cancel func()                                   // cancels the call's context
 
-	mu     sync.Mutex
-	words  map[string]bool
-	answer []byte // body of the last successful response
+	mu    sync.Mutex
+	words map[string]bool
+	last  []byte // body of the last successful response
 }
 
 // exchanged is a request, all of its texts, and the last successful response of the platform.
 type exchanged struct {
-	request *http.Request
-	echo    string
-	answer  []byte
-	cancel  func()
+	request  *http.Request
+	echo     string
+	response []byte
+	cancel   func()
 }
 
 func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -49,7 +49,7 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 		return w.pass(r)
 	}
 	return w.fault(&exchanged{
-		request: r, answer: w.answer, cancel: w.cancel,
+		request: r, response: w.last, cancel: w.cancel,
 		echo: strings.Join([]string{canary, r.URL.String(), r.Header.Get("Authorization"), r.Header.Get("X-Svc-Clinic-Key"), string(body)}, " "),
 	})
 }
@@ -59,11 +59,11 @@ func (w *wire) pass(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer, err := io.ReadAll(response.Body)
+	body, err := io.ReadAll(response.Body)
 	_ = response.Body.Close()
-	response.Body = io.NopCloser(bytes.NewReader(answer))
+	response.Body = io.NopCloser(bytes.NewReader(body))
 	if response.StatusCode < 300 {
-		w.answer = answer
+		w.last = body
 	}
 	return response, err
 }
@@ -127,7 +127,7 @@ func leaves(name string, value any, change func(name string, leaf any) any) any 
 // marked returns the platform's response with every scalar changed.
 func (e *exchanged) marked(change func(leaf any) any) []byte {
 	var tree any
-	if json.Unmarshal(e.answer, &tree) != nil || len(e.answer) < 3 {
+	if json.Unmarshal(e.response, &tree) != nil || len(e.response) < 3 {
 		tree = map[string]any{"oauth": map[string]any{"access_token": canary}} // a response without content
 	}
 	data, _ := json.Marshal(leaves("", tree, func(_ string, leaf any) any { return change(leaf) }))
@@ -156,8 +156,8 @@ func (e *exchanged) reply(status int, contentType, body string, headers ...strin
 	}, nil
 }
 
-// refusal responds with a status and the texts of the request in a form of error body.
-func refusal(status int, body func(echo string) any) func(*exchanged) (*http.Response, error) {
+// rejection responds with a status and the texts of the request in a form of error body.
+func rejection(status int, body func(echo string) any) func(*exchanged) (*http.Response, error) {
 	return func(e *exchanged) (*http.Response, error) {
 		data, _ := json.Marshal(body(e.echo))
 		return e.reply(status, "application/json", string(data), "Retry-After", canary)
@@ -174,16 +174,16 @@ func decodes(body func(*exchanged) []byte) func(*exchanged) (*http.Response, err
 // faults are all faults. The first one is a success, and later faults change its response.
 var faults = []fault{
 	{name: "none"},
-	{name: "401", make: refusal(401, func(echo string) any { return map[string]any{"error": echo} })},
-	{name: "403", make: refusal(403, func(echo string) any { return map[string]any{"error": echo, "message": echo} })},
-	{name: "404", make: refusal(404, func(echo string) any { return map[string]any{"status": 404, "error": echo} })},
-	{name: "422", make: refusal(422, func(echo string) any { return map[string]any{"error": []string{echo, "Email " + echo}} })},
-	{name: "422, a code", make: refusal(422, func(echo string) any { return map[string]any{"error": canary, "error_description": echo} })},
-	{name: "422, by field", make: refusal(422, func(echo string) any { return map[string]any{"errors": map[string]any{"email": []string{echo}}} })},
-	{name: "429", make: refusal(429, func(echo string) any {
+	{name: "401", make: rejection(401, func(echo string) any { return map[string]any{"error": echo} })},
+	{name: "403", make: rejection(403, func(echo string) any { return map[string]any{"error": echo, "message": echo} })},
+	{name: "404", make: rejection(404, func(echo string) any { return map[string]any{"status": 404, "error": echo} })},
+	{name: "422", make: rejection(422, func(echo string) any { return map[string]any{"error": []string{echo, "Email " + echo}} })},
+	{name: "422, a code", make: rejection(422, func(echo string) any { return map[string]any{"error": canary, "error_description": echo} })},
+	{name: "422, by field", make: rejection(422, func(echo string) any { return map[string]any{"errors": map[string]any{"email": []string{echo}}} })},
+	{name: "429", make: rejection(429, func(echo string) any {
 		return map[string]any{"errors": []any{map[string]any{"code": echo, "message": echo}}}
 	})},
-	{name: "500", make: refusal(500, func(echo string) any { return echo })},
+	{name: "500", make: rejection(500, func(echo string) any { return echo })},
 	{name: "502 of a proxy", make: func(e *exchanged) (*http.Response, error) {
 		return e.reply(http.StatusBadGateway, "text/html", "<html><body>"+e.echo+"</body></html>")
 	}},
@@ -201,9 +201,9 @@ var faults = []fault{
 	}},
 	{name: "transport that echoes the request in its error", make: func(e *exchanged) (*http.Response, error) { return nil, errors.New(e.echo) }},
 	{name: "body breaks off", make: func(e *exchanged) (*http.Response, error) {
-		answer := e.marked(sung)
-		response, err := e.reply(http.StatusOK, "application/json", string(answer))
-		response.Body = io.NopCloser(io.MultiReader(bytes.NewReader(answer[:len(answer)/2]), broken{errors.New(e.echo)}))
+		body := e.marked(sung)
+		response, err := e.reply(http.StatusOK, "application/json", string(body))
+		response.Body = io.NopCloser(io.MultiReader(bytes.NewReader(body[:len(body)/2]), broken{errors.New(e.echo)}))
 		return response, err
 	}},
 	{name: "truncated", make: decodes(func(e *exchanged) []byte { a := e.marked(sung); return a[:len(a)/2] })},

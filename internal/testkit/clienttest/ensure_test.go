@@ -109,10 +109,10 @@ func TestEnsureAdoptsPatientWithSameEmail(t *testing.T) {
 
 	n.Metadata.ID = "ehr-canary"
 	_, _, err = s.Client.Clinic.Patients.Ensure(t.Context(), n)
-	var refused *api.EnsureError
-	require.ErrorAs(t, err, &refused)
-	assert.Equal(t, api.EnsureReasonTaken, refused.Reason)
-	assert.Equal(t, []string{there.ID}, refused.IDs)
+	var rejected *api.EnsureError
+	require.ErrorAs(t, err, &rejected)
+	assert.Equal(t, api.EnsureReasonTaken, rejected.Reason)
+	assert.Equal(t, []string{there.ID}, rejected.IDs)
 	assert.Equal(t, map[string][]string{"email": {"Email has already been taken"}}, dispensary.ProblemOf(err).Fields)
 	assert.NotContains(t, err.Error(), "example.com")
 	assert.NotContains(t, err.Error(), "canary")
@@ -154,11 +154,11 @@ func TestEnsureAdoptsSamePersonOnly(t *testing.T) {
 				assert.Equal(t, "ehr-canary", stored.Metadata.ID)
 				return
 			}
-			var refused *api.EnsureError
-			require.ErrorAs(t, err, &refused)
-			assert.Equal(t, api.EnsureReasonContradicted, refused.Reason)
-			assert.Equal(t, []string{made.ID}, refused.IDs)
-			assert.Equal(t, "email", refused.Field)
+			var rejected *api.EnsureError
+			require.ErrorAs(t, err, &rejected)
+			assert.Equal(t, api.EnsureReasonContradicted, rejected.Reason)
+			assert.Equal(t, []string{made.ID}, rejected.IDs)
+			assert.Equal(t, "email", rejected.Field)
 			assert.Empty(t, stored.Metadata.ID)
 			assert.NotContains(t, err.Error(), "canary")
 		})
@@ -252,19 +252,19 @@ func TestEnsureReportsAmbiguousMetadataID(t *testing.T) {
 		made = append(made, plan.ID)
 	}
 	_, _, err := s.Client.TreatmentPlans.Ensure(t.Context(), s.Patient, n)
-	var refused *api.EnsureError
-	require.ErrorAs(t, err, &refused)
-	assert.Equal(t, api.EnsureReasonAmbiguous, refused.Reason)
-	assert.ElementsMatch(t, made, refused.IDs)
+	var rejected *api.EnsureError
+	require.ErrorAs(t, err, &rejected)
+	assert.Equal(t, api.EnsureReasonAmbiguous, rejected.Reason)
+	assert.ElementsMatch(t, made, rejected.IDs)
 
 	n.Metadata.ID = "elsewhere"
 	other := s.Platform.Patients.All()[1].ID
 	plan, err := s.Client.TreatmentPlans.Create(t.Context(), other, n)
 	require.NoError(t, err)
 	_, _, err = s.Client.TreatmentPlans.Ensure(t.Context(), s.Patient, n)
-	require.ErrorAs(t, err, &refused)
-	assert.Equal(t, api.EnsureReasonTaken, refused.Reason)
-	assert.Equal(t, []string{plan.ID}, refused.IDs)
+	require.ErrorAs(t, err, &rejected)
+	assert.Equal(t, api.EnsureReasonTaken, rejected.Reason)
+	assert.Equal(t, []string{plan.ID}, rejected.IDs)
 	assert.Equal(t, map[string][]string{"metadata.id": {"Metadata.id has already been taken"}}, dispensary.ProblemOf(err).Fields)
 }
 

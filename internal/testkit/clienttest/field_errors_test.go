@@ -131,8 +131,8 @@ func TestBlankFieldErrorsMatchPlatform(t *testing.T) {
 	}
 }
 
-// refusals are calls that the platform rejects, with the fields of its messages: "" for Other.
-var refusals = map[string]struct {
+// rejections are calls that the platform rejects, with the fields of its messages: "" for Other.
+var rejections = map[string]struct {
 	call   func(ctx context.Context, f *calltest.Fixture) error
 	fields []string
 }{
@@ -206,8 +206,8 @@ func TestRejectionsNameFields(t *testing.T) {
 	} {
 		for _, status := range []behavior.Variant{"validation-status=422", behavior.ValidationStatus400} {
 			f := calltest.NewFixture(t, dispensarytest.WithBehavior(shape, status, behavior.OversizedPageRejected, behavior.UnknownFieldsRejected))
-			for name, refusal := range refusals {
-				err := refusal.call(t.Context(), f)
+			for name, rejection := range rejections {
+				err := rejection.call(t.Context(), f)
 				require.ErrorIs(t, err, dispensary.ErrValidation, name)
 				problem := dispensary.ProblemOf(err)
 				assert.Equal(t, http.StatusUnprocessableEntity, problem.Status)
@@ -219,7 +219,7 @@ func TestRejectionsNameFields(t *testing.T) {
 				if len(problem.Other) > 0 {
 					names = append(names, "")
 				}
-				assert.ElementsMatch(t, refusal.fields, names, "%s, %s, %s: %v", name, shape, status, problem.Fields)
+				assert.ElementsMatch(t, rejection.fields, names, "%s, %s, %s: %v", name, shape, status, problem.Fields)
 				if placed[name] == nil {
 					placed[name] = problem
 				}

@@ -49,7 +49,7 @@ func mocked(t *testing.T, body []byte) *dispensary.Client {
 	return client
 }
 
-// The fake responds like the current platform. testdata/answers contains responses of older
+// The fake responds like the current platform. testdata/responses contains responses of older
 // and newer versions and observed odd forms.
 func TestClientDecodesOtherVersions(t *testing.T) {
 	t.Parallel()
@@ -64,7 +64,7 @@ func TestClientDecodesOtherVersions(t *testing.T) {
 		},
 		"treatment_plans.get": func(c *dispensary.Client) (any, error) { return c.TreatmentPlans.Get(ctx, "t-1") },
 	}
-	files, err := filepath.Glob("../../../testdata/answers/*.json")
+	files, err := filepath.Glob("../../../testdata/responses/*.json")
 	require.NoError(t, err)
 	var checked int
 	for _, file := range files {
@@ -77,9 +77,9 @@ func TestClientDecodesOtherVersions(t *testing.T) {
 			parts := strings.Split(filepath.Base(file), ".")
 			read := reads[parts[0]+"."+parts[1]]
 			require.NotNil(t, read, "no call for this operation")
-			answer, err := os.ReadFile(file)
+			response, err := os.ReadFile(file)
 			require.NoError(t, err)
-			decoded, err := read(mocked(t, answer))
+			decoded, err := read(mocked(t, response))
 			require.NoError(t, err)
 			got, err := json.MarshalIndent(decoded, "", "  ")
 			require.NoError(t, err)

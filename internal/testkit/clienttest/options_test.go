@@ -241,7 +241,7 @@ func TestViewAppliesEveryOption(t *testing.T) {
 	var log bytes.Buffer
 	var sent *http.Request
 	var bounded time.Duration
-	answer := func(name string) http.RoundTripper {
+	response := func(name string) http.RoundTripper {
 		return roundTripper(func(r *http.Request) (*http.Response, error) {
 			calls, sent = append(calls, name), r
 			deadline, _ := r.Context().Deadline()
@@ -252,7 +252,7 @@ func TestViewAppliesEveryOption(t *testing.T) {
 	observer := func(name string) dispensary.Option {
 		return dispensary.WithObserver(observe.Observer{CallEnd: func(context.Context, observe.CallResult) { calls = append(calls, name) }})
 	}
-	client, err := dispensary.New(sandboxSite(), dispensary.WithAccessToken("own"), dispensary.WithTransport(answer("own")),
+	client, err := dispensary.New(sandboxSite(), dispensary.WithAccessToken("own"), dispensary.WithTransport(response("own")),
 		dispensary.WithLimiter(countingLimiter{"own", &asked}), dispensary.WithUserAgent("Own/1"), dispensary.WithAttemptTimeout(time.Hour),
 		dispensary.WithRetryPolicy(dispensary.RetryPolicy{MaxAttempts: 2, MinWait: 1, MaxWait: 1}), observer("observed"))
 	require.NoError(t, err)
@@ -262,7 +262,7 @@ func TestViewAppliesEveryOption(t *testing.T) {
 		_, err := c.Clinic.Get(t.Context())
 		require.Error(t, err)
 	}
-	other := view(t, client, nil, dispensary.WithAccessToken("other"), dispensary.WithTransport(answer("other")),
+	other := view(t, client, nil, dispensary.WithAccessToken("other"), dispensary.WithTransport(response("other")),
 		dispensary.WithLimiter(countingLimiter{"other", &asked}), dispensary.WithUserAgent("Other/2"), dispensary.WithAttemptTimeout(time.Minute),
 		dispensary.WithRetryPolicy(dispensary.RetryPolicy{MaxAttempts: 1}), dispensary.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))),
 		dispensary.WithClinicKey(dispensary.NewSecret("key")), observer("observed by view"))

@@ -67,8 +67,8 @@ var All = map[string]Mistake{
 	}},
 
 	// The challenge.
-	"202": {"Challenge/Answer", "status 202", answering(func(_ *http.Request, a *httptest.ResponseRecorder) { a.Code = instead(a.Code, 200, 202) })},
-	"no challenge on events": {"Challenge/Answer", "no body", answering(func(r *http.Request, a *httptest.ResponseRecorder) {
+	"202": {"Challenge/Answer", "status 202", responding(func(_ *http.Request, a *httptest.ResponseRecorder) { a.Code = instead(a.Code, 200, 202) })},
+	"no challenge on events": {"Challenge/Answer", "no body", responding(func(r *http.Request, a *httptest.ResponseRecorder) {
 		if r.ContentLength != 0 {
 			a.Body.Reset()
 		}
@@ -78,42 +78,42 @@ var All = map[string]Mistake{
 	"bare challenge":                   {"Challenge/Answer", "not a JSON object", replacing(Acknowledgement, Challenge)},
 	"challenge with other members":     {"Challenge/Answer", "members besides", replacing(`{`, `{"ok":true,`)},
 	"challenge under a wrapper":        {"Challenge/Answer", "no member challenge", replacing(`"challenge"`, `"data"`)},
-	"challenge as text":                {"Challenge/Answer", "text/plain", answering(func(_ *http.Request, a *httptest.ResponseRecorder) { a.Header().Set("Content-Type", "text/plain") })},
-	"probe rejected":                   {"Challenge/Probe", "400", refusing(400, func(_ map[string]any, b []byte) bool { return len(b) == 0 })},
-	"unsigned probes acknowledged":     {"Challenge/UnsignedProbe", "without a signature but responds with 200", configured(func(c *webhook.HandlerConfig) { c.AnswerUnsignedProbe = true })},
+	"challenge as text":                {"Challenge/Answer", "text/plain", responding(func(_ *http.Request, a *httptest.ResponseRecorder) { a.Header().Set("Content-Type", "text/plain") })},
+	"probe rejected":                   {"Challenge/Probe", "400", rejecting(400, func(_ map[string]any, b []byte) bool { return len(b) == 0 })},
+	"unsigned probes acknowledged":     {"Challenge/UnsignedProbe", "without a signature but responds with 200", configured(func(c *webhook.HandlerConfig) { c.RespondUnsignedProbe = true })},
 	"unsigned probes rejected":         {"Challenge/UnsignedProbe", "responds with 401", func(_ *Endpoint, r *receivercheck.Target) { r.Features.UnsignedProbe = true }},
 	"any method":                       {"Challenge/OnlyPost", "with GET", Changing(func(r *http.Request) { r.Method = http.MethodPost })},
 
 	// Events.
-	"only two known types": {"Events/EveryType", "product.updated", refusing(400, func(e map[string]any, _ []byte) bool {
+	"only two known types": {"Events/EveryType", "product.updated", rejecting(400, func(e map[string]any, _ []byte) bool {
 		return e["type"] != "order.placed" && e["type"] != "patient.updated"
 	})},
-	"unknown types rejected":  {"Events/UnknownType", "archived", refusing(400, func(e map[string]any, _ []byte) bool { return e["type"] == "treatment_plan.archived" })},
-	"unknown fields rejected": {"Events/UnknownFields", "unknown fields", refusing(422, strict)},
-	"clinic id always expected": {"Events/MissingFields", "without clinic_id but sends no response", refusing(400, func(e map[string]any, _ []byte) bool {
+	"unknown types rejected":  {"Events/UnknownType", "archived", rejecting(400, func(e map[string]any, _ []byte) bool { return e["type"] == "treatment_plan.archived" })},
+	"unknown fields rejected": {"Events/UnknownFields", "unknown fields", rejecting(422, strict)},
+	"clinic id always expected": {"Events/MissingFields", "without clinic_id but sends no response", rejecting(400, func(e map[string]any, _ []byte) bool {
 		return e["clinic_id"].(string) == "" // panics
 	})},
-	"data decoded first":            {"Events/OtherForms", "as strings", refusing(400, typed)},
-	"orders are wrapped":            {"Signature/Valid", "if its fields are in data.order", refusing(400, wants("order"))},
-	"orders are not wrapped":        {"Events/Wrapping", "data.order", refusing(400, wants("order_number"))},
-	"event always at the top level": {"Events/Payload", "event_payload", refusing(400, func(_ map[string]any, b []byte) bool { return bytes.HasPrefix(b, []byte(`{"event_payload"`)) })},
-	"wrapper always expected":       {"Events/Bare", "without a wrapper", refusing(400, func(_ map[string]any, b []byte) bool { return bytes.HasPrefix(b, []byte(`{"id"`)) })},
+	"data decoded first":            {"Events/OtherForms", "as strings", rejecting(400, typed)},
+	"orders are wrapped":            {"Signature/Valid", "if its fields are in data.order", rejecting(400, wants("order"))},
+	"orders are not wrapped":        {"Events/Wrapping", "data.order", rejecting(400, wants("order_number"))},
+	"event always at the top level": {"Events/Payload", "event_payload", rejecting(400, func(_ map[string]any, b []byte) bool { return bytes.HasPrefix(b, []byte(`{"event_payload"`)) })},
+	"wrapper always expected":       {"Events/Bare", "without a wrapper", rejecting(400, func(_ map[string]any, b []byte) bool { return bytes.HasPrefix(b, []byte(`{"id"`)) })},
 
 	// Delivery.
-	"duplicates are conflicts":     {"Delivery/Repeated", "409", refusing(409, known())},
-	"duplicates without challenge": {"Always/Acknowledged", "has no body; seen in", refusing(200, known())},
+	"duplicates are conflicts":     {"Delivery/Repeated", "409", rejecting(409, known())},
+	"duplicates without challenge": {"Always/Acknowledged", "has no body; seen in", rejecting(200, known())},
 	"no de-duplication":            {"Delivery/Repeated", "3 times instead of 1", storing(keyed(newKey))},
 	"query, then insert":           {"Delivery/Concurrent", "times instead of 1", storing(checkThenAct)},
 	"concurrent copies rejected":   {"Delivery/Concurrent", "403", oneAtATime()},
 	"one integration":              {"Delivery/Integrations", "handled it 1 times", Quickly(storing(keyed(func(k *webhook.Key) { k.IntegrationID = "" })))},
-	"only newer events":            {"Delivery/Reordered", "one hour older", refusing(409, newest())},
+	"only newer events":            {"Delivery/Reordered", "one hour older", rejecting(409, newest())},
 	"acknowledged before stored":   {"Delivery/StorageDown", "could not store: responds with 200", storing(regardless)},
 	"work inside the request":      {"Delivery/SlowHandler", "while the handler is blocked", Quickly(storing(inside))},
 	"full queue drops events":      {"Delivery/SlowHandler", "handled it 0 times", Quickly(storing(dropping))},
 
 	// Bodies.
-	"anything is acknowledged": {"Bodies/Malformed", "event is lost", answering(func(_ *http.Request, a *httptest.ResponseRecorder) { a.Code = instead(a.Code, 400, 200) })},
-	"column too short":         {"Bodies/Large", "500", refusing(500, func(_ map[string]any, b []byte) bool { return len(b) > 64<<10 })},
+	"anything is acknowledged": {"Bodies/Malformed", "event is lost", responding(func(_ *http.Request, a *httptest.ResponseRecorder) { a.Code = instead(a.Code, 400, 200) })},
+	"column too short":         {"Bodies/Large", "500", rejecting(500, func(_ map[string]any, b []byte) bool { return len(b) > 64<<10 })},
 	"no limit":                 {"Bodies/Limit", "to its end", configured(func(c *webhook.HandlerConfig) { c.MaxBody = 1 << 40 })},
 	"limit only for chunks":    {"Bodies/Limit", "32 megabytes with a Content-Length", unlimited(func(r *http.Request) bool { return r.ContentLength >= 0 })},
 	"limit only for lengths":   {"Bodies/Limit", "32 megabytes in chunks", unlimited(func(r *http.Request) bool { return r.ContentLength < 0 })},
@@ -136,14 +136,14 @@ var All = map[string]Mistake{
 	}))},
 
 	// In every case.
-	"410": {"Always/NeverGone", "410; seen in Signature/RawBytes, Signature/Forged", answering(func(_ *http.Request, a *httptest.ResponseRecorder) { a.Code = instead(a.Code, 401, 410) })},
+	"410": {"Always/NeverGone", "410; seen in Signature/RawBytes, Signature/Forged", responding(func(_ *http.Request, a *httptest.ResponseRecorder) { a.Code = instead(a.Code, 401, 410) })},
 	"work before the response": {"Always/InTime", "sends no response within 2s", Quickly(Around(func(s *Endpoint, w http.ResponseWriter, r *http.Request) {
 		s.gate.RLock()
 		defer s.gate.RUnlock()
 		s.ServeHTTP(w, r)
 	}))},
 	"panics":                      {"Always/NoCrash", "index out of range", Changing(indexHeader)},
-	"challenge in every response": {"Always/TellsNothing", "without a valid signature the challenge token", answering(func(_ *http.Request, a *httptest.ResponseRecorder) { a.Body = bytes.NewBufferString(Acknowledgement) })},
+	"challenge in every response": {"Always/TellsNothing", "without a valid signature the challenge token", responding(func(_ *http.Request, a *httptest.ResponseRecorder) { a.Body = bytes.NewBufferString(Acknowledgement) })},
 	"errors quote bodies": {"Always/TellsNothing", "the first name of the patient", Around(func(s *Endpoint, w http.ResponseWriter, r *http.Request) {
 		body := BodyOf(r)
 		if !fresh(r.Header.Get("SVC-Signature"), body) {

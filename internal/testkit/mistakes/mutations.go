@@ -66,8 +66,8 @@ func trusting(rule func(header string, body []byte) bool) Mutation {
 	})
 }
 
-// answering changes the responses of the endpoint.
-func answering(change func(*http.Request, *httptest.ResponseRecorder)) Mutation {
+// responding changes the responses of the endpoint.
+func responding(change func(*http.Request, *httptest.ResponseRecorder)) Mutation {
 	return Around(func(s *Endpoint, w http.ResponseWriter, r *http.Request) {
 		a := httptest.NewRecorder()
 		s.ServeHTTP(a, r)
@@ -80,13 +80,13 @@ func answering(change func(*http.Request, *httptest.ResponseRecorder)) Mutation 
 
 // replacing replaces the first occurrence of old in each response body.
 func replacing(old, replacement string) Mutation {
-	return answering(func(_ *http.Request, a *httptest.ResponseRecorder) {
+	return responding(func(_ *http.Request, a *httptest.ResponseRecorder) {
 		a.Body = bytes.NewBufferString(strings.Replace(a.Body.String(), old, replacement, 1))
 	})
 }
 
-// refusing responds with a bare status to verified requests for which test returns true.
-func refusing(status int, test func(event map[string]any, body []byte) bool) Mutation {
+// rejecting responds with a bare status to verified requests for which test returns true.
+func rejecting(status int, test func(event map[string]any, body []byte) bool) Mutation {
 	return Around(func(s *Endpoint, w http.ResponseWriter, r *http.Request) {
 		var sent struct{ Event map[string]any }
 		body := BodyOf(r)
@@ -273,11 +273,11 @@ func known() func(map[string]any, []byte) bool {
 // another one to be rejected.
 func oneAtATime() Mutation {
 	var busy sync.Mutex
-	refused := make(chan struct{})
+	rejected := make(chan struct{})
 	return Around(func(s *Endpoint, w http.ResponseWriter, r *http.Request) {
 		if !busy.TryLock() {
 			select {
-			case refused <- struct{}{}:
+			case rejected <- struct{}{}:
 			default:
 			}
 			w.WriteHeader(http.StatusForbidden)
@@ -285,7 +285,7 @@ func oneAtATime() Mutation {
 		}
 		defer busy.Unlock()
 		select {
-		case <-refused:
+		case <-rejected:
 		case <-time.After(5 * time.Millisecond):
 		}
 		s.ServeHTTP(w, r)

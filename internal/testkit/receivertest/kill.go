@@ -58,7 +58,7 @@ type KillTest struct {
 	mu    sync.Mutex
 	acked map[string]bool
 
-	acks, sent, refused    atomic.Int64
+	acks, sent, rejected   atomic.Int64
 	killed, suicides, cuts int
 	exitsInARow            int // exits without an acknowledgement between them
 	acksAtExit             int64
@@ -250,7 +250,7 @@ func (k *KillTest) deliver(t *testing.T, n int) (acknowledged bool) {
 	k.sent.Add(1)
 	defer func() {
 		if !acknowledged {
-			k.refused.Add(1)
+			k.rejected.Add(1)
 		}
 	}()
 	request, err := Request(k.address, k.bodies[n])
@@ -262,9 +262,9 @@ func (k *KillTest) deliver(t *testing.T, n int) (acknowledged bool) {
 	if err != nil {
 		return false // the receiver was killed
 	}
-	answer, err := io.ReadAll(response.Body)
+	body, err := io.ReadAll(response.Body)
 	_ = response.Body.Close()
-	if err != nil || response.StatusCode != http.StatusOK || !strings.Contains(string(answer), Challenge) {
+	if err != nil || response.StatusCode != http.StatusOK || !strings.Contains(string(body), Challenge) {
 		return false
 	}
 	k.mu.Lock()
@@ -311,7 +311,7 @@ func (k *KillTest) Check(t *testing.T) {
 	require.NoError(t, err)
 	require.NotContains(t, string(log), Canary)
 	t.Logf("%d events in %d deliveries, %d of them rejected or interrupted; receivers killed %d times from outside and %d times between accept and response, exited %d times; connections cut %d times; %d repeated handlings",
-		len(k.Keys), k.sent.Load(), k.refused.Load(), k.killed, k.suicides, k.Exits, k.cuts, again)
+		len(k.Keys), k.sent.Load(), k.rejected.Load(), k.killed, k.suicides, k.Exits, k.cuts, again)
 }
 
 // CheckTables fails the test unless every event is stored once, is done once, and had its

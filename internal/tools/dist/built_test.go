@@ -107,9 +107,9 @@ func TestBuiltPackagesRun(t *testing.T) {
 		require.NoError(t, fake.Wait(), "exit code 0 after %s", signal)
 	}
 
-	refused := exec.CommandContext(t.Context(), wrapper, "fake", "--bogus")
-	require.Error(t, refused.Run())
-	assert.Equal(t, 2, refused.ProcessState.ExitCode())
+	rejected := exec.CommandContext(t.Context(), wrapper, "fake", "--bogus")
+	require.Error(t, rejected.Run())
+	assert.Equal(t, 2, rejected.ProcessState.ExitCode())
 	killed := exec.CommandContext(t.Context(), wrapper, "dev", "--", "sh", "-c", "kill -9 $PPID")
 	require.EqualError(t, killed.Run(), "signal: killed")
 

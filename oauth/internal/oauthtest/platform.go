@@ -158,8 +158,8 @@ func (p *Platform) Kill(refresh string) {
 	delete(p.grants, refresh)
 }
 
-// Answers returns a fault with a fixed status and body, without a change of state.
-func Answers(status int, body string) Fault {
+// Responses returns a fault with a fixed status and body, without a change of state.
+func Responses(status int, body string) Fault {
 	return func(func() *http.Response) (*http.Response, error) { return Respond(status, body), nil }
 }
 

@@ -84,9 +84,9 @@ func (s *fixture) fill() {
 	s.attempted(1)
 	_, err = client.Clinic.Patients.Get(s.t.Context(), patient)
 	require.NoError(s.t, err)
-	answer, err := http.Get(s.fake.Site().BaseURL + "/clinic/nothing?here=too")
+	response, err := http.Get(s.fake.Site().BaseURL + "/clinic/nothing?here=too")
 	require.NoError(s.t, err)
-	require.NoError(s.t, answer.Body.Close())
+	require.NoError(s.t, response.Body.Close())
 	s.fake.Fault(model.Fault{Effect: model.EffectDropAfterCommit, Operation: "patients.create", Times: 1})
 }
 
@@ -116,13 +116,13 @@ func (b *tab) auditSite(base string, pages []string) {
 		b.disableScripts(false)
 	}
 	for link := range links {
-		answer, err := http.Get(link)
+		response, err := http.Get(link)
 		require.NoError(b.t, err)
-		require.NoError(b.t, answer.Body.Close())
-		assert.Equal(b.t, http.StatusOK, answer.StatusCode, link)
+		require.NoError(b.t, response.Body.Close())
+		assert.Equal(b.t, http.StatusOK, response.StatusCode, link)
 	}
 	b.opens(base+"no/such/page", http.StatusNotFound)
-	b.refused(404)
+	b.rejected(404)
 	b.audit("no page")
 }
 
@@ -141,7 +141,7 @@ func TestConsolePagesPassAudit(t *testing.T) {
 	b.visit(s.console + "deliveries")
 	b.fill("body.url", "mailto:a@example.com")
 	b.press("Register another endpoint")
-	b.refused(422)
+	b.rejected(422)
 	b.audit("a rejection")
 	b.visit(s.console + "requests")
 	b.press("Find unexpected requests")
@@ -168,15 +168,15 @@ func TestPlatformPagesPassAudit(t *testing.T) {
 	b.fill("email", "nobody@example.org")
 	b.fill("password", "wrong")
 	b.press("Sign in")
-	b.refused(422)
+	b.rejected(422)
 	b.audit("signing in again")
 	b.signIn(s)
 	b.audit("consent")
 	b.opens(origin+"/auth/oauth/authorize", http.StatusNotFound)
-	b.refused(404)
+	b.rejected(404)
 	b.audit("a wrong redirect")
 	b.opens(origin+"/no/such/page", http.StatusNotFound)
-	b.refused(404)
+	b.rejected(404)
 	b.audit("no page of the platform")
 	for _, page := range []string{"/plans/new", "/plans/" + cancelled.ID + "/edit", "/plans/" + plan.ID + "/invitation", "/plans/" + plan.ID + "/edit"} {
 		b.visit(origin + page)

@@ -131,9 +131,9 @@ func (b *tab) opens(address string, status int64) {
 	require.Equal(b.t, status, run(b, chromedp.NavigateResponse(address)).Status, address)
 }
 
-// refused requires that the browser reported a page with this error status, and removes the
+// rejected requires that the browser reported a page with this error status, and removes the
 // report.
-func (b *tab) refused(status int) {
+func (b *tab) rejected(status int) {
 	b.t.Helper()
 	report := fmt.Sprintf("error: Failed to load resource: the server responded with a status of %d (%s)", status, http.StatusText(status))
 	b.wait(report, func() bool {

@@ -140,13 +140,13 @@ func (w *writer) operation(op Operation) {
 	w.line(3, "responses:")
 	w.line(4, `"200":`)
 	w.line(5, "description: Done")
-	w.line(5, "content: {%s: {schema: %s}}", jsonMedia, w.answer(op))
+	w.line(5, "content: {%s: {schema: %s}}", jsonMedia, w.response(op))
 	w.line(4, "4XX: {$ref: '#/components/responses/Refused'}")
 }
 
-// answer returns the schema of a response.
-func (w *writer) answer(op Operation) string {
-	schema := w.schema(op.answer)
+// response returns the schema of a response.
+func (w *writer) response(op Operation) string {
+	schema := w.schema(op.response)
 	if op.key != "" {
 		return fmt.Sprintf("{type: object, properties: {%s: %s, next: {type: [string, 'null']}, total: {type: integer}}, required: [%s, next, total]}", op.key, schema, op.key)
 	}

@@ -289,9 +289,9 @@ func invalid(format string, args ...any) error {
 	return &problem{status: 422, message: fmt.Sprintf(format, args...)}
 }
 
-// refuse sends an error response. An error of the platform determines the status: 404, 409, or
+// reject sends an error response. An error of the platform determines the status: 404, 409, or
 // 422 for any other error.
-func refuse(w http.ResponseWriter, err error) {
+func reject(w http.ResponseWriter, err error) {
 	status := http.StatusUnprocessableEntity
 	var p *problem
 	switch {

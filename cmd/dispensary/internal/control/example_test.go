@@ -22,12 +22,12 @@ func ExampleNew() {
 	defer server.Close()
 
 	before := fake.Clock.Now()
-	answer, err := http.Post(server.URL+"/control/clock/advance", "application/json", strings.NewReader(`{"by":"2h"}`))
+	response, err := http.Post(server.URL+"/control/clock/advance", "application/json", strings.NewReader(`{"by":"2h"}`))
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	_ = answer.Body.Close() // not read
-	fmt.Println(answer.Status, fake.Clock.Now().Sub(before) >= 2*3600e9)
+	_ = response.Body.Close() // not read
+	fmt.Println(response.Status, fake.Clock.Now().Sub(before) >= 2*3600e9)
 	// Output: 200 OK true
 }

@@ -33,7 +33,7 @@ func New(fake *dispensarytest.Server, options Options) *Handler {
 	}
 	h.mux.HandleFunc("GET /openapi.yaml", serveContract)
 	h.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		refuse(w, &problem{status: http.StatusNotFound, message: "there is no " + r.Method + " " + r.URL.Path + " (see openapi.yaml)"})
+		reject(w, &problem{status: http.StatusNotFound, message: "there is no " + r.Method + " " + r.URL.Path + " (see openapi.yaml)"})
 	})
 	return h
 }
@@ -48,7 +48,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 	if err := guard(r); err != nil {
-		refuse(w, err)
+		reject(w, err)
 		return
 	}
 	h.mux.ServeHTTP(w, r)
@@ -57,7 +57,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // Call runs an operation without HTTP, for a console in the same process. path is relative to
 // the API and may have a query. body is JSON, and nil or empty for none. Call returns the
 // status and the JSON body of the response.
-func (h *Handler) Call(ctx context.Context, method, path string, body io.Reader) (status int, answer []byte) {
+func (h *Handler) Call(ctx context.Context, method, path string, body io.Reader) (status int, response []byte) {
 	r, err := http.NewRequestWithContext(ctx, method, "http://localhost"+path, body)
 	if err != nil {
 		return http.StatusBadRequest, errorBody(err.Error())
@@ -74,26 +74,26 @@ func (h *Handler) Call(ctx context.Context, method, path string, body io.Reader)
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request, op Operation) {
 	if op.Method != http.MethodGet {
 		if err := guardWrite(r); err != nil {
-			refuse(w, err)
+			reject(w, err)
 			return
 		}
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
-		refuse(w, &problem{status: http.StatusRequestEntityTooLarge, message: fmt.Sprintf("the body is larger than %d MiB or incomplete", maxBody>>20)})
+		reject(w, &problem{status: http.StatusRequestEntityTooLarge, message: fmt.Sprintf("the body is larger than %d MiB or incomplete", maxBody>>20)})
 		return
 	}
 	value, err := h.run(r, op, body)
 	if err != nil {
-		refuse(w, err)
+		reject(w, err)
 		return
 	}
-	answer, err := encode(value)
+	response, err := encode(value)
 	if err != nil {
-		refuse(w, err)
+		reject(w, err)
 		return
 	}
-	send(w, http.StatusOK, jsonMedia, answer)
+	send(w, http.StatusOK, jsonMedia, response)
 }
 
 // run checks the query and calls the platform. The platform panics on mistakes in a Go test,
@@ -149,7 +149,7 @@ func (r *recorder) Write(p []byte) (int, error) {
 func Local(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := local(r); err != nil {
-			refuse(w, err)
+			reject(w, err)
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -54,20 +54,20 @@ func (r *fixture) send(request *http.Request) (int, map[string]any) {
 	defer func() { _ = response.Body.Close() }()
 	text, err := io.ReadAll(response.Body)
 	require.NoError(r.t, err)
-	answer := map[string]any{}
-	require.NoError(r.t, json.Unmarshal(text, &answer), "%s", text)
-	return response.StatusCode, answer
+	decoded := map[string]any{}
+	require.NoError(r.t, json.Unmarshal(text, &decoded), "%s", text)
+	return response.StatusCode, decoded
 }
 
 // ok requires status 200 and returns the value at a path of keys.
 func (r *fixture) ok(method, path, body string, keys ...string) any {
 	r.t.Helper()
-	status, answer := r.call(method, path, body)
-	require.Equal(r.t, http.StatusOK, status, "%v", answer)
-	var at any = answer
+	status, decoded := r.call(method, path, body)
+	require.Equal(r.t, http.StatusOK, status, "%v", decoded)
+	var at any = decoded
 	for _, key := range keys {
 		object, isObject := at.(map[string]any)
-		require.True(r.t, isObject, "%v", answer)
+		require.True(r.t, isObject, "%v", decoded)
 		require.Contains(r.t, object, key)
 		at = object[key]
 	}
@@ -82,12 +82,12 @@ func (r *fixture) only(path, key string) map[string]any {
 	return rows[0].(map[string]any)
 }
 
-// refused requires an error with this status and text.
-func (r *fixture) refused(method, path, body string, status int, text string) {
+// rejected requires an error with this status and text.
+func (r *fixture) rejected(method, path, body string, status int, text string) {
 	r.t.Helper()
-	got, answer := r.call(method, path, body)
-	require.Equal(r.t, status, got, "%v", answer)
-	require.Contains(r.t, answer["error"], text)
+	got, response := r.call(method, path, body)
+	require.Equal(r.t, status, got, "%v", response)
+	require.Contains(r.t, response["error"], text)
 }
 
 func (r *fixture) patient() string { return r.fake.Patients.All()[0].ID }
@@ -187,49 +187,49 @@ func TestWebPagesCannotRead(t *testing.T) {
 func TestErrorsNameCause(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, frozen())
-	r.refused("GET", "/nothing", "", 404, "there is no GET /nothing")
-	r.refused("DELETE", "/patients", "", 404, "there is no DELETE /patients")
-	r.refused("GET", "/patients?limits=1", "", 422, `no query parameter "limits"`)
-	r.refused("GET", "/patients?limit=-1", "", 422, "limit must be a whole number")
-	r.refused("POST", "/patients", `{"e_mail":"x@example.com"}`, 422, `no field "e_mail", only first_name, last_name, email`)
-	r.refused("POST", "/patients", `{"email":7}`, 422, "email must be a string")
-	r.refused("POST", "/patients", `[]`, 422, "the body must be a JSON object")
-	r.refused("POST", "/patients", `{"email":"x"`, 422, "the body must be a JSON object")
-	r.refused("POST", "/patients", `{"email":"no address"}`, 422, "CreatePatient: invalid")
-	r.refused("POST", "/patients", `{"email":"`+strings.Repeat("x", maxBody)+`"}`, 413, "larger than 1 MiB")
-	r.refused("POST", "/plans/x/activate", "", 404, "ActivatePlan: not found")
-	r.refused("POST", "/patients/"+r.patient()+"/orders", `{"lines":[{"quantity":"2"}]}`, 422, "lines[0].quantity must be a whole number")
-	r.refused("POST", "/patients/"+r.patient()+"/orders", `{"lines":2}`, 422, "lines must be a list")
-	r.refused("POST", "/orders/x/refund", `{"amount":"4.5"}`, 422, `such as "19.99"`)
-	r.refused("POST", "/orders/x/refund", `{"amount":4.5}`, 422, `such as "19.99"`)
-	r.refused("POST", "/tokens", `{"user":"nobody@example.com"}`, 404, "nobody@example.com")
-	r.refused("POST", "/tokens", `{"scopes":["everything"]}`, 422, "everything")
-	r.refused("POST", "/tokens/expire", `{"access_token":"x"}`, 422, "no such access token")
-	r.refused("POST", "/clock/advance", `{}`, 422, "either by or to")
-	r.refused("POST", "/clock/advance", `{"by":"soon"}`, 422, "must be a duration")
-	r.refused("POST", "/clock/advance", `{"by":"-1s"}`, 422, "forward")
-	r.refused("POST", "/clock/advance", `{"to":"yesterday"}`, 422, "to must be a time such as")
-	r.refused("POST", "/clock/advance", `{"to":"2020-01-01T00:00:00Z"}`, 422, "forward")
-	r.refused("POST", "/webhook/enable", "", 409, "no webhook endpoint is registered")
-	r.refused("PUT", "/webhook", `{"url":"http://example.com"}`, 422, "is plain HTTP and not on loopback")
-	r.refused("GET", "/events/x/delivery?timeout=1h", "", 422, "timeout must be a duration")
-	r.refused("POST", "/faults", `{"effect":"flood"}`, 422, `unknown effect "flood"`)
-	r.refused("POST", "/faults", `{"effect":"latency","delay":5}`, 422, "delay must be a duration")
-	r.refused("DELETE", "/faults/fault-7", "", 404, "fault-7")
+	r.rejected("GET", "/nothing", "", 404, "there is no GET /nothing")
+	r.rejected("DELETE", "/patients", "", 404, "there is no DELETE /patients")
+	r.rejected("GET", "/patients?limits=1", "", 422, `no query parameter "limits"`)
+	r.rejected("GET", "/patients?limit=-1", "", 422, "limit must be a whole number")
+	r.rejected("POST", "/patients", `{"e_mail":"x@example.com"}`, 422, `no field "e_mail", only first_name, last_name, email`)
+	r.rejected("POST", "/patients", `{"email":7}`, 422, "email must be a string")
+	r.rejected("POST", "/patients", `[]`, 422, "the body must be a JSON object")
+	r.rejected("POST", "/patients", `{"email":"x"`, 422, "the body must be a JSON object")
+	r.rejected("POST", "/patients", `{"email":"no address"}`, 422, "CreatePatient: invalid")
+	r.rejected("POST", "/patients", `{"email":"`+strings.Repeat("x", maxBody)+`"}`, 413, "larger than 1 MiB")
+	r.rejected("POST", "/plans/x/activate", "", 404, "ActivatePlan: not found")
+	r.rejected("POST", "/patients/"+r.patient()+"/orders", `{"lines":[{"quantity":"2"}]}`, 422, "lines[0].quantity must be a whole number")
+	r.rejected("POST", "/patients/"+r.patient()+"/orders", `{"lines":2}`, 422, "lines must be a list")
+	r.rejected("POST", "/orders/x/refund", `{"amount":"4.5"}`, 422, `such as "19.99"`)
+	r.rejected("POST", "/orders/x/refund", `{"amount":4.5}`, 422, `such as "19.99"`)
+	r.rejected("POST", "/tokens", `{"user":"nobody@example.com"}`, 404, "nobody@example.com")
+	r.rejected("POST", "/tokens", `{"scopes":["everything"]}`, 422, "everything")
+	r.rejected("POST", "/tokens/expire", `{"access_token":"x"}`, 422, "no such access token")
+	r.rejected("POST", "/clock/advance", `{}`, 422, "either by or to")
+	r.rejected("POST", "/clock/advance", `{"by":"soon"}`, 422, "must be a duration")
+	r.rejected("POST", "/clock/advance", `{"by":"-1s"}`, 422, "forward")
+	r.rejected("POST", "/clock/advance", `{"to":"yesterday"}`, 422, "to must be a time such as")
+	r.rejected("POST", "/clock/advance", `{"to":"2020-01-01T00:00:00Z"}`, 422, "forward")
+	r.rejected("POST", "/webhook/enable", "", 409, "no webhook endpoint is registered")
+	r.rejected("PUT", "/webhook", `{"url":"http://example.com"}`, 422, "is plain HTTP and not on loopback")
+	r.rejected("GET", "/events/x/delivery?timeout=1h", "", 422, "timeout must be a duration")
+	r.rejected("POST", "/faults", `{"effect":"flood"}`, 422, `unknown effect "flood"`)
+	r.rejected("POST", "/faults", `{"effect":"latency","delay":5}`, 422, "delay must be a duration")
+	r.rejected("DELETE", "/faults/fault-7", "", 404, "fault-7")
 }
 
 func TestCallWithoutHTTP(t *testing.T) {
 	t.Parallel()
 	fake := dispensarytest.New(t, dispensarytest.WithInMemory())
 	api := New(fake, Options{})
-	status, answer := api.Call(t.Context(), "POST", "/patients", strings.NewReader(`{"first_name":"Robin"}`))
-	assert.Equal(t, 200, status, string(answer))
-	status, answer = api.Call(t.Context(), "GET", "/patients?limit=1&order_by=DESC", nil)
+	status, response := api.Call(t.Context(), "POST", "/patients", strings.NewReader(`{"first_name":"Robin"}`))
+	assert.Equal(t, 200, status, string(response))
+	status, response = api.Call(t.Context(), "GET", "/patients?limit=1&order_by=DESC", nil)
 	assert.Equal(t, 200, status)
-	assert.Contains(t, string(answer), `"first_name":"Robin"`)
-	status, answer = api.Call(t.Context(), "GET", "/none", nil)
+	assert.Contains(t, string(response), `"first_name":"Robin"`)
+	status, response = api.Call(t.Context(), "GET", "/none", nil)
 	assert.Equal(t, 404, status)
-	assert.Contains(t, string(answer), "there is no")
+	assert.Contains(t, string(response), "there is no")
 	status, _ = api.Call(t.Context(), "NO SUCH", "/none", nil)
 	assert.Equal(t, 400, status)
 }

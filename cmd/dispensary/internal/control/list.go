@@ -23,7 +23,7 @@ const (
 func list[A any](id, path, key, summary string, run func(c *call) []A, fields ...string) Operation {
 	op := Operation{
 		ID: id, Method: http.MethodGet, Path: path, Summary: summary, key: key,
-		answer: reflect.TypeFor[[]A](),
+		response: reflect.TypeFor[[]A](),
 		run: func(c *call, _ []byte) (any, error) {
 			rows := run(c)
 			for _, field := range fields {

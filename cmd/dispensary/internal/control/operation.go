@@ -25,9 +25,9 @@ type Operation struct {
 	// Body is the struct type of the JSON request body. Nil means no body.
 	Body reflect.Type
 
-	answer reflect.Type // type of the response, or of the rows of a page
-	key    string       // JSON name of the rows, "" if the response is not a page
-	run    func(c *call, body []byte) (any, error)
+	response reflect.Type // type of the response, or of the rows of a page
+	key      string       // JSON name of the rows, "" if the response is not a page
+	run      func(c *call, body []byte) (any, error)
 }
 
 // Operations returns all routes, in the order of the OpenAPI document.
@@ -126,8 +126,8 @@ func (c *call) duration(name string, fallback, most time.Duration) (time.Duratio
 func read[A any](id, path, summary string, run func(c *call) (A, error)) Operation {
 	return Operation{
 		ID: id, Method: http.MethodGet, Path: path, Summary: summary,
-		answer: reflect.TypeFor[A](),
-		run:    func(c *call, _ []byte) (any, error) { return run(c) },
+		response: reflect.TypeFor[A](),
+		run:      func(c *call, _ []byte) (any, error) { return run(c) },
 	}
 }
 
@@ -135,7 +135,7 @@ func read[A any](id, path, summary string, run func(c *call) (A, error)) Operati
 func act[B, A any](id, method, path, summary string, run func(c *call, in B) (A, error)) Operation {
 	return Operation{
 		ID: id, Method: method, Path: path, Summary: summary,
-		Body: reflect.TypeFor[B](), answer: reflect.TypeFor[A](),
+		Body: reflect.TypeFor[B](), response: reflect.TypeFor[A](),
 		run: func(c *call, body []byte) (any, error) {
 			var in B
 			if err := decode(body, &in); err != nil {

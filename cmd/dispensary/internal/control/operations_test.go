@@ -83,15 +83,15 @@ func TestTokensExpireAndAreRevoked(t *testing.T) {
 	r.ok("POST", "/tokens/expire", `{"access_token":"`+token["access_token"].(string)+`"}`)
 	r.ok("POST", "/tokens", `{"user":"`+user.ID+`"}`)
 	r.ok("POST", "/clock/advance", `{"by":"1m"}`)
-	refusals := func() (all []any) {
+	rejections := func() (all []any) {
 		for _, row := range r.ok("GET", "/credentials", "", "credentials").([]any) {
 			all = append(all, row.(map[string]any)["kind"].(string)+" "+row.(map[string]any)["rejection"].(string))
 		}
 		return all
 	}
-	assert.Equal(t, []any{"access_token expired", "access_token ", "refresh_token ", "refresh_token "}, refusals())
+	assert.Equal(t, []any{"access_token expired", "access_token ", "refresh_token ", "refresh_token "}, rejections())
 	assert.Contains(t, r.ok("POST", "/application/scopes", `{"scopes":["clinic:read"]}`, "scopes"), "clinic:read")
-	assert.Equal(t, []any{"access_token invalidated", "access_token invalidated", "refresh_token invalidated", "refresh_token invalidated"}, refusals())
+	assert.Equal(t, []any{"access_token invalidated", "access_token invalidated", "refresh_token invalidated", "refresh_token invalidated"}, rejections())
 	kept, ended := r.fake.Users()[0], r.fake.Users()[1]
 	for _, u := range []model.User{kept, ended} {
 		r.ok("POST", "/tokens", `{"user":"`+u.Email+`"}`)
@@ -101,9 +101,9 @@ func TestTokensExpireAndAreRevoked(t *testing.T) {
 		row := row.(map[string]any)
 		assert.Equal(t, map[string]any{kept.ID: "", ended.ID: "revoked"}[row["user_id"].(string)], row["rejection"])
 	}
-	r.refused("POST", "/tokens/revoke", `{"user":"x@example.com"}`, 404, "no user")
+	r.rejected("POST", "/tokens/revoke", `{"user":"x@example.com"}`, 404, "no user")
 	r.ok("POST", "/tokens/invalidate", "")
-	assert.NotContains(t, refusals(), "access_token ")
+	assert.NotContains(t, rejections(), "access_token ")
 }
 
 func TestUserActionsCreateEvents(t *testing.T) {
@@ -127,7 +127,7 @@ func TestUserActionsCreateEvents(t *testing.T) {
 	assert.Equal(t, "1.00", r.ok("POST", "/orders/"+order["id"].(string)+"/refund", `{"amount":"1"}`, "order", "refunded"))
 	assert.Equal(t, "cancelled", r.ok("POST", "/plans/"+id+"/cancel", "", "plan", "state"))
 	assert.Equal(t, "cancelled", r.only("/plans?id="+id, "plans")["state"])
-	r.refused("POST", "/plans/"+id+"/cancel", "", 409, "is cancelled")
+	r.rejected("POST", "/plans/"+id+"/cancel", "", 409, "is cancelled")
 	assert.Equal(t, order["number"], r.only("/orders?id="+order["id"].(string), "orders")["number"])
 }
 
@@ -189,8 +189,8 @@ func TestBehaviorsAreSetAndReset(t *testing.T) {
 	assert.Equal(t, "before-each", r.ok("PUT", "/behaviors/probe", `{"variant":"before-each"}`, "variant"))
 	assert.Contains(t, r.fake.Behaviors(), behavior.ProbeBeforeEach)
 	assert.Len(t, r.ok("GET", "/behaviors", "", "behaviors"), len(behavior.Choices()))
-	r.refused("PUT", "/behaviors/probe", `{"variant":"never"}`, 422, `no variant "never"`)
-	r.refused("PUT", "/behaviors/prob", `{"variant":"off"}`, 422, `did you mean "probe"?`)
+	r.rejected("PUT", "/behaviors/probe", `{"variant":"never"}`, 422, `no variant "never"`)
+	r.rejected("PUT", "/behaviors/prob", `{"variant":"off"}`, 422, `did you mean "probe"?`)
 	r.ok("POST", "/reset", "")
 	assert.Contains(t, r.fake.Behaviors(), behavior.Variant("probe=off"))
 }
@@ -241,8 +241,8 @@ func TestListsReturnPages(t *testing.T) {
 			assert.Equal(t, p.ID, ids[n])
 		}
 	}
-	r.refused("GET", "/patients?order_by=up", "", 422, "ASC or DESC")
-	r.refused("GET", "/patients?after=x", "", 404, "the row x")
+	r.rejected("GET", "/patients?order_by=up", "", 422, "ASC or DESC")
+	r.rejected("GET", "/patients?after=x", "", 404, "the row x")
 	patient := r.fake.Patients.All()[3]
 	assert.Len(t, r.ok("GET", "/patients?email="+patient.Email, "", "patients"), 1)
 }

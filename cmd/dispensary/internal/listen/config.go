@@ -52,7 +52,7 @@ type Config struct {
 	// PollEnd is called after each poll of a source, ForwardEnd after each attempt to forward an
 	// event. The listener makes one call at a time and waits for it.
 	PollEnd    func(Poll)
-	ForwardEnd func(Answer)
+	ForwardEnd func(Response)
 
 	// Now returns the time. Nil means [time.Now].
 	Now func() time.Time
@@ -113,9 +113,9 @@ func (c Config) withDefaults() (Config, error) {
 func (c Config) validate() error {
 	switch {
 	case c.Since < 0:
-		return rejected("--since", "must not be negative")
+		return badSetting("--since", "must not be negative")
 	case c.Interval < 0:
-		return rejected("--interval", "must not be negative")
+		return badSetting("--interval", "must not be negative")
 	}
 	if err := checkTypes(c.Types); err != nil {
 		return err

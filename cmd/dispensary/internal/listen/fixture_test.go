@@ -28,12 +28,12 @@ type fixture struct {
 	cursor       string
 	integrations []string
 
-	mu       sync.Mutex
-	refuse   func(webhook.Delivery) bool // nil accepts all deliveries
-	requests []webhook.Observation
-	accepted []accepted
-	answers  []listen.Answer
-	polls    []listen.Poll
+	mu        sync.Mutex
+	reject    func(webhook.Delivery) bool // nil accepts all deliveries
+	requests  []webhook.Observation
+	accepted  []accepted
+	responses []listen.Response
+	polls     []listen.Poll
 }
 
 type accepted struct {
@@ -80,20 +80,20 @@ func (f *fixture) receive(t *testing.T) {
 	require.NoError(t, f.platform.Host(address, handler))
 }
 
-// gate is an inbox that rejects deliveries if fixture.refuse returns true.
+// gate is an inbox that rejects deliveries if fixture.reject returns true.
 type gate struct {
 	f     *fixture
 	inbox webhook.Inbox
 }
 
-var errRefused = errors.New("rejected by the test")
+var errRejected = errors.New("rejected by the test")
 
 func (g gate) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
 	g.f.mu.Lock()
-	refuse := g.f.refuse
+	reject := g.f.reject
 	g.f.mu.Unlock()
-	if refuse != nil && refuse(d) {
-		return webhook.Receipt{}, errRefused
+	if reject != nil && reject(d) {
+		return webhook.Receipt{}, errRejected
 	}
 	receipt, err := g.inbox.Accept(ctx, d)
 	if err == nil && !receipt.Duplicate {
@@ -111,11 +111,11 @@ func (f *fixture) observe(_ context.Context, o webhook.Observation) {
 	f.requests = append(f.requests, o)
 }
 
-// setRefuse sets which deliveries the receiver rejects from now on.
-func (f *fixture) setRefuse(refuse func(webhook.Delivery) bool) {
+// setReject sets which deliveries the receiver rejects from now on.
+func (f *fixture) setReject(reject func(webhook.Delivery) bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.refuse = refuse
+	f.reject = reject
 }
 
 // eventIDs returns the ids of the accepted events in order.
@@ -159,10 +159,10 @@ func (f *fixture) config(t *testing.T) listen.Config {
 			defer f.mu.Unlock()
 			f.polls = append(f.polls, p)
 		},
-		ForwardEnd: func(a listen.Answer) {
+		ForwardEnd: func(a listen.Response) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
-			f.answers = append(f.answers, a)
+			f.responses = append(f.responses, a)
 		},
 	}
 }

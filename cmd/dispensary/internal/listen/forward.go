@@ -27,8 +27,8 @@ import (
 // the platform, so that you can pause your program in a debugger.
 const DefaultTimeout = 30 * time.Second
 
-// maxAnswer is the number of response bytes that are read.
-const maxAnswer = 64 << 10
+// maxResponse is the number of response bytes that are read.
+const maxResponse = 64 << 10
 
 // ForwarderConfig configures a [Forwarder]. URL, Secret and Challenge are required.
 type ForwarderConfig struct {
@@ -65,19 +65,19 @@ func NewForwarder(c ForwarderConfig) (*Forwarder, error) {
 	address, err := url.Parse(c.URL)
 	switch {
 	case err != nil || address.Host == "" || address.Scheme != "http" && address.Scheme != "https":
-		return nil, rejected("--forward-to", "must be a URL that begins with http:// or https://")
+		return nil, badSetting("--forward-to", "must be a URL that begins with http:// or https://")
 	case address.User != nil:
-		return nil, rejected("--forward-to", "must not contain a user name or password")
+		return nil, badSetting("--forward-to", "must not contain a user name or password")
 	case strings.TrimSpace(c.Secret.Reveal()) != c.Secret.Reveal() || c.Secret.IsZero():
-		return nil, rejected("webhook secret", "is empty, or begins or ends with whitespace")
+		return nil, badSetting("webhook secret", "is empty, or begins or ends with whitespace")
 	case strings.TrimSpace(c.Challenge.Reveal()) != c.Challenge.Reveal() || c.Challenge.IsZero():
-		return nil, rejected("challenge token", "is empty, or begins or ends with whitespace")
+		return nil, badSetting("challenge token", "is empty, or begins or ends with whitespace")
 	case c.Challenge == c.Secret:
-		return nil, rejected("challenge token", "must differ from the secret")
+		return nil, badSetting("challenge token", "must differ from the secret")
 	}
 	for name := range c.Header {
 		if slices.Contains(ownHeaders, name) {
-			return nil, rejected("--header", "cannot set "+name+": it is part of the delivery")
+			return nil, badSetting("--header", "cannot set "+name+": it is part of the delivery")
 		}
 	}
 	var client http.Client
@@ -100,21 +100,21 @@ var ownHeaders = []string{
 	"Connection", "Content-Length", "Content-Type", "Trailer", "Transfer-Encoding", http.CanonicalHeaderKey(webhook.SignatureHeader),
 }
 
-// rejected returns the error of a command-line setting.
-func rejected(setting, reason string) error {
+// badSetting returns the error of a command-line setting.
+func badSetting(setting, reason string) error {
 	return &api.ArgumentError{Field: setting, Reason: reason}
 }
 
 // mayHave returns an error if it would send production events in plain text.
 func (f *Forwarder) mayHave(e api.Environment) error {
 	if !e.IsSandbox() && !f.private {
-		return rejected("--forward-to", "must be https or a loopback URL, because production events contain patient data")
+		return badSetting("--forward-to", "must be https or a loopback URL, because production events contain patient data")
 	}
 	return nil
 }
 
-// Answer is the result of one attempt to forward an event.
-type Answer struct {
+// Response is the result of one attempt to forward an event.
+type Response struct {
 	Key       webhook.Key
 	Type      events.Type
 	ClinicID  string
@@ -146,11 +146,11 @@ type Answer struct {
 // ErrNotAcknowledged means that the platform would count the delivery as failed.
 var ErrNotAcknowledged = errors.New("listen: not acknowledged")
 
-// Forward posts an event with its data once, for the integration of key. Answer.Err is nil if
+// Forward posts an event with its data once, for the integration of key. Response.Err is nil if
 // the event is done. It is an [*api.ArgumentError] if production events must not be sent to
 // this URL.
-func (f *Forwarder) Forward(ctx context.Context, key webhook.Key, e events.Event) Answer {
-	a := Answer{Key: key, Type: e.Type, ClinicID: e.ClinicID, CreatedAt: e.CreatedAt.Time, Attempt: 1}
+func (f *Forwarder) Forward(ctx context.Context, key webhook.Key, e events.Event) Response {
+	a := Response{Key: key, Type: e.Type, ClinicID: e.ClinicID, CreatedAt: e.CreatedAt.Time, Attempt: 1}
 	if a.Err = f.mayHave(key.Environment); a.Err != nil {
 		return a
 	}
@@ -173,7 +173,7 @@ func envelope(key webhook.Key, e events.Event) ([]byte, error) {
 	}{e})
 }
 
-func (f *Forwarder) post(ctx context.Context, body []byte, now time.Time, a *Answer) error {
+func (f *Forwarder) post(ctx context.Context, body []byte, now time.Time, a *Response) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, f.config.URL, bytes.NewReader(body))
 	if err != nil {
 		return err
@@ -187,20 +187,20 @@ func (f *Forwarder) post(ctx context.Context, body []byte, now time.Time, a *Ans
 	if err != nil {
 		var dial *net.OpError
 		a.unreachable = errors.As(err, &dial) && dial.Op == "dial"
-		return noAnswer(ctx, err)
+		return noResponse(ctx, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	a.Status = resp.StatusCode
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	response, err := io.ReadAll(io.LimitReader(resp.Body, maxResponse))
 	if err != nil {
-		return noAnswer(ctx, err)
+		return noResponse(ctx, err)
 	}
-	return f.judge(answer, a)
+	return f.judge(response, a)
 }
 
-// noAnswer returns the cause of a failed request without its URL. The query may contain a
+// noResponse returns the cause of a failed request without its URL. The query may contain a
 // secret.
-func noAnswer(ctx context.Context, err error) error {
+func noResponse(ctx context.Context, err error) error {
 	if where, ok := errors.AsType[*url.Error](err); ok {
 		err = where.Err
 	}
@@ -208,11 +208,11 @@ func noAnswer(ctx context.Context, err error) error {
 }
 
 // judge applies the platform's rules for a successful delivery. API section: "Webhooks" 3, 8.
-func (f *Forwarder) judge(answer []byte, a *Answer) error {
+func (f *Forwarder) judge(response []byte, a *Response) error {
 	var got struct {
 		Challenge string `json:"challenge"`
 	}
-	read := json.Unmarshal(answer, &got)
+	read := json.Unmarshal(response, &got)
 	a.Challenge = api.NewSecret(got.Challenge) == f.config.Challenge
 	switch {
 	case a.Status == http.StatusGone:

@@ -27,8 +27,8 @@ const (
 	challenge = "Zaphod-Challenge"
 )
 
-// answer is a transport with the same response for every request.
-type answer struct {
+// response is a transport with the same response for every request.
+type response struct {
 	status int
 	body   string
 	after  time.Duration
@@ -36,7 +36,7 @@ type answer struct {
 	sent   string
 }
 
-func (a *answer) RoundTrip(r *http.Request) (*http.Response, error) {
+func (a *response) RoundTrip(r *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ var (
 
 func TestForwardAddsHeaders(t *testing.T) {
 	t.Parallel()
-	network := &answer{status: http.StatusOK, body: `{"challenge":"` + challenge + `"}`}
+	network := &response{status: http.StatusOK, body: `{"challenge":"` + challenge + `"}`}
 	config := listen.ForwarderConfig{
 		URL: address, Secret: api.NewSecret(secret), Challenge: api.NewSecret(challenge), HTTPClient: &http.Client{Transport: network},
 		Header: http.Header{"X-Tunnel": {"a", "b"}, "Host": {"ehr.internal"}, "User-Agent": {"other"}},
@@ -84,28 +84,28 @@ func TestOnlyAcknowledgmentCompletesEvent(t *testing.T) {
 	t.Parallel()
 	const right = `{"challenge":"` + challenge + `"}`
 	for name, c := range map[string]struct {
-		answer answer
-		want   string
+		response response
+		want     string
 	}{
-		"200":             {answer{status: 200, body: right}, ""},
-		"201":             {answer{status: 201, body: right}, ""},
-		"202":             {answer{status: 202, body: right}, "status 202 is neither 200 nor 201"},
-		"204":             {answer{status: 204}, "status 204 is neither 200 nor 201"},
-		"302":             {answer{status: 302, body: right}, "status 302 is neither 200 nor 201"},
-		"410":             {answer{status: 410, body: right}, "the platform would disable the endpoint"},
-		"500":             {answer{status: 500}, "status 500 is neither 200 nor 201"},
-		"not JSON":        {answer{status: 200, body: challenge}, "the response is not JSON"},
-		"no challenge":    {answer{status: 200, body: `{}`}, "does not contain the challenge token"},
-		"wrong challenge": {answer{status: 200, body: `{"challenge":"x"}`}, "does not contain the challenge token"},
-		"endless":         {answer{status: 200, body: strings.Repeat(" ", 1<<20) + right}, "the response is not JSON"},
-		"slow":            {answer{status: 200, body: right, after: time.Minute}, "no response"},
+		"200":             {response{status: 200, body: right}, ""},
+		"201":             {response{status: 201, body: right}, ""},
+		"202":             {response{status: 202, body: right}, "status 202 is neither 200 nor 201"},
+		"204":             {response{status: 204}, "status 204 is neither 200 nor 201"},
+		"302":             {response{status: 302, body: right}, "status 302 is neither 200 nor 201"},
+		"410":             {response{status: 410, body: right}, "the platform would disable the endpoint"},
+		"500":             {response{status: 500}, "status 500 is neither 200 nor 201"},
+		"not JSON":        {response{status: 200, body: challenge}, "the response is not JSON"},
+		"no challenge":    {response{status: 200, body: `{}`}, "does not contain the challenge token"},
+		"wrong challenge": {response{status: 200, body: `{"challenge":"x"}`}, "does not contain the challenge token"},
+		"endless":         {response{status: 200, body: strings.Repeat(" ", 1<<20) + right}, "the response is not JSON"},
+		"slow":            {response{status: 200, body: right, after: time.Minute}, "no response"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				forwarder, err := listen.NewForwarder(listen.ForwarderConfig{
 					URL: address + "/webhooks?code=Zaphod", Secret: api.NewSecret(secret), Challenge: api.NewSecret(challenge),
-					HTTPClient: &http.Client{Transport: &c.answer},
+					HTTPClient: &http.Client{Transport: &c.response},
 				})
 				require.NoError(t, err)
 				a := forwarder.Forward(t.Context(), key, event)
@@ -117,11 +117,11 @@ func TestOnlyAcknowledgmentCompletesEvent(t *testing.T) {
 					require.ErrorContains(t, a.Err, c.want)
 					assert.NotContains(t, a.Err.Error(), "Zaphod")
 				}
-				assert.Equal(t, "https://ehr.example.com/webhooks?code=Zaphod", c.answer.got.URL.String())
-				assert.Equal(t, `{"event":{"id":"evt_1","type":"order.placed","created_at":null,"clinic_id":"cl_1","integration_id":"in_1","data":{"order":{"id":"or_1"}}}}`, c.answer.sent)
+				assert.Equal(t, "https://ehr.example.com/webhooks?code=Zaphod", c.response.got.URL.String())
+				assert.Equal(t, `{"event":{"id":"evt_1","type":"order.placed","created_at":null,"clinic_id":"cl_1","integration_id":"in_1","data":{"order":{"id":"or_1"}}}}`, c.response.sent)
 				verifier, err := webhook.NewVerifier(webhook.VerifierConfig{Secrets: []api.Secret{api.NewSecret(secret)}})
 				require.NoError(t, err)
-				require.NoError(t, verifier.Verify(c.answer.got.Header.Get("SVC-Signature"), []byte(c.answer.sent)))
+				require.NoError(t, verifier.Verify(c.response.got.Header.Get("SVC-Signature"), []byte(c.response.sent)))
 			})
 		})
 	}
@@ -137,7 +137,7 @@ func TestProductionEventsNeedPrivateTransport(t *testing.T) {
 		"https://ehr.example.com": true, "https://localhost": true,
 		"http://ehr.example.com": false, "http://192.168.1.2:3000": false, "http://localhost.example.com": false, "http://localhost:3000": false,
 	} {
-		network := &answer{status: 200, body: `{"challenge":"` + challenge + `"}`}
+		network := &response{status: 200, body: `{"challenge":"` + challenge + `"}`}
 		client := &http.Client{Transport: network}
 		forwarder, err := listen.NewForwarder(listen.ForwarderConfig{URL: address, Secret: api.NewSecret(secret), Challenge: api.NewSecret(challenge), HTTPClient: client})
 		require.NoError(t, err)

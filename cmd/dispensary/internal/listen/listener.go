@@ -149,7 +149,7 @@ func (l *Listener) poll(ctx context.Context) error {
 	var failed []error
 	for _, p := range polls {
 		l.config.PollEnd(p)
-		if refused(p.Err) {
+		if rejected(p.Err) {
 			failed = append(failed, fmt.Errorf("listen: %s: %w", p.Source, p.Err))
 		}
 	}
@@ -215,16 +215,16 @@ func (l *Listener) wake() (first time.Time) {
 // try loads an event and forwards it. failed reports whether the receiver failed. err is only
 // set if the listener must stop.
 func (l *Listener) try(ctx context.Context, it *item, held map[webhook.OrderingKey]bool) (failed bool, err error) {
-	answer := Answer{Key: it.key, Type: it.event.Type, ClinicID: it.event.ClinicID, CreatedAt: it.at}
+	response := Response{Key: it.key, Type: it.event.Type, ClinicID: it.event.ClinicID, CreatedAt: it.at}
 	e, err := l.get(ctx, it)
 	switch {
 	case ctx.Err() != nil:
 		return false, context.Cause(ctx)
 	case err != nil:
 		it.attempts++
-		answer.Attempt, answer.Err = it.attempts, err
-		l.unread(it, &answer)
-		l.config.ForwardEnd(answer)
+		response.Attempt, response.Err = it.attempts, err
+		l.unread(it, &response)
+		l.config.ForwardEnd(response)
 		return false, l.saveIfDue(saveEvery)
 	}
 	it.order = webhook.ByObject(webhook.Delivery{Key: it.key, Type: e.Type, ClinicID: e.ClinicID}, e)
@@ -232,25 +232,25 @@ func (l *Listener) try(ctx context.Context, it *item, held map[webhook.OrderingK
 		return false, nil
 	}
 	posting, cancel := lingering(ctx)
-	answer = l.config.Forwarder.Forward(posting, it.key, e)
+	response = l.config.Forwarder.Forward(posting, it.key, e)
 	cancel()
-	if answer.Err != nil && ctx.Err() != nil {
+	if response.Err != nil && ctx.Err() != nil {
 		return false, context.Cause(ctx)
 	}
 	it.attempts++
-	answer.Attempt = it.attempts
+	response.Attempt = it.attempts
 	switch {
-	case answer.Err == nil:
+	case response.Err == nil:
 		it.done, l.dirty = true, true
 		l.address.reset()
-	case answer.unreachable:
+	case response.unreachable:
 		l.address.fail(&l.config)
 	default:
 		it.failing.fail(&l.config)
 		held[it.order] = true
 	}
-	l.config.ForwardEnd(answer)
-	return answer.Err != nil, l.saveIfDue(saveEvery)
+	l.config.ForwardEnd(response)
+	return response.Err != nil, l.saveIfDue(saveEvery)
 }
 
 // lingering returns a context that is canceled 2 seconds after ctx. A started request can thus
@@ -283,10 +283,10 @@ func (l *Listener) get(ctx context.Context, it *item) (events.Event, error) {
 // source, to preserve the order. After that, or if the platform does not have the event, only
 // its own retries wait. A missing event is dropped only if it is older than 30 days. Otherwise
 // wrong responses, for example of a proxy, could drop all events.
-func (l *Listener) unread(it *item, answer *Answer) {
-	switch gone := errors.Is(answer.Err, api.ErrNotFound); {
+func (l *Listener) unread(it *item, response *Response) {
+	switch gone := errors.Is(response.Err, api.ErrNotFound); {
 	case gone && it.at.Before(l.config.Now().Add(-retention)):
-		it.done, l.dirty, answer.Dropped = true, true, true
+		it.done, l.dirty, response.Dropped = true, true, true
 	case gone || it.attempts > maxFailures:
 		it.failing.fail(&l.config)
 	default:

@@ -147,17 +147,17 @@ func TestListenerKilledDuringRequestLosesNoEvent(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fixture) {
 		var want []string
-		f.setRefuse(func(webhook.Delivery) bool { return true })
+		f.setReject(func(webhook.Delivery) bool { return true })
 		f.start(t, nil, func() { want = f.edit(t, 2, 1) })
-		refused := want[0]
+		rejected := want[0]
 		for round := range 5 {
 			kill := time.Now().Add(time.Duration(2+round) * 30 * time.Second)
 			var cursor []byte // at the time of the kill
-			f.setRefuse(func(d webhook.Delivery) bool {
-				if cursor == nil && d.Key.EventID != refused && time.Now().After(kill) {
+			f.setReject(func(d webhook.Delivery) bool {
+				if cursor == nil && d.Key.EventID != rejected && time.Now().After(kill) {
 					cursor, _ = os.ReadFile(f.cursor)
 				}
-				return cursor != nil || d.Key.EventID == refused
+				return cursor != nil || d.Key.EventID == rejected
 			})
 			f.start(t, nil, func() {
 				for i := range 10 {
@@ -168,7 +168,7 @@ func TestListenerKilledDuringRequestLosesNoEvent(t *testing.T) {
 			require.NotNil(t, cursor)
 			require.NoError(t, os.WriteFile(f.cursor, cursor, 0o600))
 		}
-		f.setRefuse(nil)
+		f.setReject(nil)
 		f.listenFor(t, 5*time.Minute, nil)
 		assert.ElementsMatch(t, want, f.eventIDs())
 	})
@@ -447,11 +447,11 @@ func TestFailingEventBlocksItsObject(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fixture) {
 		var first, other []string
-		f.setRefuse(func(webhook.Delivery) bool { return true })
+		f.setReject(func(webhook.Delivery) bool { return true })
 		f.start(t, nil, func() {
 			first = f.edit(t, 0, 1)
 			id := first[0]
-			f.setRefuse(func(d webhook.Delivery) bool { return d.Key.EventID == id })
+			f.setReject(func(d webhook.Delivery) bool { return d.Key.EventID == id })
 			time.Sleep(20 * time.Second)
 			for range 5 {
 				first = append(first, f.edit(t, 0, 1)...)
@@ -459,13 +459,13 @@ func TestFailingEventBlocksItsObject(t *testing.T) {
 			}
 			time.Sleep(5 * time.Minute)
 			assert.Equal(t, other, f.eventIDs())
-			f.setRefuse(nil)
+			f.setReject(nil)
 			time.Sleep(time.Minute)
 		})
 		assert.Equal(t, append(slices.Clone(other), first...), f.eventIDs())
 		assert.Less(t, len(f.requests), 30, "the backoff grows")
-		assert.ErrorIs(t, f.answers[0].Err, listen.ErrNotAcknowledged)
-		assert.Equal(t, http.StatusServiceUnavailable, f.answers[0].Status)
+		assert.ErrorIs(t, f.responses[0].Err, listen.ErrNotAcknowledged)
+		assert.Equal(t, http.StatusServiceUnavailable, f.responses[0].Status)
 	})
 }
 
@@ -507,7 +507,7 @@ func TestUnreachableReceiverPausesForwarding(t *testing.T) {
 			time.Sleep(time.Minute + listen.DefaultInterval)
 		})
 		assert.Equal(t, want, f.eventIDs())
-		assert.NotContains(t, f.answers[0].Err.Error(), address)
+		assert.NotContains(t, f.responses[0].Err.Error(), address)
 	})
 }
 
@@ -519,11 +519,11 @@ func TestFailingReceiverGetsFewRequests(t *testing.T) {
 		for i := range 200 {
 			f.edit(t, i%5, 1)
 		}
-		f.setRefuse(func(webhook.Delivery) bool { return true })
+		f.setReject(func(webhook.Delivery) bool { return true })
 		f.start(t, func(c *listen.Config) { c.Since = time.Hour }, func() {
 			time.Sleep(10 * time.Minute)
 			assert.Less(t, f.count(), 100)
-			f.setRefuse(nil)
+			f.setReject(nil)
 			time.Sleep(3 * time.Minute)
 		})
 		assert.Len(t, f.accepted, 400)
@@ -559,7 +559,7 @@ func TestFailingPlatformLosesNoEvent(t *testing.T) {
 func TestEventsBeyondRetentionAreDropped(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fixture) {
-		f.setRefuse(func(webhook.Delivery) bool { return true })
+		f.setReject(func(webhook.Delivery) bool { return true })
 		f.start(t, nil, func() {
 			f.edit(t, 0, 1)
 			f.edit(t, 1, 1)
@@ -567,7 +567,7 @@ func TestEventsBeyondRetentionAreDropped(t *testing.T) {
 		})
 		time.Sleep(30*24*time.Hour - 10*time.Minute)
 		f.listenFor(t, 20*time.Minute, nil)
-		last := f.answers[len(f.answers)-1]
+		last := f.responses[len(f.responses)-1]
 		assert.True(t, last.Dropped)
 		require.ErrorIs(t, last.Err, dispensary.ErrNotFound)
 		assert.False(t, f.polls[len(f.polls)-1].Gap)
@@ -587,7 +587,7 @@ func TestShutdownWaitsForStartedRequest(t *testing.T) {
 		inBubble(t, func(t *testing.T, f *fixture) {
 			forwarder, err := listen.NewForwarder(listen.ForwarderConfig{
 				URL: address, Secret: dispensary.NewSecret(secret), Challenge: dispensary.NewSecret(challenge),
-				HTTPClient: &http.Client{Transport: &answer{status: 200, body: `{"challenge":"` + challenge + `"}`, after: takes}},
+				HTTPClient: &http.Client{Transport: &response{status: 200, body: `{"challenge":"` + challenge + `"}`, after: takes}},
 			})
 			require.NoError(t, err)
 			began := time.Now()
@@ -597,7 +597,7 @@ func TestShutdownWaitsForStartedRequest(t *testing.T) {
 				time.Sleep(listen.DefaultInterval - 2*time.Second + time.Millisecond)
 			})
 			assert.LessOrEqual(t, time.Since(began), listen.DefaultInterval+3*time.Second)
-			assert.Len(t, f.answers, 1-again)
+			assert.Len(t, f.responses, 1-again)
 			f.listenFor(t, time.Minute, nil)
 			assert.Len(t, f.accepted, again)
 		})
@@ -650,20 +650,20 @@ func TestForeignCursorFileIsKept(t *testing.T) {
 	}
 }
 
-// Neither an Answer nor the cursor contains a secret or patient data.
-func TestAnswerAndCursorLeakNothing(t *testing.T) {
+// Neither a Response nor the cursor contains a secret or patient data.
+func TestResponseAndCursorLeakNothing(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fixture) {
 		var printed strings.Builder
-		f.setRefuse(func(webhook.Delivery) bool { return true })
+		f.setReject(func(webhook.Delivery) bool { return true })
 		f.start(t, func(c *listen.Config) { fmt.Fprintf(&printed, "%v %+v", c.Forwarder, c.Forwarder) }, func() {
 			f.edit(t, 0, 1)
 			time.Sleep(10 * time.Second)
-			f.setRefuse(nil)
+			f.setReject(nil)
 			time.Sleep(time.Minute)
 		})
 		require.Len(t, f.accepted, 1)
-		for _, a := range f.answers {
+		for _, a := range f.responses {
 			fmt.Fprintf(&printed, "%+v %#v", a, a)
 		}
 		fmt.Fprintf(&printed, "%+v", f.polls)

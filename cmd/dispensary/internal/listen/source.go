@@ -90,7 +90,7 @@ func (s *source) poll(ctx context.Context, c *Config) Poll {
 		}
 		result.Pages += l.pages
 		failed = append(failed, err)
-		if refused(err) || ctx.Err() != nil {
+		if rejected(err) || ctx.Err() != nil {
 			break
 		}
 	}
@@ -106,8 +106,8 @@ func incomplete(err error) bool {
 	return errors.As(err, &ended)
 }
 
-// refused reports whether the platform rejected the token.
-func refused(err error) bool {
+// rejected reports whether the platform rejected the token.
+func rejected(err error) bool {
 	return errors.Is(err, api.ErrUnauthorized) || errors.Is(err, api.ErrReauthorize)
 }
 
@@ -174,7 +174,7 @@ func rank(t events.Type) int { return slices.Index(events.Groups(), t.Group()) }
 func checkTypes(types []events.Type) error {
 	for _, t := range types {
 		if _, verb, _ := strings.Cut(string(t), "."); rank(t) < 0 || verb == "" {
-			return rejected("--type", fmt.Sprintf("must be an event type such as patient.updated, not %q", string(t)))
+			return badSetting("--type", fmt.Sprintf("must be an event type such as patient.updated, not %q", string(t)))
 		}
 	}
 	return nil

@@ -44,12 +44,12 @@ func Run(ctx context.Context, c Config, ready func(*dispensarytest.Server, contr
 	}
 	origin := "http://" + listener.Addr().String()
 	api := control.New(platform, control.Options{ControlURL: origin + "/control", ConsoleURL: origin + "/console/"})
-	answers := func() error { return ready(platform, api.Settings()) }
+	responses := func() error { return ready(platform, api.Settings()) }
 	if c.kept == nil {
-		return httpserve.Serve(ctx, listener, besidePlatform(platform, api), answers)
+		return httpserve.Serve(ctx, listener, besidePlatform(platform, api), responses)
 	}
 	c.kept.platform = platform
-	return keep(ctx, c.kept, listener, besidePlatform(platform, api), answers)
+	return keep(ctx, c.kept, listener, besidePlatform(platform, api), responses)
 }
 
 // StateError is the error of a platform that ran but could not save its state.

@@ -66,7 +66,7 @@ func (s *session) arrayFilters() Finding {
 		return unexpected(list)
 	}
 	const path, filter = "/catalog/search/products", "ingredient_ids[]"
-	var last answer
+	var last platformResponse
 	var lastID string
 	for _, row := range list.rows("ingredients") {
 		id := textAt(row, "id")
@@ -125,7 +125,7 @@ func (s *session) vendorBackorder() Finding {
 	return hidden("found no product with only a vendor backorder")
 }
 
-func onlyVendorBackorder(a answer) bool {
+func onlyVendorBackorder(a platformResponse) bool {
 	found, _ := a.at("product", "variants")
 	variants, _ := found.([]any)
 	meant := false
@@ -188,7 +188,7 @@ func (s *session) unwrappedEventData() Finding {
 }
 
 // deliveries reads the delivery log, once.
-func (s *session) deliveries() answer { return s.list("/webhooks/deliveries", "100") }
+func (s *session) deliveries() platformResponse { return s.list("/webhooks/deliveries", "100") }
 
 // eachDelivery searches the log for a delivery that shows a point. look returns "" if a row
 // does not show it. without completes the reason if no row does.

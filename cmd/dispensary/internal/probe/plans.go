@@ -18,7 +18,7 @@ func planPoints() []point {
 const draft, active = "draft", "active"
 
 // newPlan creates a plan for the first patient. lack is the finding if that fails.
-func (s *session) newPlan(state string) (id string, a answer, lack *Finding) {
+func (s *session) newPlan(state string) (id string, a platformResponse, lack *Finding) {
 	patient, lack := s.patientID()
 	if lack != nil {
 		return "", a, lack
@@ -103,7 +103,7 @@ func (s *session) draftUpdate() Finding {
 	}
 }
 
-func (s *session) updatePlan(id string) answer {
+func (s *session) updatePlan(id string) platformResponse {
 	lines, _ := s.recommendations() // cannot fail: the plan was created with them
 	return s.patch("/clinic/treatment_plans/"+id, object{"recommendations": lines})
 }
@@ -139,7 +139,7 @@ func (s *session) canceledPlanUpdate() Finding {
 }
 
 // newLink creates a draft without a patient.
-func (s *session) newLink(plan object) answer {
+func (s *session) newLink(plan object) platformResponse {
 	a := s.post("/clinic/dynamic_links/treatment_plans", object{"treatment_plan": plan})
 	s.noteCreated("treatment_plan", a.text("dynamic_links", "treatment_plan", "id"))
 	return a
@@ -147,7 +147,7 @@ func (s *session) newLink(plan object) answer {
 
 func (s *session) linkPractitioner() Finding {
 	a := s.newLink(object{})
-	if owner := s.config.Token.ResourceOwner.Type; a.refused() && owner != "Practitioner" {
+	if owner := s.config.Token.ResourceOwner.Type; a.rejected() && owner != "Practitioner" {
 		return ambiguous("the request was rejected, but the token may not belong to a practitioner", a)
 	}
 	return decide(a, "token", "required")

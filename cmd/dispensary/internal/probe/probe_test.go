@@ -105,8 +105,8 @@ func between(c *probe.Config, change func(r *http.Request, next http.RoundTrippe
 	c.Application.Transport = roundTrip(func(r *http.Request) (*http.Response, error) { return change(r, next) })
 }
 
-// answering returns a transport function with a fixed response for all requests to a path.
-func answering(path string, status int, body string) func(*http.Request, http.RoundTripper) (*http.Response, error) {
+// responding returns a transport function with a fixed response for all requests to a path.
+func responding(path string, status int, body string) func(*http.Request, http.RoundTripper) (*http.Response, error) {
 	return func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
 		if !strings.HasSuffix(r.URL.Path, path) {
 			return next.RoundTrip(r)
@@ -161,7 +161,7 @@ func TestRunCallsUnknownBehaviorAmbiguous(t *testing.T) {
 	} {
 		fake := start(t)
 		config := config(fake)
-		between(&config, answering(c.path, c.status, c.body))
+		between(&config, responding(c.path, c.status, c.body))
 		report, err := probe.Run(t.Context(), config)
 		require.NoError(t, err)
 		found := map[string]probe.Finding{}
@@ -191,7 +191,7 @@ func TestRunMeasuresMetadataLag(t *testing.T) {
 		fake := start(t)
 		c := config(fake)
 		if variant == "" {
-			between(&c, answering("/clinic/metadata", 200, `{"metadata":[],"meta":{"total_count":0}}`))
+			between(&c, responding("/clinic/metadata", 200, `{"metadata":[],"meta":{"total_count":0}}`))
 		} else {
 			require.NoError(t, fake.SetBehavior(variant))
 		}

@@ -23,7 +23,7 @@ import (
 var errLimit = fmt.Errorf("the run has already sent its maximum of %d requests", MaxRequests)
 
 // session is one run. After a request without a response, err is set, no more requests are
-// sent, and all later answers are empty.
+// sent, and all later responses are empty.
 type session struct {
 	ctx    context.Context //nolint:containedctx // a session is one call of Run
 	config Config
@@ -34,11 +34,11 @@ type session struct {
 	err    error
 
 	created       []Record
-	plans         []string // of the first patient, in order of creation
-	activePlan    string   // a plan that was created active
-	first, second *answer  // responses that created the patients
-	withoutKey    answer   // response to GET /clinic without the clinic key
-	lists         map[string]answer
+	plans         []string          // of the first patient, in order of creation
+	activePlan    string            // a plan that was created active
+	first, second *platformResponse // responses that created the patients
+	withoutKey    platformResponse  // response to GET /clinic without the clinic key
+	lists         map[string]platformResponse
 	main, spare   consent
 }
 
@@ -49,22 +49,22 @@ func newSession(ctx context.Context, c Config) *session {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return &session{
-		ctx: ctx, config: c, http: &client, marker: strings.ToLower(rand.Text()[:10]), lists: map[string]answer{},
+		ctx: ctx, config: c, http: &client, marker: strings.ToLower(rand.Text()[:10]), lists: map[string]platformResponse{},
 		main: newConsent(c.Token), spare: newConsent(c.Spare),
 	}
 }
 
-// answer is a response of the platform.
-type answer struct {
+// platformResponse is a response of the platform.
+type platformResponse struct {
 	status    int
 	requestID string
 	body      any // decoded by encoding/json, nil if it is not JSON
 }
 
-func (a answer) ok() bool { return a.status >= 200 && a.status < 300 }
+func (a platformResponse) ok() bool { return a.status >= 200 && a.status < 300 }
 
-// refused reports whether the platform rejected the content of a request, and not its caller.
-func (a answer) refused() bool {
+// rejected reports whether the platform rejected the content of a request, and not its caller.
+func (a platformResponse) rejected() bool {
 	switch a.status {
 	case http.StatusBadRequest, http.StatusNotFound, http.StatusConflict, http.StatusUnprocessableEntity:
 		return true
@@ -73,7 +73,7 @@ func (a answer) refused() bool {
 }
 
 // at returns the value at a path of object members, and whether it exists.
-func (a answer) at(path ...string) (any, bool) { return member(a.body, path...) }
+func (a platformResponse) at(path ...string) (any, bool) { return member(a.body, path...) }
 
 func member(value any, path ...string) (any, bool) {
 	for _, name := range path {
@@ -92,16 +92,16 @@ func textAt(value any, path ...string) string {
 	return text
 }
 
-func (a answer) text(path ...string) string { return textAt(a.body, path...) }
+func (a platformResponse) text(path ...string) string { return textAt(a.body, path...) }
 
 // rows returns the objects of a list.
-func (a answer) rows(key string) []any {
+func (a platformResponse) rows(key string) []any {
 	found, _ := a.at(key)
 	rows, _ := found.([]any)
 	return rows
 }
 
-func (a answer) meta(name string) int {
+func (a platformResponse) meta(name string) int {
 	found, _ := a.at("meta", name)
 	number, _ := found.(float64)
 	return int(number)
@@ -111,12 +111,12 @@ func (a answer) meta(name string) int {
 type object map[string]any
 
 // get sends a GET request with the token of the run.
-func (s *session) get(path string, query ...string) answer {
+func (s *session) get(path string, query ...string) platformResponse {
 	return s.send(s.config.Token.AccessToken.Reveal(), http.MethodGet, path, nil, query...)
 }
 
 // list returns the first page of a list. It reads each list once per run.
-func (s *session) list(path, size string) answer {
+func (s *session) list(path, size string) platformResponse {
 	a, known := s.lists[path]
 	if !known {
 		a = s.get(path, "page[size]", size)
@@ -126,20 +126,20 @@ func (s *session) list(path, size string) answer {
 }
 
 // getWith sends a GET request with another token.
-func (s *session) getWith(token, path string) answer {
+func (s *session) getWith(token, path string) platformResponse {
 	return s.send(token, http.MethodGet, path, nil)
 }
 
-func (s *session) post(path string, body object) answer {
+func (s *session) post(path string, body object) platformResponse {
 	return s.send(s.config.Token.AccessToken.Reveal(), http.MethodPost, path, body)
 }
 
-func (s *session) patch(path string, body object) answer {
+func (s *session) patch(path string, body object) platformResponse {
 	return s.send(s.config.Token.AccessToken.Reveal(), http.MethodPatch, path, body)
 }
 
 // send sends one request without retries. query alternates names and values.
-func (s *session) send(token, method, path string, body object, query ...string) answer {
+func (s *session) send(token, method, path string, body object, query ...string) platformResponse {
 	values := url.Values{}
 	for i := 0; i+1 < len(query); i += 2 {
 		values.Add(query[i], query[i+1])
@@ -157,24 +157,24 @@ func (s *session) send(token, method, path string, body object, query ...string)
 
 // exchange sends a request and reads the response. Its errors contain neither the URL nor the
 // query.
-func (s *session) exchange(token, method, address string, body object) (answer, error) {
+func (s *session) exchange(token, method, address string, body object) (platformResponse, error) {
 	if s.err != nil {
-		return answer{}, s.err
+		return platformResponse{}, s.err
 	}
 	if s.sent == MaxRequests {
-		return answer{}, errLimit
+		return platformResponse{}, errLimit
 	}
 	var content io.Reader
 	if body != nil {
 		encoded, err := json.Marshal(body)
 		if err != nil {
-			return answer{}, err
+			return platformResponse{}, err
 		}
 		content = bytes.NewReader(encoded)
 	}
 	request, err := http.NewRequestWithContext(s.ctx, method, address, content)
 	if err != nil {
-		return answer{}, errors.New("probe: invalid URL")
+		return platformResponse{}, errors.New("probe: invalid URL")
 	}
 	s.sign(request, token, body != nil)
 	s.sent++
@@ -183,7 +183,7 @@ func (s *session) exchange(token, method, address string, body object) (answer, 
 		if wrapped, ok := errors.AsType[*url.Error](err); ok {
 			err = wrapped.Err
 		}
-		return answer{}, fmt.Errorf("probe: a request got no response: %w", err)
+		return platformResponse{}, fmt.Errorf("probe: a request got no response: %w", err)
 	}
 	return read(response)
 }
@@ -202,13 +202,13 @@ func (s *session) sign(request *http.Request, token string, hasBody bool) {
 	}
 }
 
-// maxAnswer is the largest part of a response that is read, in bytes.
-const maxAnswer = 8 << 20
+// maxResponse is the largest part of a response that is read, in bytes.
+const maxResponse = 8 << 20
 
-func read(response *http.Response) (answer, error) {
+func read(response *http.Response) (platformResponse, error) {
 	defer response.Body.Close()
-	a := answer{status: response.StatusCode, requestID: transport.RequestID(response.Header)}
-	content, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	a := platformResponse{status: response.StatusCode, requestID: transport.RequestID(response.Header)}
+	content, err := io.ReadAll(io.LimitReader(response.Body, maxResponse))
 	if err != nil {
 		return a, fmt.Errorf("probe: a response was cut off: %w", err)
 	}
@@ -228,7 +228,7 @@ func (s *session) noteCreated(kind, id string) {
 // consent is one authorization with its tokens.
 type consent struct {
 	original, access, refresh string // original is the access token before the first refresh
-	renewed                   *answer
+	renewed                   *platformResponse
 	ended                     bool
 }
 
@@ -237,28 +237,28 @@ func newConsent(t oauth.Token) consent {
 }
 
 // seen returns the finding that the responses show variant.
-func seen(variant string, by ...answer) Finding {
+func seen(variant string, by ...platformResponse) Finding {
 	return Finding{Verdict: Seen, Variant: variant, RequestIDs: idsOf(by)}
 }
 
 // ambiguous returns the finding that the responses do not decide a point.
-func ambiguous(why string, by ...answer) Finding {
+func ambiguous(why string, by ...platformResponse) Finding {
 	return Finding{Verdict: Ambiguous, Why: why, RequestIDs: idsOf(by)}
 }
 
 // hidden returns the finding that a point cannot be observed.
-func hidden(why string, by ...answer) Finding {
+func hidden(why string, by ...platformResponse) Finding {
 	return Finding{Verdict: NotObservable, Why: why, RequestIDs: idsOf(by)}
 }
 
 // unexpected returns the finding that the status of a does not decide a point.
-func unexpected(a answer) Finding {
+func unexpected(a platformResponse) Finding {
 	return ambiguous(fmt.Sprintf("a request got the unexpected status %d", a.status), a)
 }
 
-func idsOf(answers []answer) []string {
+func idsOf(responses []platformResponse) []string {
 	var ids []string
-	for _, a := range answers {
+	for _, a := range responses {
 		if a.requestID != "" {
 			ids = append(ids, a.requestID)
 		}
@@ -268,19 +268,19 @@ func idsOf(answers []answer) []string {
 
 // decide returns the finding of a point with two variants: one accepts the request, the other
 // rejects it.
-func decide(a answer, accepted, refused string) Finding {
+func decide(a platformResponse, accepted, rejected string) Finding {
 	switch {
 	case a.ok():
 		return seen(accepted, a)
-	case a.refused():
-		return seen(refused, a)
+	case a.rejected():
+		return seen(rejected, a)
 	}
 	return unexpected(a)
 }
 
 // lacking returns id if the platform responded with one. Otherwise it returns the finding that
 // a point lacks this record.
-func lacking(a answer, id, why string) (string, *Finding) {
+func lacking(a platformResponse, id, why string) (string, *Finding) {
 	if a.ok() && id != "" {
 		return id, nil
 	}
@@ -289,7 +289,7 @@ func lacking(a answer, id, why string) (string, *Finding) {
 }
 
 // statusOf returns the finding of a point with error statuses as variants.
-func statusOf(a answer) Finding {
+func statusOf(a platformResponse) Finding {
 	switch {
 	case a.status < 400, a.status >= 500, a.status == http.StatusUnauthorized, a.status == http.StatusTooManyRequests:
 		return unexpected(a)

@@ -27,12 +27,12 @@ func (s *session) asClient(body object) object {
 	return body
 }
 
-func (s *session) revoke(token string) answer {
+func (s *session) revoke(token string) platformResponse {
 	return s.send("", http.MethodPost, "/oauth/revoke", s.asClient(object{"token": token}))
 }
 
 // renew uses a refresh token. On success it stores the new tokens in c.
-func (s *session) renew(c *consent, refresh string) answer {
+func (s *session) renew(c *consent, refresh string) platformResponse {
 	a := s.send("", http.MethodPost, "/oauth/token", s.asClient(object{
 		"grant_type": "refresh_token", "redirect_uri": s.config.Application.RedirectURL, "refresh_token": refresh,
 	}))
@@ -46,7 +46,7 @@ func (s *session) renew(c *consent, refresh string) answer {
 }
 
 // firstRenewal refreshes a consent once and returns the same response on later calls.
-func (s *session) firstRenewal(c *consent) answer {
+func (s *session) firstRenewal(c *consent) platformResponse {
 	if c.renewed == nil {
 		a := s.renew(c, c.refresh)
 		c.renewed = &a
@@ -55,13 +55,13 @@ func (s *session) firstRenewal(c *consent) answer {
 }
 
 // works makes a small request with an access token.
-func (s *session) works(token string) answer { return s.getWith(token, "/catalog/brands") }
+func (s *session) works(token string) platformResponse { return s.getWith(token, "/catalog/brands") }
 
 // renewed refreshes the first consent. It returns a finding if that is not possible.
-func (s *session) renewed() (answer, *Finding) {
+func (s *session) renewed() (platformResponse, *Finding) {
 	if s.main.refresh == "" {
 		f := hidden(noRefreshToken)
-		return answer{}, &f
+		return platformResponse{}, &f
 	}
 	a := s.firstRenewal(&s.main)
 	_, lack := lacking(a, a.text("oauth", "access_token"), "could not refresh the token")
@@ -127,7 +127,7 @@ func (s *session) refreshRotation() Finding {
 }
 
 // endsGrant reports whether the status is that of an invalid refresh token.
-func endsGrant(a answer) bool {
+func endsGrant(a platformResponse) bool {
 	return a.status == http.StatusBadRequest || a.status == http.StatusUnauthorized
 }
 

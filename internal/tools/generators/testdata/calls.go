@@ -18,18 +18,18 @@ func Create(ctx context.Context, address string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	answer, err := client.PatientsCreateWithResponse(ctx, dispensary.NewPatient{
+	response, err := client.PatientsCreateWithResponse(ctx, dispensary.NewPatient{
 		Email: "ada@example.com", FirstName: "Ada", LastName: "Lovelace",
 	})
 	switch {
 	case err != nil:
 		return "", err
-	case answer.JSON422 != nil:
-		return "", fmt.Errorf("rejected: %v", answer.JSON422.Error)
-	case answer.JSON201 == nil:
-		return "", fmt.Errorf("status %d", answer.StatusCode())
+	case response.JSON422 != nil:
+		return "", fmt.Errorf("rejected: %v", response.JSON422.Error)
+	case response.JSON201 == nil:
+		return "", fmt.Errorf("status %d", response.StatusCode())
 	}
-	return answer.JSON201.Patient.Id, nil
+	return response.JSON201.Patient.Id, nil
 }
 
 // Seconds reads the lifetime of a token in seconds. The value is a number or a string.

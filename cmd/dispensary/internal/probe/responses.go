@@ -109,7 +109,7 @@ func (s *session) metadataLag() Finding {
 }
 
 // foundAfter returns the finding that a lookup found a record after a wait.
-func foundAfter(waited time.Duration, by ...answer) Finding {
+func foundAfter(waited time.Duration, by ...platformResponse) Finding {
 	if waited == 0 {
 		return seen("none", by...)
 	}
@@ -133,7 +133,7 @@ func (s *session) successStatus() Finding {
 }
 
 // invalid creates a patient without any field, which the platform should reject.
-func (s *session) invalid() answer {
+func (s *session) invalid() platformResponse {
 	a := s.post("/clinic/patients", object{})
 	s.noteCreated("patient", a.text("patient", "id"))
 	return a
@@ -141,7 +141,7 @@ func (s *session) invalid() answer {
 
 func (s *session) errorShape() Finding {
 	missing, invalid := s.get("/clinic/patients/"+s.marker), s.invalid()
-	if !missing.refused() || !invalid.refused() {
+	if !missing.rejected() || !invalid.rejected() {
 		return ambiguous("an unknown id or an empty body was not rejected", missing, invalid)
 	}
 	switch shapeOf(missing) + ", " + shapeOf(invalid) {
@@ -157,7 +157,7 @@ func (s *session) errorShape() Finding {
 	return ambiguous("the bodies of two errors have an unknown combination of shapes", missing, invalid)
 }
 
-func shapeOf(a answer) string {
+func shapeOf(a platformResponse) string {
 	_, hasStatus := a.at("status")
 	found, _ := a.at("error")
 	switch found.(type) {
@@ -227,12 +227,12 @@ func (s *session) unknownFields() Finding {
 }
 
 // firstPatient creates the patient of most requests, once.
-func (s *session) firstPatient() answer { return s.createPatient(&s.first, "a") }
+func (s *session) firstPatient() platformResponse { return s.createPatient(&s.first, "a") }
 
 // secondPatient creates a second patient after the first, once.
-func (s *session) secondPatient() answer { return s.createPatient(&s.second, "b") }
+func (s *session) secondPatient() platformResponse { return s.createPatient(&s.second, "b") }
 
-func (s *session) createPatient(kept **answer, name string) answer {
+func (s *session) createPatient(kept **platformResponse, name string) platformResponse {
 	if *kept == nil {
 		a := s.post("/clinic/patients", object{
 			"first_name": strings.ToUpper(name), "last_name": surname + " " + s.marker,
