@@ -47,7 +47,7 @@ var arrows = map[string][]string{
 	"internal/operation":       {"api"},
 	"internal/redact":          {},
 	"internal/siteurl":         {},
-	"internal/sqldb":           {"api"},
+	"internal/sqldb":           {"api", "internal/jitter"},
 	"internal/sqlitefile":      {"api", "internal/sqldb", "internal/filelock"},
 	"internal/webpage":         {},
 	"internal/transport":       {"api", "api/observe", "internal/apikit", "internal/apikit/hidden", "internal/jitter", "internal/jsondecode", "internal/operation", "github.com/google/go-querystring/query", "github.com/hashicorp/go-retryablehttp"},

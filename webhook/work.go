@@ -224,12 +224,7 @@ func (p RetryPolicy) withDefaults() (RetryPolicy, error) {
 // Wait returns the wait after an attempt. Attempts count from 1. Wait does not apply the defaults:
 // see [Work.WithDefaults].
 func (p RetryPolicy) Wait(attempt int) time.Duration {
-	d := p.BackOff
-	for i := 1; i < attempt && d < p.MaxBackOff; i++ {
-		d *= 2
-	}
-	d = min(d, p.MaxBackOff)
-	return d - jitter.N(d/2+1)
+	return jitter.Backoff(attempt, p.BackOff, p.MaxBackOff)
 }
 
 // Permanent marks an error that no retry can fix, so the event becomes a dead letter immediately.

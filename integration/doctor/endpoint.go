@@ -182,8 +182,8 @@ func (r *run) endpointChallenge(context.Context) Row {
 }
 
 func (r *run) endpointForgery(ctx context.Context) Row {
-	r.forged = r.post(ctx, api.NewSecret(madeUp()), r.config.Now(), eventless)
-	empty := r.post(ctx, api.NewSecret(madeUp()), r.config.Now(), "")
+	r.forged = r.post(ctx, api.NewSecret(unusedName()), r.config.Now(), eventless)
+	empty := r.post(ctx, api.NewSecret(unusedName()), r.config.Now(), "")
 	switch {
 	case r.forged.ok() || empty.ok():
 		return fail("accepts a forged signature", "anyone can send events of orders, patients and plans",

@@ -118,7 +118,7 @@ func (r *run) credentials(ctx context.Context) Row {
 	if r.err != nil {
 		return fail(r.err.Error(), consequence, "correct the named setting")
 	}
-	_, err := r.client.Refresh(ctx, oauth.Token{RefreshToken: api.NewSecret(madeUp()), Environment: r.environment()})
+	_, err := r.client.Refresh(ctx, oauth.Token{RefreshToken: api.NewSecret(unusedName()), Environment: r.environment()})
 	var rejected *oauth.ConfigError
 	switch {
 	case errors.Is(err, api.ErrReauthorize):
@@ -133,7 +133,7 @@ func (r *run) credentials(ctx context.Context) Row {
 
 func (r *run) redirect(ctx context.Context) Row {
 	const consequence = "no user can connect"
-	address, err := r.client.AuthorizeURL(madeUp())
+	address, err := r.client.AuthorizeURL(unusedName())
 	if err != nil {
 		return fail("cannot build the URL of the authorization page", consequence, "correct the site's authorization URL")
 	}

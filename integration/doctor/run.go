@@ -187,8 +187,8 @@ type oneToken api.AccessToken
 // Token implements [api.TokenSource].
 func (t oneToken) Token(context.Context) (api.AccessToken, error) { return api.AccessToken(t), nil }
 
-// madeUp returns a random text, which no other program uses.
-func madeUp() string { return "doctor-" + rand.Text() }
+// unusedName returns a random name, which no other program uses.
+func unusedName() string { return "doctor-" + rand.Text() }
 
 // serverResponse is the response of a server, or the error of the request.
 type serverResponse struct {

@@ -33,7 +33,7 @@ func (r *run) store(ctx context.Context) Row {
 		return skip("no token store outside of memory is configured")
 	}
 	if r.config.StoreErr == nil {
-		_, err := r.config.Store.Load(ctx, tokenstore.Key{Environment: r.environment(), User: madeUp()})
+		_, err := r.config.Store.Load(ctx, tokenstore.Key{Environment: r.environment(), User: unusedName()})
 		if err != nil && !errors.Is(err, tokenstore.ErrNoRecord) {
 			return fail(reason(err), consequence, away)
 		}
@@ -92,7 +92,7 @@ func (r *run) storeLease(ctx context.Context) Row {
 	defer cancel()
 	start, pause := time.Now(), time.NewTicker(r.config.LeaseTTL/20+1)
 	defer pause.Stop()
-	owner, version := madeUp(), r.record.Version
+	owner, version := unusedName(), r.record.Version
 	for {
 		lease := tokenstore.Lease{Key: r.record.Key, Version: version, Owner: owner}
 		_, err := r.config.Store.Lease(ctx, lease, time.Second)

@@ -2,7 +2,6 @@ package jitter
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -21,26 +20,13 @@ func TestNStaysBelowLimit(t *testing.T) {
 	assert.Len(t, seen, 10, "N returns every duration")
 }
 
-func TestFollowClockRepeatsWaitsAtSameTime(t *testing.T) {
-	FollowClock()
-	t.Cleanup(func() { followsClock.Store(false) })
-	draw := func() (all []time.Duration) {
-		synctest.Test(t, func(*testing.T) {
-			for range 100 {
-				d := N(time.Second)
-				assert.True(t, d >= 0 && d < time.Second, d)
-				assert.Equal(t, d, N(time.Second), "same wait at the same time")
-				all = append(all, d)
-				time.Sleep(time.Nanosecond)
-			}
-		})
-		return all
+func TestBackoffDoubles(t *testing.T) {
+	for tries, longest := range map[int]time.Duration{
+		1: time.Second, 2: 2 * time.Second, 5: 16 * time.Second, 6: 20 * time.Second, 1000: 20 * time.Second,
+	} {
+		for range 100 {
+			wait := Backoff(tries, time.Second, 20*time.Second)
+			assert.True(t, wait >= longest/2 && wait <= longest, "%d tries: %s", tries, wait)
+		}
 	}
-	first := draw()
-	assert.Equal(t, first, draw())
-	distinct := map[time.Duration]bool{}
-	for _, d := range first {
-		distinct[d/(100*time.Millisecond)] = true
-	}
-	assert.Len(t, distinct, 10, "waits are spread over the whole second")
 }

@@ -3,9 +3,10 @@ package sqldb
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"strings"
 	"time"
+
+	"github.com/dispensary-go/dispensary/internal/jitter"
 )
 
 // A statement that lost to a concurrent one is repeated until the caller's ctx ends, for at
@@ -65,9 +66,8 @@ func (t *Turns) Next(ctx context.Context) bool {
 	case now.After(t.until):
 		return false
 	}
-	longest := min(time.Millisecond<<min(t.Tries, 10), longestWait)
 	t.Tries++
-	timer := time.NewTimer(longest/2 + rand.N(longest/2))
+	timer := time.NewTimer(jitter.Backoff(t.Tries, time.Millisecond, longestWait))
 	defer timer.Stop()
 	select {
 	case <-timer.C:

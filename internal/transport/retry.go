@@ -10,7 +10,6 @@ import (
 
 	"github.com/hashicorp/go-retryablehttp"
 
-	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/jitter"
 )
 
@@ -153,16 +152,7 @@ func waitBefore(s *callState, response *http.Response, err error) (time.Duration
 			return asked + jitter.N(policy.MinWait), asked <= policy.MaxRetryAfter
 		}
 	}
-	return backoff(policy, s.attempts), true
-}
-
-// backoff returns the wait after an attempt without a Retry-After.
-func backoff(policy api.RetryPolicy, attempts int) time.Duration {
-	wait := policy.MaxWait
-	if doublings := attempts - 1; doublings < 32 && policy.MinWait<<doublings < wait {
-		wait = policy.MinWait << doublings
-	}
-	return wait/2 + jitter.N(wait/2)
+	return jitter.Backoff(s.attempts, policy.MinWait, policy.MaxWait), true
 }
 
 // isPermanent reports whether the next attempt would fail the same way.

@@ -228,7 +228,7 @@ func (s *brakes) failed(key tokenstore.Key, err error) (wait time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pull(brakeKey{userBrake, key}, key, err, func(tries int) time.Duration {
-		wait = max(jitteredBackoff(tries, firstBackoff, lastBackoff), retryAfter(err))
+		wait = max(jitter.Backoff(tries, firstBackoff, lastBackoff), retryAfter(err))
 		if needsUser(err) || isInvalidGrant(err) {
 			wait = firstRetry // the record has the waits after it
 		}
@@ -285,16 +285,6 @@ func (s *brakes) pausedUntil() (end time.Time) {
 		}
 	}
 	return end
-}
-
-// jitteredBackoff returns a wait that doubles from first to last with each try, counted from
-// 1. The second half of the wait is random, so that replicas do not retry at the same time.
-func jitteredBackoff(try int, first, last time.Duration) time.Duration {
-	wait := last
-	if doublings := try - 1; doublings < 20 && first<<doublings < last {
-		wait = first << doublings
-	}
-	return wait/2 + jitter.N(wait/2)
 }
 
 // retryAfter returns the Retry-After of the platform, up to maxRetryAfter.

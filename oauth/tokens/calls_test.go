@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/jitter"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
@@ -61,7 +62,7 @@ func TestCallsAndBackoffsEnd(t *testing.T) {
 func TestBackoffDoublesAndIsBounded(t *testing.T) {
 	t.Parallel()
 	for try := 1; try < 100; try++ {
-		wait := jitteredBackoff(try, time.Second, 30*time.Second)
+		wait := jitter.Backoff(try, time.Second, 30*time.Second)
 		most := 30 * time.Second
 		if try < 6 {
 			most = time.Second << (try - 1)

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dispensary-go/dispensary/internal/jitter"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
@@ -86,7 +87,7 @@ func (p *pendingCommit) writeUntilStored(ctx context.Context) (tokenstore.Record
 			return record, err
 		}
 		p.failure.Store(failure)
-		wait := jitteredBackoff(try, firstRewrite, lastRewrite)
+		wait := jitter.Backoff(try, firstRewrite, lastRewrite)
 		if !errors.Is(err, tokenstore.ErrConflict) { // otherwise another writer came first
 			p.conns.hooks.log(ctx, slog.LevelError, "could not store a refreshed token pair; it is only in memory", key,
 				slog.Any("error", err), slog.Int("try", try), slog.Duration("next_in", wait))

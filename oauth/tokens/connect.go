@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/jitter"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
@@ -94,7 +95,7 @@ func (a *authorizing) save(ctx context.Context) (tokenstore.Record, error) {
 		if !errors.Is(err, tokenstore.ErrConflict) {
 			c.hooks.log(ctx, slog.LevelWarn, "could not store a new token", a.key, slog.Any("error", err), slog.Int("try", try))
 		}
-		if time.Now().After(end) || !pause(ctx, jitteredBackoff(try, firstRewrite, lastPoll)) {
+		if time.Now().After(end) || !pause(ctx, jitter.Backoff(try, firstRewrite, lastPoll)) {
 			return tokenstore.Record{}, err
 		}
 	}
@@ -241,7 +242,7 @@ func (c *Connections) claimFlow(ctx context.Context, key tokenstore.Key, claim t
 		if time.Since(began) > patience {
 			return "", failure
 		}
-		if !pause(ctx, jitteredBackoff(try, firstPoll, lastPoll)) {
+		if !pause(ctx, jitter.Backoff(try, firstPoll, lastPoll)) {
 			return "", ctx.Err()
 		}
 	}
@@ -254,7 +255,7 @@ func (c *Connections) endFlow(ctx context.Context, key tokenstore.Key, claim tok
 	defer cancel()
 	for try := 1; ; try++ {
 		err := c.store.EndFlow(ctx, claim, result)
-		if err == nil || !pause(ctx, jitteredBackoff(try, firstRewrite, lastPoll)) {
+		if err == nil || !pause(ctx, jitter.Backoff(try, firstRewrite, lastPoll)) {
 			return storeError("EndFlow", key, err)
 		}
 	}

@@ -136,7 +136,7 @@ func (r *refresher) rest(result *round, failures int) time.Duration {
 	case paused:
 		return time.Until(until) + jittered(r.policy.Interval)/2
 	case failures > 0:
-		return jitteredBackoff(failures, firstRest, lastRest)
+		return jitter.Backoff(failures, firstRest, lastRest)
 	case result.more:
 		return 0
 	}

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/dispensary-go/dispensary/internal/jitter"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
@@ -244,7 +245,7 @@ func contend(ctx context.Context, key tokenstore.Key, limit time.Duration, attem
 			return err
 		case late:
 			return fmt.Errorf("tokens: other owners kept the lease on the token of %s: %w", key, err)
-		case !pause(ctx, jitteredBackoff(try, firstPoll, lastPoll)):
+		case !pause(ctx, jitter.Backoff(try, firstPoll, lastPoll)):
 			return ctx.Err()
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/jitter"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
@@ -208,7 +209,7 @@ func (c *Connections) exchange(ctx context.Context, leased leasedRecord) (oauth.
 	token, err := c.exchangeOnce(ctx, leased.Token)
 	if errors.Is(err, api.ErrMaybeApplied) && retryAfter(err) <= 0 && ctx.Err() == nil {
 		c.hooks.log(ctx, slog.LevelWarn, "lost the response to a token refresh; retrying with the same refresh token", leased.Key, slog.Any("error", err))
-		if pause(ctx, jitteredBackoff(1, firstPoll, lastPoll)) {
+		if pause(ctx, jitter.Backoff(1, firstPoll, lastPoll)) {
 			token, err = c.exchangeOnce(ctx, leased.Token)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/jitter"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
@@ -51,7 +52,7 @@ func (d *disposal) later(ctx context.Context) *call {
 			if err == nil {
 				return tokenstore.Record{}, nil
 			}
-			wait := jitteredBackoff(try, firstDisposal, lastDisposal)
+			wait := jitter.Backoff(try, firstDisposal, lastDisposal)
 			d.conns.hooks.log(ctx, slog.LevelWarn, "could not revoke a token that was not stored; retrying", d.key,
 				slog.Any("error", err), slog.Int("try", try), slog.Duration("next_in", wait))
 			if !pause(ctx, wait) {

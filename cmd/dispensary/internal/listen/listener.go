@@ -11,6 +11,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/internal/apikit"
+	"github.com/dispensary-go/dispensary/internal/jitter"
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
@@ -328,7 +329,7 @@ func (b *backOff) waits(c *Config) bool { return c.Now().Before(b.due) }
 
 func (b *backOff) fail(c *Config) {
 	b.failures++
-	b.due = c.Now().Add(webhook.RetryPolicy{BackOff: firstBackOff, MaxBackOff: lastBackOff}.Wait(b.failures))
+	b.due = c.Now().Add(jitter.Backoff(b.failures, firstBackOff, lastBackOff))
 }
 
 func (b *backOff) reset() { *b = backOff{} }
