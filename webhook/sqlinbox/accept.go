@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/internal/inboxkit"
@@ -61,7 +62,7 @@ func (i *Inbox) newRow(d webhook.Delivery) (*newRow, error) {
 		delivery:   d,
 		receivedAt: d.ReceivedAt.UnixMicro(),
 		orderAt:    d.OrderTime().UnixMicro(),
-		now:        i.now(),
+		now:        i.config.micros(),
 	}
 	if !d.CreatedAt.IsZero() {
 		r.createdAt = d.CreatedAt.UnixMicro()
@@ -156,7 +157,7 @@ func (s *storedRow) into() []any {
 }
 
 // delivery decrypts the body. If that fails, it returns the delivery without a body.
-func (i *Inbox) delivery(s *storedRow) (webhook.Delivery, error) {
+func (s *storedRow) delivery(aead seal.AEAD) (webhook.Delivery, error) {
 	d := webhook.Delivery{
 		Type:       events.Type(s.kind),
 		ClinicID:   s.clinicID,
@@ -169,7 +170,7 @@ func (i *Inbox) delivery(s *storedRow) (webhook.Delivery, error) {
 		return d, err
 	}
 	var err error
-	d.Body, err = inboxkit.OpenBody(i.config.Seal, d.Key, s.body)
+	d.Body, err = inboxkit.OpenBody(aead, d.Key, s.body)
 	return d, err
 }
 

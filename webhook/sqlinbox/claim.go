@@ -1,10 +1,12 @@
 package sqlinbox
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
@@ -16,13 +18,50 @@ import (
 // the clock of the machine may be set.
 const longest = time.Minute
 
+// dispatcher claims due events for the handlers, and stores the outcomes of their attempts.
+type dispatcher struct {
+	config *Config
+	worker *inboxkit.Worker
+	writer *writer
+	life   *inboxkit.Lifecycle
+
+	lastNow  int64    // time of the writer's last claim; maxTime before the first one
+	outcomes sync.Map // the claims whose outcomes are being stored, see claim.id
+
+	wake  chan struct{} // an event may be due
+	slots chan struct{} // one per free handler
+}
+
+func newDispatcher(c *Config, worker *inboxkit.Worker, life *inboxkit.Lifecycle) *dispatcher {
+	d := &dispatcher{
+		config: c, worker: worker, life: life, lastNow: maxTime,
+		wake: make(chan struct{}, 1), slots: make(chan struct{}, worker.Work().Workers),
+	}
+	for range cap(d.slots) {
+		d.slots <- struct{}{}
+	}
+	return d
+}
+
+// committed wakes the dispatcher if a transaction has made an event ready.
+func (d *dispatcher) committed(t *tx) {
+	d.lastNow = cmp.Or(t.now, d.lastNow)
+	if !t.ready {
+		return
+	}
+	select {
+	case d.wake <- struct{}{}:
+	default: // the dispatcher is awake already
+	}
+}
+
 // claim claims up to n due events, and returns the wait until the next event. It does not
 // sync, because a power failure ends the claims and their handlers together.
-func (i *Inbox) claim(n int) (claims []*claim, next time.Duration, err error) {
+func (d *dispatcher) claim(n int) (claims []*claim, next time.Duration, err error) {
 	var due sql.NullInt64
-	claims, err = valueOf(context.Background(), i.writer.doLazily, func(t *tx) ([]*claim, error) {
+	claims, err = valueOf(context.Background(), d.writer.doLazily, func(t *tx) ([]*claim, error) {
 		due = sql.NullInt64{}
-		claims, err := i.handOut(t, n)
+		claims, err := d.handOut(t, n)
 		if err != nil {
 			return nil, err
 		}
@@ -36,17 +75,17 @@ func (i *Inbox) claim(n int) (claims []*claim, next time.Duration, err error) {
 	}
 	next = longest
 	if due.Valid {
-		next = min(longest, time.Duration(due.Int64-i.now()+1)*time.Microsecond)
+		next = min(longest, time.Duration(due.Int64-d.config.micros()+1)*time.Microsecond)
 	}
 	return claims, next, nil
 }
 
 // fill claims events for vacant handlers.
-func (i *Inbox) fill(t *tx) error {
-	if i.life.Stopped() {
+func (d *dispatcher) fill(t *tx) error {
+	if d.life.Stopped() {
 		return nil
 	}
-	claims, err := i.handOut(t, len(t.vacant))
+	claims, err := d.handOut(t, len(t.vacant))
 	for n, c := range claims {
 		*t.vacant[n] = c
 	}
@@ -55,20 +94,20 @@ func (i *Inbox) fill(t *tx) error {
 
 // handOut claims up to n due events. It counts their attempts here, because an attempt may
 // never end.
-func (i *Inbox) handOut(t *tx, n int) (claims []*claim, err error) {
-	now := i.now()
+func (d *dispatcher) handOut(t *tx, n int) (claims []*claim, err error) {
+	now := d.config.micros()
 	t.now = now
-	if err := i.reap(t, now); err != nil {
+	if err := d.reap(t, now); err != nil {
 		return nil, err
 	}
-	if err := i.followClock(t, now); err != nil {
+	if err := d.followClock(t, now); err != nil {
 		return nil, err
 	}
 	err = t.each(`UPDATE dispensary_inbox SET state = 4, due_at = ?, attempts = attempts + 1, claim = claim + 1
 		WHERE seq IN (SELECT seq FROM dispensary_inbox WHERE state = 3 AND due_at <= ? ORDER BY due_at, seq LIMIT ?)
 		RETURNING seq, claim, attempts, coalesce(ordering_key, ''), coalesce(object, ''), coalesce(reason, ''), failures,
 		(SELECT at FROM dispensary_inbox_newest n WHERE n.object = dispensary_inbox.object), `+columns,
-		[]any{i.lease(now), now, n}, func(r *sql.Rows) error {
+		[]any{d.lease(now), now, n}, func(r *sql.Rows) error {
 			c := &claim{}
 			claims = append(claims, c)
 			return r.Scan(append([]any{&c.seq, &c.number, &c.attempts, &c.orderingKey, &c.object, &c.reason, &c.failures, &c.newest}, c.into()...)...)
@@ -77,13 +116,13 @@ func (i *Inbox) handOut(t *tx, n int) (claims []*claim, err error) {
 }
 
 // task decrypts a claimed event, outside of the transaction.
-func (i *Inbox) task(c *claim) inboxkit.Task {
+func (d *dispatcher) task(c *claim) inboxkit.Task {
 	task := inboxkit.Task{Attempt: c.attempts, Object: webhook.OrderingKey(c.object)}
-	task.Delivery, task.Err = i.delivery(&c.storedRow)
+	task.Delivery, task.Err = c.delivery(d.config.Seal)
 	if c.newest.Valid {
 		task.Newest = time.UnixMicro(c.newest.Int64).UTC()
 	}
-	if c.reason == webhook.ErrAbandoned.Error() && c.attempts > i.worker.Work().Retry.MaxAttempts {
+	if c.reason == webhook.ErrAbandoned.Error() && c.attempts > d.worker.Work().Retry.MaxAttempts {
 		task.Attempt, task.Err, c.abandoned = c.attempts-1, webhook.ErrAbandoned, true
 	}
 	return task
@@ -92,9 +131,9 @@ func (i *Inbox) task(c *claim) inboxkit.Task {
 // reap expires claims at their end, and stores the failures of their attempts. Claims of the
 // previous process have ended, because it is dead: this one has the lock. A claim does not end
 // while its outcome is being stored, however long that takes.
-func (i *Inbox) reap(t *tx, now int64) error {
+func (d *dispatcher) reap(t *tx, now int64) error {
 	ended := now
-	if i.lastNow == maxTime {
+	if d.lastNow == maxTime {
 		ended = maxTime
 	}
 	var expired []*claim
@@ -102,7 +141,7 @@ func (i *Inbox) reap(t *tx, now int64) error {
 		[]any{ended}, func(r *sql.Rows) error {
 			c := &claim{}
 			err := r.Scan(&c.seq, &c.number, &c.attempts, &c.failures, &c.orderingKey)
-			if _, ok := i.outcomes.Load(c.id()); !ok {
+			if _, ok := d.outcomes.Load(c.id()); !ok {
 				expired = append(expired, c)
 			}
 			return err
@@ -166,31 +205,31 @@ func promoteNext(t *tx, orderingKey string) error {
 // followClock limits due times if the clock was set back, because a clock that was ahead has
 // stored them. A new event is then due now, a retry after the longest backoff, and a claim
 // ends after the normal lease.
-func (i *Inbox) followClock(t *tx, now int64) error {
-	if now >= i.lastNow {
+func (d *dispatcher) followClock(t *tx, now int64) error {
+	if now >= d.lastNow {
 		return nil
 	}
-	longest := now + i.worker.Work().Retry.MaxBackOff.Microseconds() + 1
+	longest := now + d.worker.Work().Retry.MaxBackOff.Microseconds() + 1
 	return t.exec(`UPDATE dispensary_inbox SET due_at = CASE WHEN state = 4 THEN min(due_at, ?) WHEN attempts = 0 THEN ? ELSE min(due_at, ?) END
-		WHERE state IN (2, 3, 4) AND due_at > ?`, i.lease(now), now, longest, now)
+		WHERE state IN (2, 3, 4) AND due_at > ?`, d.lease(now), now, longest, now)
 }
 
 // lease returns the end of a claim that begins now.
-func (i *Inbox) lease(now int64) int64 {
-	return now + (i.worker.Work().HandlerTimeout + i.config.margin).Microseconds()
+func (d *dispatcher) lease(now int64) int64 {
+	return now + (d.worker.Work().HandlerTimeout + d.config.margin).Microseconds()
 }
 
-// dispatch claims events for free handlers.
-func (i *Inbox) dispatch() {
+// run claims events for free handlers.
+func (d *dispatcher) run() {
 	failures := 0
-	for i.takeSlot() {
-		n := 1 + i.takeFreeSlots()
-		claims, next, err := i.claim(n)
+	for d.takeSlot() {
+		n := 1 + d.takeFreeSlots()
+		claims, next, err := d.claim(n)
 		for range n - len(claims) {
-			i.slots <- struct{}{}
+			d.slots <- struct{}{}
 		}
 		for _, c := range claims {
-			i.life.Go(func() { i.handle(c) })
+			d.life.Go(func() { d.handle(c) })
 		}
 		switch {
 		case errors.Is(err, webhook.ErrInboxClosed), errors.Is(err, api.ErrReplaced):
@@ -198,7 +237,7 @@ func (i *Inbox) dispatch() {
 		case err != nil:
 			failures++
 			next = min(time.Duration(failures)*100*time.Millisecond, 5*time.Second)
-			i.worker.Work().Logger.LogAttrs(i.life.Context(), slog.LevelError, "webhook inbox cannot claim", slog.String("reason", err.Error()))
+			d.worker.Work().Logger.LogAttrs(d.life.Context(), slog.LevelError, "webhook inbox cannot claim", slog.String("reason", err.Error()))
 		case len(claims) == n:
 			failures = 0
 			continue // more events may be due
@@ -207,31 +246,31 @@ func (i *Inbox) dispatch() {
 		}
 		timer := time.NewTimer(next)
 		select {
-		case <-i.wake:
+		case <-d.wake:
 		case <-timer.C:
-		case <-i.life.Stopping():
+		case <-d.life.Stopping():
 		}
 		timer.Stop()
 	}
 }
 
 // takeSlot waits for a free handler. It returns false if the inbox closes.
-func (i *Inbox) takeSlot() bool {
+func (d *dispatcher) takeSlot() bool {
 	select {
-	case <-i.slots:
-		if !i.life.Stopped() {
+	case <-d.slots:
+		if !d.life.Stopped() {
 			return true
 		}
-		i.slots <- struct{}{}
-	case <-i.life.Stopping():
+		d.slots <- struct{}{}
+	case <-d.life.Stopping():
 	}
 	return false
 }
 
-func (i *Inbox) takeFreeSlots() (n int) {
+func (d *dispatcher) takeFreeSlots() (n int) {
 	for {
 		select {
-		case <-i.slots:
+		case <-d.slots:
 			n++
 		default:
 			return n
@@ -240,26 +279,26 @@ func (i *Inbox) takeFreeSlots() (n int) {
 }
 
 // handle makes the attempt of a claim, and of the next claim returned with each outcome.
-func (i *Inbox) handle(c *claim) {
+func (d *dispatcher) handle(c *claim) {
 	for c != nil {
-		c = i.attempt(c)
+		c = d.attempt(c)
 	}
-	i.slots <- struct{}{}
+	d.slots <- struct{}{}
 }
 
 // attempt makes the attempt of a claim, and returns the next claim. If the inbox is closing,
 // it returns the event to the queue instead.
-func (i *Inbox) attempt(c *claim) (next *claim) {
-	task := i.task(c)
-	if i.life.Stopped() {
-		_, _ = i.recordWithRetry(c, webhook.Attempt{Delivery: task.Delivery, Result: webhook.ResultReturned})
+func (d *dispatcher) attempt(c *claim) (next *claim) {
+	task := d.task(c)
+	if d.life.Stopped() {
+		_, _ = d.recordWithRetry(c, webhook.Attempt{Delivery: task.Delivery, Result: webhook.ResultReturned})
 		return nil
 	}
-	ctx, done := inboxkit.WithTransaction(i.life.Context(), task, i.inTransaction(c))
+	ctx, done := inboxkit.WithTransaction(d.life.Context(), task, d.inTransaction(c))
 	// The error has been logged, and the event is due again when its claim expires.
-	_ = i.worker.Do(ctx, task, func(a webhook.Attempt) (err error) {
+	_ = d.worker.Do(ctx, task, func(a webhook.Attempt) (err error) {
 		if !done() {
-			next, err = i.recordWithRetry(c, a)
+			next, err = d.recordWithRetry(c, a)
 		}
 		return err
 	})

@@ -197,7 +197,7 @@ func (i *Inbox) revise(
 					return 0, err
 				}
 			}
-			args = append(args, i.now())
+			args = append(args, i.config.micros())
 			set := strings.ReplaceAll(set, "{now}", "?"+strconv.Itoa(len(args)))
 			changed := map[int64]string{}
 			err := t.each("UPDATE dispensary_inbox "+set+" WHERE seq IN (SELECT seq FROM ("+query+")) RETURNING seq, coalesce(ordering_key, '')",

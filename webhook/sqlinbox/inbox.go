@@ -24,32 +24,15 @@ type Inbox struct {
 	files  *files
 	writer *writer
 
-	lastNow  int64    // time of the writer's last claim; maxTime before the first one
-	outcomes sync.Map // the claims whose outcomes are being stored, see claim.id
+	dispatcher *dispatcher
 
 	life  *inboxkit.Lifecycle
-	wake  chan struct{} // an event may be due
-	slots chan struct{} // one per free handler
 	loops sync.WaitGroup
 
 	release []func() error // called in this order once all work has ended
 }
 
 var _ engine.Engine = (*Inbox)(nil)
-
-func (i *Inbox) now() int64 { return i.config.now().UnixMicro() }
-
-// committed wakes the dispatcher if a transaction has made an event ready.
-func (i *Inbox) committed(t *tx) {
-	i.lastNow = cmp.Or(t.now, i.lastNow)
-	if !t.ready {
-		return
-	}
-	select {
-	case i.wake <- struct{}{}:
-	default: // the dispatcher is awake already
-	}
-}
 
 // Format prints the type only.
 func (i *Inbox) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "sqlinbox.Inbox") }
@@ -66,6 +49,9 @@ type Config struct {
 	now              func() time.Time
 	margin, patience time.Duration
 }
+
+// micros returns the current time as the tables store it.
+func (c *Config) micros() int64 { return c.now().UnixMicro() }
 
 func (c Config) withDefaults() (Config, error) {
 	if c.Seal == nil {

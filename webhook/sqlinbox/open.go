@@ -91,27 +91,18 @@ func (i *Inbox) prepare(ctx context.Context, migrate func(context.Context, *sql.
 	if err := i.files.watch(i.replaced); err != nil {
 		return errors.Join(err, conn.Close())
 	}
-	i.writer = newWriter(conn, i.files, hooks{i.fill, i.committed})
+	i.writer = newWriter(conn, i.files, hooks{i.dispatcher.fill, i.dispatcher.committed})
+	i.dispatcher.writer = i.writer
 	i.release = []func() error{i.writer.tx.close, func() error { return i.files.close(conn) }}
-	i.loops.Go(i.dispatch)
+	i.loops.Go(i.dispatcher.run)
 	i.loops.Go(i.retain)
 	return nil
 }
 
 func newInbox(c Config, worker *inboxkit.Worker, db *sql.DB) *Inbox {
-	inbox := &Inbox{
-		config:  c,
-		worker:  worker,
-		db:      db,
-		lastNow: maxTime,
-		life:    inboxkit.NewLifecycle(),
-		wake:    make(chan struct{}, 1),
-		slots:   make(chan struct{}, worker.Work().Workers),
-	}
+	inbox := &Inbox{config: c, worker: worker, db: db, life: inboxkit.NewLifecycle()}
 	inbox.life.Patience = cmp.Or(c.patience, inbox.life.Patience)
-	for range cap(inbox.slots) {
-		inbox.slots <- struct{}{}
-	}
+	inbox.dispatcher = newDispatcher(&inbox.config, worker, inbox.life)
 	return inbox
 }
 

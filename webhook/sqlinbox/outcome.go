@@ -16,18 +16,18 @@ import (
 
 // recordWithRetry stores the outcome of an attempt, and returns the next event of the handler, or
 // nil. While the disk is full, it waits: no other process can claim the event.
-func (i *Inbox) recordWithRetry(c *claim, a webhook.Attempt) (next *claim, err error) {
+func (d *dispatcher) recordWithRetry(c *claim, a webhook.Attempt) (next *claim, err error) {
 	var sealed []byte // the error of a dead letter
 	if a.Result == webhook.ResultDead {
-		sealed = inboxkit.SealError(i.config.Seal, a.Key, a.Err)
+		sealed = inboxkit.SealError(d.config.Seal, a.Key, a.Err)
 	}
-	i.outcomes.Store(c.id(), nil)
-	defer i.outcomes.Delete(c.id())
-	err = i.life.Record(i.worker.Work().Logger, math.MaxInt64, func() error {
-		err := i.writer.do(context.Background(), func(t *tx) error {
+	d.outcomes.Store(c.id(), nil)
+	defer d.outcomes.Delete(c.id())
+	err = d.life.Record(d.worker.Work().Logger, math.MaxInt64, func() error {
+		err := d.writer.do(context.Background(), func(t *tx) error {
 			next = nil
 			t.vacant = append(t.vacant, &next)
-			return i.recordOutcome(t, c, a, sealed)
+			return d.recordOutcome(t, c, a, sealed)
 		})
 		if errors.Is(err, api.ErrReplaced) { // permanent, so the claim ends
 			err = fmt.Errorf("%w: %w", engine.ErrClaimLost, err)
@@ -42,8 +42,8 @@ func (i *Inbox) recordWithRetry(c *claim, a webhook.Attempt) (next *claim, err e
 
 // recordOutcome stores an outcome if the claim is still valid, and makes the next event of the
 // ordering key ready.
-func (i *Inbox) recordOutcome(t *tx, c *claim, a webhook.Attempt, sealedError []byte) error {
-	now := i.now()
+func (d *dispatcher) recordOutcome(t *tx, c *claim, a webhook.Attempt, sealedError []byte) error {
+	now := d.config.micros()
 	changed, err := updateRow(t, c, a, sealedError, now)
 	switch {
 	case err != nil:
@@ -125,14 +125,14 @@ func InTransaction(ctx context.Context, write func(context.Context, Tx) error) e
 }
 
 // inTransaction stores the outcome of a claim together with the program's rows.
-func (i *Inbox) inTransaction(c *claim) func(context.Context, webhook.Attempt, func(context.Context, Tx) error) error {
+func (d *dispatcher) inTransaction(c *claim) func(context.Context, webhook.Attempt, func(context.Context, Tx) error) error {
 	return func(ctx context.Context, a webhook.Attempt, write func(context.Context, Tx) error) error {
 		// The handler's context is not used, because its end would leave the outcome unknown.
-		return i.writer.do(context.Background(), func(t *tx) error {
+		return d.writer.do(context.Background(), func(t *tx) error {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			if err := i.recordOutcome(t, c, a, nil); err != nil {
+			if err := d.recordOutcome(t, c, a, nil); err != nil {
 				return err
 			}
 			// Neither a panic nor a runtime.Goexit may end the writer.

@@ -40,7 +40,7 @@ func (i *Inbox) Missing(ctx context.Context, keys []webhook.Key) ([]webhook.Key,
 
 // ClaimCheckpoint implements [reconcile.Inbox].
 func (i *Inbox) ClaimCheckpoint(ctx context.Context, name, holder string, ttl time.Duration) ([]byte, error) {
-	now := i.now()
+	now := i.config.micros()
 	until := now + ttl.Microseconds()
 	// A power failure ends the claim and its process together.
 	state, err := valueOf(ctx, i.writer.doLazily, func(t *tx) (state []byte, err error) {
@@ -65,7 +65,7 @@ func (i *Inbox) ClaimCheckpoint(ctx context.Context, name, holder string, ttl ti
 // SaveCheckpoint implements [reconcile.Inbox].
 func (i *Inbox) SaveCheckpoint(ctx context.Context, name, holder string, state []byte, ttl time.Duration) error {
 	return i.writer.do(ctx, func(t *tx) error {
-		now := i.now()
+		now := i.config.micros()
 		changed, err := t.changed(`UPDATE dispensary_inbox_checkpoints SET state = ?, held_until = ?
 			WHERE name = ? AND holder = ? AND held_until > ?`, state, now+ttl.Microseconds(), name, holder, now)
 		if err == nil && changed == 0 {
@@ -120,7 +120,7 @@ func (i *Inbox) purge() error {
 	const few = 500
 	before, err := valueOf(context.Background(), i.writer.doLazily, func(t *tx) (newest int64, err error) {
 		_, err = t.first(`SELECT coalesce(max(order_at), 0) FROM (SELECT order_at FROM dispensary_inbox ORDER BY seq DESC LIMIT 100)`, nil, &newest)
-		return min(newest, i.now()) - inboxkit.Retention.Microseconds(), err
+		return min(newest, i.config.micros()) - inboxkit.Retention.Microseconds(), err
 	})
 	if err != nil {
 		return err
