@@ -23,8 +23,8 @@ const switchOff = 24 * time.Hour
 // nearSwitchOff is the duration of failures that leaves too little time for a fix.
 const nearSwitchOff = 12 * time.Hour
 
-// activation checks that the platform sends events at all. API sections: "Clinic", "Webhooks" 6.
-func (r *run) activation(ctx context.Context) Row {
+// checkActivation checks that the platform sends events at all. API sections: "Clinic", "Webhooks" 6.
+func checkActivation(ctx context.Context, r *run) Row {
 	client, err := r.caller(r.access)
 	if err != nil {
 		return fail("cannot create a client", "it is unknown whether the platform sends webhooks", "correct the URLs of the site")
@@ -42,7 +42,7 @@ func (r *run) activation(ctx context.Context) Row {
 		"configure the clinic key; the first call that sends it activates the integration")
 }
 
-func (r *run) deliveryLog(ctx context.Context) Row {
+func checkDeliveryLog(ctx context.Context, r *run) Row {
 	const consequence = "missed webhooks cannot be found"
 	client, err := r.caller(r.access)
 	if err != nil {
@@ -65,7 +65,7 @@ func (r *run) deliveryLog(ctx context.Context) Row {
 	return pass("%d deliveries in 30 days", len(r.deliveries))
 }
 
-func (r *run) deliveryFailures(context.Context) Row {
+func checkDeliveryFailures(_ context.Context, r *run) Row {
 	counts := map[string]int{}
 	var given, total int
 	for _, d := range r.deliveries {
@@ -108,8 +108,8 @@ func failureOf(d events.Delivery) string {
 	return fmt.Sprintf("with status %d", d.ResponseStatus)
 }
 
-// deliverySwitchOff checks the attempts since the last success.
-func (r *run) deliverySwitchOff(context.Context) Row {
+// checkDeliverySwitchOff checks the attempts since the last success.
+func checkDeliverySwitchOff(_ context.Context, r *run) Row {
 	const consequence = "the platform sends no events to the endpoint until you enable it manually"
 	const fix = "fix the faults in the row \"delivery failures\", then enable the endpoint in the developer dashboard, and run package reconcile"
 	var success, last time.Time
@@ -154,8 +154,8 @@ func (r *run) deliverySwitchOff(context.Context) Row {
 	return warn(seen+": the platform disables the endpoint after 24 h", consequence, fix)
 }
 
-// deliveryOrder counts the events that arrived after a newer event of the same object.
-func (r *run) deliveryOrder(context.Context) Row {
+// checkDeliveryOrder counts the events that arrived after a newer event of the same object.
+func checkDeliveryOrder(_ context.Context, r *run) Row {
 	type arrived struct{ created, at time.Time }
 	byKey := map[webhook.OrderingKey][]arrived{}
 	total := 0

@@ -17,7 +17,7 @@ const defaultReconcileEvery = time.Hour
 // check is one row of the table.
 type check struct {
 	name string
-	run  func(*run, context.Context) Row
+	run  func(context.Context, *run) Row
 
 	// after are the prerequisites. If one of them fails or is skipped, this check is skipped.
 	after []string
@@ -31,43 +31,43 @@ type check struct {
 
 // checks are all checks, in the order of the report.
 var checks = []check{
-	{name: "site address", run: (*run).site},
-	{name: "TLS", run: (*run).siteCertificate, after: []string{"site address"}},
-	{name: "clock", run: (*run).clock, after: []string{"TLS"}},
-	{name: "client credentials", run: (*run).credentials, after: []string{"TLS"}},
-	{name: "redirect address", run: (*run).redirect, after: []string{"client credentials"}},
-	{name: "token", run: (*run).storedToken, after: []string{"store schema"}},
-	{name: "token owner", run: (*run).owner, after: []string{"token"}},
-	{name: "token scopes", run: (*run).scopes, after: []string{"token"}},
-	{name: "token refresh", run: (*run).refresh, after: []string{"token", "redirect address", "store lease"}, behind: []string{"store users"}, patient: true},
-	{name: "webhook address", run: (*run).endpoint},
-	{name: "webhook certificate", run: (*run).endpointCertificate, after: []string{"webhook address"}},
-	{name: "webhook time", run: (*run).endpointTime, after: []string{"webhook certificate"}},
-	{name: "webhook redirects", run: (*run).endpointRedirects, after: []string{"webhook certificate"}},
-	{name: "webhook gone", run: (*run).endpointGone, after: []string{"webhook redirects"}},
-	{name: "webhook signature", run: (*run).endpointSignature, after: []string{"webhook gone"}},
-	{name: "webhook challenge", run: (*run).endpointChallenge, after: []string{"webhook signature"}},
-	{name: "webhook forgery", run: (*run).endpointForgery, after: []string{"webhook gone"}},
-	{name: "webhook replay", run: (*run).endpointReplay, after: []string{"webhook signature", "webhook forgery"}},
-	{name: "webhook body", run: (*run).endpointBody, after: []string{"webhook signature", "webhook forgery"}},
-	{name: "webhook activation", run: (*run).activation, after: []string{"token refresh"}},
-	{name: "delivery log", run: (*run).deliveryLog, after: []string{"token refresh"}},
-	{name: "delivery failures", run: (*run).deliveryFailures, after: []string{"delivery log"}},
-	{name: "delivery switch-off", run: (*run).deliverySwitchOff, after: []string{"delivery log"}},
-	{name: "delivery order", run: (*run).deliveryOrder, after: []string{"delivery log"}},
-	{name: "inbox", run: (*run).inbox},
-	{name: "inbox schema", run: (*run).inboxSchema, after: []string{"inbox"}},
-	{name: "inbox waiting", run: (*run).inboxWaiting, after: []string{"inbox schema"}},
-	{name: "inbox dead letters", run: (*run).inboxDead, after: []string{"inbox schema"}},
-	{name: "inbox sealed", run: (*run).inboxSealed, after: []string{"inbox schema"}},
-	{name: "reconcile", run: (*run).reconcile, after: []string{"inbox schema"}},
-	{name: "store", run: (*run).store},
-	{name: "store schema", run: (*run).storeSchema, after: []string{"store"}},
-	{name: "store sealed", run: (*run).storeSealed, after: []string{"store schema"}},
-	{name: "store users", run: (*run).storeUsers, after: []string{"store schema"}},
-	{name: "store lease", run: (*run).storeLease, after: []string{"token"}, patient: true},
-	{name: "database TLS", run: (*run).databaseTLS},
-	{name: "secret files", run: (*run).secretFiles},
+	{name: "site address", run: checkSite},
+	{name: "TLS", run: checkSiteCertificate, after: []string{"site address"}},
+	{name: "clock", run: checkClock, after: []string{"TLS"}},
+	{name: "client credentials", run: checkCredentials, after: []string{"TLS"}},
+	{name: "redirect address", run: checkRedirect, after: []string{"client credentials"}},
+	{name: "token", run: checkStoredToken, after: []string{"store schema"}},
+	{name: "token owner", run: checkOwner, after: []string{"token"}},
+	{name: "token scopes", run: checkScopes, after: []string{"token"}},
+	{name: "token refresh", run: checkRefresh, after: []string{"token", "redirect address", "store lease"}, behind: []string{"store users"}, patient: true},
+	{name: "webhook address", run: checkEndpoint},
+	{name: "webhook certificate", run: checkEndpointCertificate, after: []string{"webhook address"}},
+	{name: "webhook time", run: checkEndpointTime, after: []string{"webhook certificate"}},
+	{name: "webhook redirects", run: checkEndpointRedirects, after: []string{"webhook certificate"}},
+	{name: "webhook gone", run: checkEndpointGone, after: []string{"webhook redirects"}},
+	{name: "webhook signature", run: checkEndpointSignature, after: []string{"webhook gone"}},
+	{name: "webhook challenge", run: checkEndpointChallenge, after: []string{"webhook signature"}},
+	{name: "webhook forgery", run: checkEndpointForgery, after: []string{"webhook gone"}},
+	{name: "webhook replay", run: checkEndpointReplay, after: []string{"webhook signature", "webhook forgery"}},
+	{name: "webhook body", run: checkEndpointBody, after: []string{"webhook signature", "webhook forgery"}},
+	{name: "webhook activation", run: checkActivation, after: []string{"token refresh"}},
+	{name: "delivery log", run: checkDeliveryLog, after: []string{"token refresh"}},
+	{name: "delivery failures", run: checkDeliveryFailures, after: []string{"delivery log"}},
+	{name: "delivery switch-off", run: checkDeliverySwitchOff, after: []string{"delivery log"}},
+	{name: "delivery order", run: checkDeliveryOrder, after: []string{"delivery log"}},
+	{name: "inbox", run: checkInbox},
+	{name: "inbox schema", run: checkInboxSchema, after: []string{"inbox"}},
+	{name: "inbox waiting", run: checkInboxWaiting, after: []string{"inbox schema"}},
+	{name: "inbox dead letters", run: checkInboxDead, after: []string{"inbox schema"}},
+	{name: "inbox sealed", run: checkInboxSealed, after: []string{"inbox schema"}},
+	{name: "reconcile", run: checkReconcile, after: []string{"inbox schema"}},
+	{name: "store", run: checkStore},
+	{name: "store schema", run: checkStoreSchema, after: []string{"store"}},
+	{name: "store sealed", run: checkStoreSealed, after: []string{"store schema"}},
+	{name: "store users", run: checkStoreUsers, after: []string{"store schema"}},
+	{name: "store lease", run: checkStoreLease, after: []string{"token"}, patient: true},
+	{name: "database TLS", run: checkDatabaseTLS},
+	{name: "secret files", run: checkSecretFiles},
 }
 
 // Run runs all checks, concurrently if possible, and returns one row per check. It fails with an
@@ -132,5 +132,5 @@ func (r *run) one(ctx context.Context, c check) Row {
 		ctx, cancel = context.WithTimeout(ctx, checkTimeout)
 		defer cancel()
 	}
-	return c.run(r, ctx)
+	return c.run(ctx, r)
 }

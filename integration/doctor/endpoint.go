@@ -67,8 +67,8 @@ func (a *serverResponse) off() time.Duration {
 // undelivered is the consequence if the endpoint acknowledges no event.
 const undelivered = "no event is delivered, and the platform disables the endpoint after 24 hours"
 
-// endpoint sends a signed empty body. Assumption: the platform does so when a URL is registered.
-func (r *run) endpoint(ctx context.Context) Row {
+// checkEndpoint sends a signed empty body. Assumption: the platform does so when a URL is registered.
+func checkEndpoint(ctx context.Context, r *run) Row {
 	address := r.config.Webhook.URL
 	if address == "" {
 		return skip("no webhook endpoint is configured")
@@ -95,12 +95,12 @@ func isLoopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-func (r *run) endpointCertificate(context.Context) Row {
+func checkEndpointCertificate(_ context.Context, r *run) Row {
 	return r.certificate(r.endpointAt, r.config.Webhook.URL, undelivered,
 		"install a certificate from a public authority for this name, including the intermediate certificates")
 }
 
-func (r *run) endpointTime(context.Context) Row {
+func checkEndpointTime(_ context.Context, r *run) Row {
 	const consequence = "the platform times out, counts a failure and sends the event again, so slow work runs up to six times"
 	const fix = "acknowledge once the event is stored, and handle it later, as package webhook does; check database latency and cold starts"
 	a := r.endpointAt
@@ -115,7 +115,7 @@ func (r *run) endpointTime(context.Context) Row {
 	return pass("%d ms", a.took.Milliseconds())
 }
 
-func (r *run) endpointRedirects(context.Context) Row {
+func checkEndpointRedirects(_ context.Context, r *run) Row {
 	a := r.endpointAt
 	switch {
 	case a.err != nil:
@@ -126,7 +126,7 @@ func (r *run) endpointRedirects(context.Context) Row {
 	return pass("no redirect")
 }
 
-func (r *run) endpointGone(context.Context) Row {
+func checkEndpointGone(_ context.Context, r *run) Row {
 	if r.endpointAt.status == http.StatusGone {
 		return fail("responds with 410", "the platform disables the endpoint at once, and delivers no more events",
 			"respond with 503 during temporary failures; check maintenance pages and old routes of the proxy; then enable the endpoint in the developer dashboard")
@@ -134,7 +134,7 @@ func (r *run) endpointGone(context.Context) Row {
 	return pass("does not respond with 410")
 }
 
-func (r *run) endpointSignature(ctx context.Context) Row {
+func checkEndpointSignature(ctx context.Context, r *run) Row {
 	a, w := r.endpointAt, r.config.Webhook
 	switch {
 	case a.ok():
@@ -167,7 +167,7 @@ func (r *run) endpointSignature(ctx context.Context) Row {
 	return fail(fmt.Sprintf("rejects the webhook secret with %d", a.status), undelivered, fix)
 }
 
-func (r *run) endpointChallenge(context.Context) Row {
+func checkEndpointChallenge(_ context.Context, r *run) Row {
 	const fix = "respond with 200 or 201 and {\"challenge\": …}, with the challenge token from the developer dashboard of this environment"
 	a := r.endpointAt
 	switch {
@@ -181,7 +181,7 @@ func (r *run) endpointChallenge(context.Context) Row {
 	return fail("does not return the challenge token", undelivered, fix)
 }
 
-func (r *run) endpointForgery(ctx context.Context) Row {
+func checkEndpointForgery(ctx context.Context, r *run) Row {
 	r.forged = r.post(ctx, api.NewSecret(unusedName()), r.config.Now(), eventless)
 	empty := r.post(ctx, api.NewSecret(unusedName()), r.config.Now(), "")
 	switch {
@@ -196,7 +196,7 @@ func (r *run) endpointForgery(ctx context.Context) Row {
 	return pass("rejects a forged signature with %d", r.forged.status)
 }
 
-func (r *run) endpointReplay(ctx context.Context) Row {
+func checkEndpointReplay(ctx context.Context, r *run) Row {
 	a := r.post(ctx, r.config.Webhook.Secrets[0], r.config.Now().Add(-stale), "")
 	switch {
 	case !r.endpointAt.ok():
@@ -208,9 +208,9 @@ func (r *run) endpointReplay(ctx context.Context) Row {
 	return pass("responds with %d to a signature that is %s old", a.status, days(stale))
 }
 
-// endpointBody checks whether bodies arrive unchanged. If a proxy or a framework rewrites them,
+// checkEndpointBody checks whether bodies arrive unchanged. If a proxy or a framework rewrites them,
 // their signatures no longer match.
-func (r *run) endpointBody(ctx context.Context) Row {
+func checkEndpointBody(ctx context.Context, r *run) Row {
 	const consequence = "some events are rejected because their JSON is rewritten in transit, and are lost after six attempts"
 	const fix = "verify the raw bytes before a framework decodes them; disable body rewriting, decompression and filtering in the proxy"
 	a := r.post(ctx, r.config.Webhook.Secrets[0], r.config.Now(), eventless)

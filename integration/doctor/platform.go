@@ -29,7 +29,7 @@ const (
 	clockFail = 5 * time.Minute
 )
 
-func (r *run) site(ctx context.Context) Row {
+func checkSite(ctx context.Context, r *run) Row {
 	const consequence = "no call reaches the platform"
 	site := r.config.OAuth.Site
 	if err := site.Validate(); err != nil {
@@ -54,7 +54,7 @@ func (r *run) site(ctx context.Context) Row {
 	return pass("%s responds", host)
 }
 
-func (r *run) siteCertificate(context.Context) Row {
+func checkSiteCertificate(_ context.Context, r *run) Row {
 	return r.certificate(r.response, r.config.OAuth.Site.BaseURL, "no call reaches the platform",
 		"check the root certificates and the proxy of this machine; do not disable certificate verification")
 }
@@ -85,7 +85,7 @@ func (r *run) certificate(a *serverResponse, address, consequence, fix string) R
 	return pass("%s, the certificate expires in %s", tls.VersionName(a.tls.Version), days(left))
 }
 
-func (r *run) clock(context.Context) Row {
+func checkClock(_ context.Context, r *run) Row {
 	date, err := http.ParseTime(r.response.header.Get("Date"))
 	if err != nil {
 		return skip("the platform's response has no Date header")
@@ -110,9 +110,9 @@ func (r *run) clock(context.Context) Row {
 	return pass("at most %s apart", days(max(off.Abs(), time.Second)))
 }
 
-// credentials tries to refresh a token that does not exist. The platform responds with
+// checkCredentials tries to refresh a token that does not exist. The platform responds with
 // invalid_grant to a known application, and with invalid_client to any other.
-func (r *run) credentials(ctx context.Context) Row {
+func checkCredentials(ctx context.Context, r *run) Row {
 	const consequence = "no token can be fetched or refreshed, so all calls fail within two hours"
 	const fix = "copy the client ID and secret from the developer dashboard of this environment; each region and stage has its own"
 	if r.err != nil {
@@ -131,7 +131,7 @@ func (r *run) credentials(ctx context.Context) Row {
 	return fail("the token endpoint: "+reason(err), consequence, "wait and run this again; quote the request ID from the log if you contact the platform")
 }
 
-func (r *run) redirect(ctx context.Context) Row {
+func checkRedirect(ctx context.Context, r *run) Row {
 	const consequence = "no user can connect"
 	address, err := r.client.AuthorizeURL(unusedName())
 	if err != nil {
@@ -149,8 +149,8 @@ func (r *run) redirect(ctx context.Context) Row {
 	return pass("the authorization page accepts the application and its redirect URL")
 }
 
-// secretFiles warns of files with secrets that other users of this machine can read or change.
-func (r *run) secretFiles(context.Context) Row {
+// checkSecretFiles warns of files with secrets that other users of this machine can read or change.
+func checkSecretFiles(_ context.Context, r *run) Row {
 	if len(r.config.SecretFiles) == 0 {
 		return skip("no secret file is known")
 	}
@@ -197,8 +197,8 @@ func has(name string, mode fs.FileMode) bool {
 	return err == nil && about.Mode().Perm()&mode != 0
 }
 
-// databaseTLS warns of connections to databases that the network can read.
-func (r *run) databaseTLS(context.Context) Row {
+// checkDatabaseTLS warns of connections to databases that the network can read.
+func checkDatabaseTLS(_ context.Context, r *run) Row {
 	if len(r.config.Databases) == 0 {
 		return skip("no database server is configured")
 	}

@@ -24,7 +24,7 @@ func isIncomplete(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.As(err, new(*api.SchemaError))
 }
 
-func (r *run) store(ctx context.Context) Row {
+func checkStore(ctx context.Context, r *run) Row {
 	const consequence = "no token can be read or refreshed, so only calls with a token in memory work"
 	if r.config.StoreErr != nil && !isIncomplete(r.config.StoreErr) {
 		return fail(reason(r.config.StoreErr), consequence, away)
@@ -45,14 +45,14 @@ func (r *run) store(ctx context.Context) Row {
 	return pass("responds and accepts writes")
 }
 
-func (r *run) storeSchema(context.Context) Row {
+func checkStoreSchema(_ context.Context, r *run) Row {
 	if r.config.StoreErr != nil {
 		return fail("has no tables, or those of another release", "tokens cannot be read or written", createTables)
 	}
 	return pass("all tables exist")
 }
 
-func (r *run) storeSealed(context.Context) Row {
+func checkStoreSealed(_ context.Context, r *run) Row {
 	if store, ok := r.config.Store.(interface{ Encrypts() bool }); ok && store.Encrypts() {
 		return pass("tokens are encrypted")
 	}
@@ -69,7 +69,7 @@ func (r *run) storeSealed(context.Context) Row {
 // mostUsers is the largest number of users in the row "store users".
 const mostUsers = 1000
 
-func (r *run) storeUsers(ctx context.Context) Row {
+func checkStoreUsers(ctx context.Context, r *run) Row {
 	listed, err := r.config.Store.List(ctx, tokenstore.Listing{Environment: r.environment(), State: tokenstore.StateReauthorize, Limit: mostUsers})
 	switch {
 	case err != nil:
@@ -85,9 +85,9 @@ func (r *run) storeUsers(ctx context.Context) Row {
 		"ask them to connect again; if most reasons are invalid_grant, check whether scopes were added to the application")
 }
 
-// storeLease takes the lease on the record. A refresh has it for a moment only, so storeLease
+// checkStoreLease takes the lease on the record. A refresh has it for a moment only, so checkStoreLease
 // waits for it no longer than LeaseTTL.
-func (r *run) storeLease(ctx context.Context) Row {
+func checkStoreLease(ctx context.Context, r *run) Row {
 	ctx, cancel := context.WithTimeout(ctx, r.config.LeaseTTL+checkTimeout)
 	defer cancel()
 	start, pause := time.Now(), time.NewTicker(r.config.LeaseTTL/20+1)
@@ -118,7 +118,7 @@ func (r *run) storeLease(ctx context.Context) Row {
 	}
 }
 
-func (r *run) inbox(ctx context.Context) Row {
+func checkInbox(ctx context.Context, r *run) Row {
 	const consequence = "events are rejected with 503, and the platform disables the endpoint after 24 hours"
 	if r.config.InboxErr != nil && !isIncomplete(r.config.InboxErr) {
 		return fail(reason(r.config.InboxErr), consequence, away)
@@ -135,7 +135,7 @@ func (r *run) inbox(ctx context.Context) Row {
 	return pass("responds")
 }
 
-func (r *run) inboxSchema(context.Context) Row {
+func checkInboxSchema(_ context.Context, r *run) Row {
 	if r.config.InboxErr != nil {
 		return fail("has no tables, or those of another release", "events cannot be stored", createTables)
 	}
@@ -145,7 +145,7 @@ func (r *run) inboxSchema(context.Context) Row {
 // oldestWaiting is the longest wait of an event in the inbox without a warning.
 const oldestWaiting = 15 * time.Minute
 
-func (r *run) inboxWaiting(context.Context) Row {
+func checkInboxWaiting(_ context.Context, r *run) Row {
 	if r.stats.Oldest.IsZero() {
 		return pass("no event waits")
 	}
@@ -158,7 +158,7 @@ func (r *run) inboxWaiting(context.Context) Row {
 	return pass("%s", seen)
 }
 
-func (r *run) inboxDead(context.Context) Row {
+func checkInboxDead(_ context.Context, r *run) Row {
 	if r.stats.Dead == 0 {
 		return pass("none")
 	}
@@ -169,7 +169,7 @@ func (r *run) inboxDead(context.Context) Row {
 // sample is the largest number of events to decrypt.
 const sample = 20
 
-func (r *run) inboxSealed(ctx context.Context) Row {
+func checkInboxSealed(ctx context.Context, r *run) Row {
 	inbox, ok := r.config.Inbox.(engine.Engine)
 	if !ok {
 		return skip("the inbox does not decrypt events")
@@ -190,8 +190,8 @@ func (r *run) inboxSealed(ctx context.Context) Row {
 // missedIntervals is the largest number of intervals without a run before the check fails.
 const missedIntervals = 3
 
-// reconcile checks that a replica looks for missed webhooks.
-func (r *run) reconcile(ctx context.Context) Row {
+// checkReconcile checks that a replica looks for missed webhooks.
+func checkReconcile(ctx context.Context, r *run) Row {
 	const consequence = "events that the platform cannot deliver are lost after 30 days"
 	if len(r.config.Webhook.Secrets) == 0 {
 		return skip("no webhook secret is configured, so no webhooks are received")

@@ -17,8 +17,8 @@ import (
 // again is the fix for every fault that only the user can repair.
 const again = "ask the user to connect again through the authorization page"
 
-// storedToken selects the user and checks the stored record.
-func (r *run) storedToken(ctx context.Context) Row {
+// checkStoredToken selects the user and checks the stored record.
+func checkStoredToken(ctx context.Context, r *run) Row {
 	const consequence = "calls for this user fail"
 	user, err := r.user(ctx)
 	if err != nil {
@@ -93,7 +93,7 @@ func (r *run) age(key tokenstore.Key) string {
 	return text
 }
 
-func (r *run) owner(context.Context) Row {
+func checkOwner(_ context.Context, r *run) Row {
 	const consequence = "calls may act for the wrong account"
 	owner := r.record.Token.ResourceOwner
 	if owner.Type == "" {
@@ -112,7 +112,7 @@ func name(text string) string {
 	return text
 }
 
-func (r *run) scopes(context.Context) Row {
+func checkScopes(_ context.Context, r *run) Row {
 	granted := r.record.Token.Access()
 	switch {
 	case len(r.config.Operations) == 0:
@@ -145,8 +145,8 @@ func (r *run) scopes(context.Context) Row {
 		"add the scopes to the application in the developer dashboard and to oauth.Config.Scopes; this invalidates all current tokens, so ask all users to connect again")
 }
 
-// refresh refreshes the token as a call would, and waits until the new pair is stored.
-func (r *run) refresh(ctx context.Context) Row {
+// checkRefresh refreshes the token as a call would, and waits until the new pair is stored.
+func checkRefresh(ctx context.Context, r *run) Row {
 	const consequence = "calls for this user fail once the access token expires, within two hours"
 	token := r.record.Token
 	r.access = token.Access()

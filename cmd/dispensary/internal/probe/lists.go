@@ -9,15 +9,15 @@ import (
 // listPoints returns the points that lists show.
 func listPoints() []point {
 	return []point{
-		{"default-page-size", []string{"25", "20", "2"}, (*session).defaultPageSize},
-		{"oversized-page", []string{"clamped", "rejected"}, (*session).oversizedPage},
-		{"page-beyond-last", []string{"empty", "not-found"}, (*session).pageBeyondLast},
-		{"array-filters", []string{"all", "any"}, (*session).arrayFilters},
-		{"vendor-backorder", []string{"unavailable", "backordered"}, (*session).vendorBackorder},
+		{"default-page-size", []string{"25", "20", "2"}, observeDefaultPageSize},
+		{"oversized-page", []string{"clamped", "rejected"}, observeOversizedPage},
+		{"page-beyond-last", []string{"empty", "not-found"}, observePageBeyondLast},
+		{"array-filters", []string{"all", "any"}, observeArrayFilters},
+		{"vendor-backorder", []string{"unavailable", "backordered"}, observeVendorBackorder},
 	}
 }
 
-func (s *session) defaultPageSize() Finding {
+func observeDefaultPageSize(s *session) Finding {
 	a := s.get("/catalog/products")
 	switch n := len(a.rows("products")); {
 	case !a.ok():
@@ -29,7 +29,7 @@ func (s *session) defaultPageSize() Finding {
 	}
 }
 
-func (s *session) oversizedPage() Finding {
+func observeOversizedPage(s *session) Finding {
 	a := s.get("/catalog/products", "page[size]", "101")
 	f := decide(a, "clamped", "rejected")
 	switch {
@@ -42,7 +42,7 @@ func (s *session) oversizedPage() Finding {
 	return f
 }
 
-func (s *session) pageBeyondLast() Finding {
+func observePageBeyondLast(s *session) Finding {
 	first := s.get("/catalog/brands")
 	if !first.ok() {
 		return unexpected(first)
@@ -57,10 +57,10 @@ func (s *session) pageBeyondLast() Finding {
 // maxIngredients is the largest number of ingredients to search for.
 const maxIngredients = 12
 
-// arrayFilters counts the products of two ingredients separately and together. If the filter
+// observeArrayFilters counts the products of two ingredients separately and together. If the filter
 // narrows, both find at most as many products as the rarer one. If it widens, they find at
 // least as many as the more common one.
-func (s *session) arrayFilters() Finding {
+func observeArrayFilters(s *session) Finding {
 	list := s.get("/catalog/ingredients", "page[size]", strconv.Itoa(maxIngredients))
 	if !list.ok() {
 		return unexpected(list)
@@ -99,9 +99,9 @@ func (s *session) arrayFilters() Finding {
 // maxProducts is the largest number of products to read one by one.
 const maxProducts = 40
 
-// vendorBackorder searches for a product with a variant of this status and no available or
+// observeVendorBackorder searches for a product with a variant of this status and no available or
 // otherwise backordered variant.
-func (s *session) vendorBackorder() Finding {
+func observeVendorBackorder(s *session) Finding {
 	looked := 0
 	for page, more := 1, true; more && page <= 3; page++ {
 		list := s.get("/catalog/products", "page[size]", "100", "page[number]", strconv.Itoa(page))
@@ -158,15 +158,15 @@ func logPoints() []point {
 		notObservable("delivery-timeout", onlyReceiver, "2s", "1s", "5s"),
 		notObservable("webhook-envelope", onlyReceiver, "event", "event-payload"),
 		notObservable("resume-after-enable", "needs an endpoint to be disabled and enabled in the dashboard", "dropped", "resumed"),
-		{"unwrapped-event-data", []string{"orders-and-new-products", "none"}, (*session).unwrappedEventData},
-		{"retry-schedule", []string{"1m-5m-30m-1h-5h", "doubling"}, (*session).retrySchedule},
-		{"delivery-log", []string{"delivery", "attempt"}, (*session).deliveryLog},
-		{"unanswered-status", []string{"null", "zero"}, (*session).unansweredStatus},
-		{"product-event-clinic", []string{"absent", "present"}, (*session).productEventClinic},
+		{"unwrapped-event-data", []string{"orders-and-new-products", "none"}, observeUnwrappedEventData},
+		{"retry-schedule", []string{"1m-5m-30m-1h-5h", "doubling"}, observeRetrySchedule},
+		{"delivery-log", []string{"delivery", "attempt"}, observeDeliveryLog},
+		{"unanswered-status", []string{"null", "zero"}, observeUnansweredStatus},
+		{"product-event-clinic", []string{"absent", "present"}, observeProductEventClinic},
 	}
 }
 
-func (s *session) unwrappedEventData() Finding {
+func observeUnwrappedEventData(s *session) Finding {
 	list := s.get("/events/orders", "page[size]", "1")
 	if !list.ok() {
 		return unexpected(list)
@@ -211,8 +211,8 @@ func attemptNumber(row any) int {
 	return int(number)
 }
 
-// retrySchedule compares the time of an attempt with the time of the next one.
-func (s *session) retrySchedule() Finding {
+// observeRetrySchedule compares the time of an attempt with the time of the next one.
+func observeRetrySchedule(s *session) Finding {
 	waits := map[string][]int{"1m-5m-30m-1h-5h": {1, 5, 30, 60, 300}, "doubling": {5, 10, 20, 40, 80}} // minutes
 	return s.eachDelivery("no delivery with a pending retry", func(row any) string {
 		last, err := time.Parse(time.RFC3339, textAt(row, "attempted_at"))
@@ -231,8 +231,8 @@ func (s *session) retrySchedule() Finding {
 	})
 }
 
-// deliveryLog searches for a delivery with more than one attempt.
-func (s *session) deliveryLog() Finding {
+// observeDeliveryLog searches for a delivery with more than one attempt.
+func observeDeliveryLog(s *session) Finding {
 	of := func(row any) string {
 		return textAt(row, "event_payload", "event", "id") + " " + textAt(row, "event_payload", "event", "integration_id")
 	}
@@ -254,7 +254,7 @@ func (s *session) deliveryLog() Finding {
 	})
 }
 
-func (s *session) unansweredStatus() Finding {
+func observeUnansweredStatus(s *session) Finding {
 	return s.eachDelivery("no delivery without a response", func(row any) string {
 		status, _ := member(row, "response_status")
 		switch {
@@ -269,7 +269,7 @@ func (s *session) unansweredStatus() Finding {
 	})
 }
 
-func (s *session) productEventClinic() Finding {
+func observeProductEventClinic(s *session) Finding {
 	return s.eachDelivery("no delivery of a product event", func(row any) string {
 		if !strings.HasPrefix(textAt(row, "event_payload", "event", "type"), "product.") {
 			return ""

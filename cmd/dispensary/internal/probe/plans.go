@@ -3,15 +3,15 @@ package probe
 // planPoints returns the points that treatment plans of the first patient show.
 func planPoints() []point {
 	return []point{
-		{"draft-invitation", []string{"none", "present"}, (*session).draftInvitation},
-		{"checkout-state", []string{"active", "not-canceled"}, (*session).checkoutState},
-		{"draft-update", []string{"stays-draft", "activates"}, (*session).draftUpdate},
-		{"draft-cancellation", []string{"rejected", "allowed"}, (*session).draftCancellation},
-		{"wrong-state-status", []string{"422", "409"}, (*session).wrongState},
-		{"canceled-plan-update", []string{"rejected", "allowed"}, (*session).canceledPlanUpdate},
-		{"link-practitioner", []string{"token", "required"}, (*session).linkPractitioner},
-		{"incomplete-plan", []string{"rejected", "activated"}, (*session).incompletePlan},
-		{"unsorted-lists", []string{"oldest-first", "newest-first"}, (*session).unsortedLists},
+		{"draft-invitation", []string{"none", "present"}, observeDraftInvitation},
+		{"checkout-state", []string{"active", "not-canceled"}, observeCheckoutState},
+		{"draft-update", []string{"stays-draft", "activates"}, observeDraftUpdate},
+		{"draft-cancellation", []string{"rejected", "allowed"}, observeDraftCancellation},
+		{"wrong-state-status", []string{"422", "409"}, observeWrongState},
+		{"canceled-plan-update", []string{"rejected", "allowed"}, observeCanceledPlanUpdate},
+		{"link-practitioner", []string{"token", "required"}, observeLinkPractitioner},
+		{"incomplete-plan", []string{"rejected", "activated"}, observeIncompletePlan},
+		{"unsorted-lists", []string{"oldest-first", "newest-first"}, observeUnsortedLists},
 	}
 }
 
@@ -64,7 +64,7 @@ func (s *session) recommendations() ([]object, *Finding) {
 	return []object{{"variant_id": id, "units_to_purchase": 1}}, lack
 }
 
-func (s *session) draftInvitation() Finding {
+func observeDraftInvitation(s *session) Finding {
 	_, a, lack := s.newPlan(draft)
 	if lack != nil {
 		return *lack
@@ -75,7 +75,7 @@ func (s *session) draftInvitation() Finding {
 	return seen("none", a)
 }
 
-func (s *session) checkoutState() Finding {
+func observeCheckoutState(s *session) Finding {
 	id, _, lack := s.newPlan(draft)
 	if lack != nil {
 		return *lack
@@ -85,7 +85,7 @@ func (s *session) checkoutState() Finding {
 
 func planPath(id, action string) string { return "/clinic/treatment_plans/" + id + "/" + action }
 
-func (s *session) draftUpdate() Finding {
+func observeDraftUpdate(s *session) Finding {
 	id, _, lack := s.newPlan(draft)
 	if lack != nil {
 		return *lack
@@ -108,7 +108,7 @@ func (s *session) updatePlan(id string) platformResponse {
 	return s.patch("/clinic/treatment_plans/"+id, object{"recommendations": lines})
 }
 
-func (s *session) draftCancellation() Finding {
+func observeDraftCancellation(s *session) Finding {
 	id, _, lack := s.newPlan(draft)
 	if lack != nil {
 		return *lack
@@ -116,8 +116,8 @@ func (s *session) draftCancellation() Finding {
 	return decide(s.patch(planPath(id, "cancel"), object{}), "allowed", "rejected")
 }
 
-// wrongState activates an active plan.
-func (s *session) wrongState() Finding {
+// observeWrongState activates an active plan.
+func observeWrongState(s *session) Finding {
 	id, _, lack := s.newPlan(active)
 	if lack != nil {
 		return *lack
@@ -126,8 +126,8 @@ func (s *session) wrongState() Finding {
 	return statusOf(s.patch(planPath(id, "activate"), object{}))
 }
 
-// canceledPlanUpdate cancels the plan of wrongState and then updates it.
-func (s *session) canceledPlanUpdate() Finding {
+// observeCanceledPlanUpdate cancels the plan of wrongState and then updates it.
+func observeCanceledPlanUpdate(s *session) Finding {
 	if s.activePlan == "" {
 		return ambiguous("there is no active plan to cancel")
 	}
@@ -145,7 +145,7 @@ func (s *session) newLink(plan object) platformResponse {
 	return a
 }
 
-func (s *session) linkPractitioner() Finding {
+func observeLinkPractitioner(s *session) Finding {
 	a := s.newLink(object{})
 	if owner := s.config.Token.ResourceOwner.Type; a.rejected() && owner != "Practitioner" {
 		return ambiguous("the request was rejected, but the token may not belong to a practitioner", a)
@@ -153,7 +153,7 @@ func (s *session) linkPractitioner() Finding {
 	return decide(a, "token", "required")
 }
 
-func (s *session) incompletePlan() Finding {
+func observeIncompletePlan(s *session) Finding {
 	practitioner, lack := s.practitionerID()
 	if lack != nil {
 		return *lack
@@ -166,8 +166,8 @@ func (s *session) incompletePlan() Finding {
 	return decide(s.patch(planPath(id, "activate"), object{}), "activated", "rejected")
 }
 
-// unsortedLists compares two lists with the order of creation.
-func (s *session) unsortedLists() Finding {
+// observeUnsortedLists compares two lists with the order of creation.
+func observeUnsortedLists(s *session) Finding {
 	patient, lack := s.patientID()
 	if lack != nil {
 		return *lack

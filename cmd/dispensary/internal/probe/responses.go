@@ -11,16 +11,16 @@ import (
 // records and on the catalog. The first point determines whether the clinic key is needed.
 func recordPoints() []point {
 	return []point{
-		{"clinic-key-header", []string{"optional", "clinic-endpoint", "always"}, (*session).clinicKeyHeader},
-		{"integration-activation", []string{"first-key", "from-the-start"}, (*session).integrationActivation},
-		{"metadata-lag", []string{"none", "5s", "1m"}, (*session).metadataLag},
-		{"success-status", []string{"201-for-created", "always-200"}, (*session).successStatus},
-		{"error-shape", []string{"by-status", "text", "status-and-text", "coded-list"}, (*session).errorShape},
+		{"clinic-key-header", []string{"optional", "clinic-endpoint", "always"}, observeClinicKeyHeader},
+		{"integration-activation", []string{"first-key", "from-the-start"}, observeIntegrationActivation},
+		{"metadata-lag", []string{"none", "5s", "1m"}, observeMetadataLag},
+		{"success-status", []string{"201-for-created", "always-200"}, observeSuccessStatus},
+		{"error-shape", []string{"by-status", "text", "status-and-text", "coded-list"}, observeErrorShape},
 		{"validation-status", []string{"422", "400"}, func(s *session) Finding { return statusOf(s.invalid()) }},
-		{"missing-scope-status", []string{"403", "404"}, (*session).missingScope},
-		{"plain-http-status", []string{"403", "400"}, (*session).plainHTTP},
-		{"empty-values", []string{"null", "absent"}, (*session).emptyValues},
-		{"unknown-fields", []string{"ignored", "rejected"}, (*session).unknownFields},
+		{"missing-scope-status", []string{"403", "404"}, observeMissingScope},
+		{"plain-http-status", []string{"403", "400"}, observePlainHTTP},
+		{"empty-values", []string{"null", "absent"}, observeEmptyValues},
+		{"unknown-fields", []string{"ignored", "rejected"}, observeUnknownFields},
 		{"unknown-parameters", []string{"ignored", "rejected"}, func(s *session) Finding {
 			return decide(s.get("/clinic/patients", "dispensary_probe", "1"), "ignored", "rejected")
 		}},
@@ -31,8 +31,8 @@ func recordPoints() []point {
 	}
 }
 
-// clinicKeyHeader must run first, because it enables the clinic key for all later requests.
-func (s *session) clinicKeyHeader() Finding {
+// observeClinicKeyHeader must run first, because it enables the clinic key for all later requests.
+func observeClinicKeyHeader(s *session) Finding {
 	s.withoutKey = s.get("/clinic")
 	patients := s.get("/clinic/patients", "page[size]", "1")
 	s.key = s.config.ClinicKey.Reveal()
@@ -54,9 +54,9 @@ func (s *session) clinicKeyHeader() Finding {
 	return seen("always", s.withoutKey, patients, withKey, again)
 }
 
-// integrationActivation can be observed only before the first use of the key and within 30
+// observeIntegrationActivation can be observed only before the first use of the key and within 30
 // days after it. The first use creates an event with the time of activation.
-func (s *session) integrationActivation() Finding {
+func observeIntegrationActivation(s *session) Finding {
 	activated, there := s.withoutKey.at("clinic", "integration_activated_at")
 	if s.withoutKey.ok() && activated == nil {
 		_, isClinic := s.withoutKey.at("clinic", "id")
@@ -83,9 +83,9 @@ func (s *session) integrationActivation() Finding {
 // maxLag is the longest wait for a lookup to find a new record.
 const maxLag = time.Minute
 
-// metadataLag looks for the first patient right after its creation, and again with longer and
+// observeMetadataLag looks for the first patient right after its creation, and again with longer and
 // longer waits.
-func (s *session) metadataLag() Finding {
+func observeMetadataLag(s *session) Finding {
 	made := s.firstPatient()
 	if _, lack := lacking(made, made.text("patient", "id"), "could not create a patient"); lack != nil {
 		return *lack
@@ -121,7 +121,7 @@ func foundAfter(waited time.Duration, by ...platformResponse) Finding {
 	return f
 }
 
-func (s *session) successStatus() Finding {
+func observeSuccessStatus(s *session) Finding {
 	a := s.firstPatient()
 	switch a.status {
 	case http.StatusCreated:
@@ -139,7 +139,7 @@ func (s *session) invalid() platformResponse {
 	return a
 }
 
-func (s *session) errorShape() Finding {
+func observeErrorShape(s *session) Finding {
 	missing, invalid := s.get("/clinic/patients/"+s.marker), s.invalid()
 	if !missing.rejected() || !invalid.rejected() {
 		return ambiguous("an unknown id or an empty body was not rejected", missing, invalid)
@@ -177,15 +177,15 @@ func shapeOf(a platformResponse) string {
 	return "none"
 }
 
-func (s *session) missingScope() Finding {
+func observeMissingScope(s *session) Finding {
 	if s.config.Narrow.IsZero() {
 		return hidden("needs a token without the scope patients:read: add --narrow-file")
 	}
 	return statusOf(s.getWith(s.config.Narrow.Reveal(), "/clinic/patients"))
 }
 
-// plainHTTP sends no token, because others could read it in transit.
-func (s *session) plainHTTP() Finding {
+// observePlainHTTP sends no token, because others could read it in transit.
+func observePlainHTTP(s *session) Finding {
 	rest, secure := strings.CutPrefix(s.config.Application.Site.BaseURL, "https://")
 	if !secure {
 		return hidden("the configured URL does not use TLS")
@@ -200,7 +200,7 @@ func (s *session) plainHTTP() Finding {
 	return statusOf(a)
 }
 
-func (s *session) emptyValues() Finding {
+func observeEmptyValues(s *session) Finding {
 	id, lack := s.patientID()
 	if lack != nil {
 		return *lack
@@ -218,7 +218,7 @@ func (s *session) emptyValues() Finding {
 	return ambiguous("an unset mobile number is neither null nor absent", a)
 }
 
-func (s *session) unknownFields() Finding {
+func observeUnknownFields(s *session) Finding {
 	id, lack := s.patientID()
 	if lack != nil {
 		return *lack

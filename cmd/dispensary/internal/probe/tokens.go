@@ -11,11 +11,11 @@ func tokenPoints() []point {
 		{"unknown-token-revocation", []string{"ok", "rejected"}, func(s *session) Finding {
 			return decide(s.revoke(s.marker), "ok", "rejected")
 		}},
-		{"expires-in", []string{"number", "string"}, (*session).expiresIn},
-		{"access-token-after-refresh", []string{"kept", "ended"}, (*session).accessTokenAfterRefresh},
-		{"refresh-rotation", []string{"none", "grace", "immediate"}, (*session).refreshRotation},
-		{"refresh-token-revocation", []string{"revoked", "unknown"}, (*session).refreshTokenRevocation},
-		{"revocation-reach", []string{"consent", "pair"}, (*session).revocationReach},
+		{"expires-in", []string{"number", "string"}, observeExpiresIn},
+		{"access-token-after-refresh", []string{"kept", "ended"}, observeAccessTokenAfterRefresh},
+		{"refresh-rotation", []string{"none", "grace", "immediate"}, observeRefreshRotation},
+		{"refresh-token-revocation", []string{"revoked", "unknown"}, observeRefreshTokenRevocation},
+		{"revocation-reach", []string{"consent", "pair"}, observeRevocationReach},
 	}
 }
 
@@ -68,7 +68,7 @@ func (s *session) renewed() (platformResponse, *Finding) {
 	return a, lack
 }
 
-func (s *session) expiresIn() Finding {
+func observeExpiresIn(s *session) Finding {
 	a, lack := s.renewed()
 	if lack != nil {
 		return *lack
@@ -82,7 +82,7 @@ func (s *session) expiresIn() Finding {
 	return ambiguous("expires_in is neither a number nor a string", a)
 }
 
-func (s *session) accessTokenAfterRefresh() Finding {
+func observeAccessTokenAfterRefresh(s *session) Finding {
 	renewed, lack := s.renewed()
 	if lack != nil {
 		return *lack
@@ -97,9 +97,9 @@ func (s *session) accessTokenAfterRefresh() Finding {
 	return unexpected(a)
 }
 
-// refreshRotation uses the first refresh token again, before and after the first use of the
+// observeRefreshRotation uses the first refresh token again, before and after the first use of the
 // new access token.
-func (s *session) refreshRotation() Finding {
+func observeRefreshRotation(s *session) Finding {
 	first := s.config.Token.RefreshToken.Reveal()
 	renewed, lack := s.renewed()
 	if lack != nil {
@@ -131,7 +131,7 @@ func endsGrant(a platformResponse) bool {
 	return a.status == http.StatusBadRequest || a.status == http.StatusUnauthorized
 }
 
-func (s *session) refreshTokenRevocation() Finding {
+func observeRefreshTokenRevocation(s *session) Finding {
 	if _, lack := s.renewed(); lack != nil {
 		return *lack
 	}
@@ -152,9 +152,9 @@ func (s *session) refreshTokenRevocation() Finding {
 	return unexpected(after)
 }
 
-// revocationReach revokes the newest access token of an authorization, and then uses the
+// observeRevocationReach revokes the newest access token of an authorization, and then uses the
 // access token from before the refresh.
-func (s *session) revocationReach() Finding {
+func observeRevocationReach(s *session) Finding {
 	c := &s.spare
 	if c.refresh == "" {
 		if c = &s.main; c.refresh == "" {
