@@ -149,7 +149,7 @@ func (s *store) List(ctx context.Context, listing tokenstore.Listing) ([]tokenst
 	var records []tokenstore.Record
 	err := s.retry(ctx, "list", query, func(conn *sql.Conn) error {
 		records = nil
-		return s.each(ctx, conn, query, v, func(row scanner) error {
+		return each(ctx, conn, query, v, func(row scanner) error {
 			record := tokenstore.Record{Key: tokenstore.Key{Environment: listing.Environment}}
 			var encoded []byte
 			if err := row.Scan(&record.Key.User, &record.Version, &record.State, &record.Reason, &encoded); err != nil {
@@ -170,7 +170,7 @@ func (s *store) ListClinics(ctx context.Context, environment api.Environment, af
 	var ids []string
 	err := s.retry(ctx, "list clinics", s.sql.clinics, func(conn *sql.Conn) error {
 		ids = nil
-		return s.each(ctx, conn, s.sql.clinics, v, func(row scanner) error {
+		return each(ctx, conn, s.sql.clinics, v, func(row scanner) error {
 			var id string
 			err := row.Scan(&id)
 			ids = append(ids, id)
@@ -197,7 +197,7 @@ func (s *store) ClaimDue(ctx context.Context, due tokenstore.Due) ([]tokenstore.
 			claims, err = s.claimInTurn(ctx, conn, due.Environment, v)
 			return err
 		}
-		claims, err = s.claims(ctx, conn, query, due.Environment, v)
+		claims, err = scanClaims(ctx, conn, query, due.Environment, v)
 		return err
 	})
 	if err != nil {
@@ -254,9 +254,9 @@ type claimed struct {
 	unreadable bool
 }
 
-func (s *store) claims(ctx context.Context, q rowser, query statement, environment api.Environment, v values) ([]claimed, error) {
+func scanClaims(ctx context.Context, q rowser, query statement, environment api.Environment, v values) ([]claimed, error) {
 	var claims []claimed
-	err := s.each(ctx, q, query, v, func(row scanner) (err error) {
+	err := each(ctx, q, query, v, func(row scanner) (err error) {
 		var c claimed
 		c.record, err = scan(row, environment, &c.due)
 		if errors.Is(err, tokenstore.ErrUnreadable) {
@@ -273,7 +273,7 @@ func (s *store) claims(ctx context.Context, q rowser, query statement, environme
 func (s *store) claimInTurn(ctx context.Context, conn *sql.Conn, environment api.Environment, v values) (claims []claimed, err error) {
 	// At its default isolation level MySQL would also lock the gaps between the rows.
 	err = transact(ctx, conn, sql.LevelReadCommitted, func(tx *sql.Tx) (err error) {
-		claims, err = s.claims(ctx, tx, s.sql.claimPick, environment, v)
+		claims, err = scanClaims(ctx, tx, s.sql.claimPick, environment, v)
 		if err != nil || len(claims) == 0 {
 			return err
 		}
@@ -334,7 +334,7 @@ func (s *store) ClaimFlow(ctx context.Context, claim tokenstore.FlowClaim, ttl t
 		var running int
 		found := false
 		err := s.retry(ctx, "read a flow", s.flows.read, func(conn *sql.Conn) error {
-			return s.each(ctx, conn, s.flows.read, v, func(row scanner) error {
+			return each(ctx, conn, s.flows.read, v, func(row scanner) error {
 				found = true
 				return row.Scan(&owner, &result, &running)
 			})
@@ -372,8 +372,8 @@ func (s *store) EndFlow(ctx context.Context, claim tokenstore.FlowClaim, result 
 }
 
 // exec runs a statement that returns no rows.
-func (s *store) exec(ctx context.Context, op string, query statement, v values) error {
-	return s.retry(ctx, op, query, func(conn *sql.Conn) error {
+func (d *database) exec(ctx context.Context, op string, query statement, v values) error {
+	return d.retry(ctx, op, query, func(conn *sql.Conn) error {
 		_, err := conn.ExecContext(ctx, query.text, query.args(v)...)
 		return err
 	})

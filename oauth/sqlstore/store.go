@@ -22,10 +22,15 @@ import (
 // store is a [tokenstore.Store] in the tables of [Schema]. [tokenstore.Sealed] always wraps
 // it.
 type store struct {
+	database
+	sql   statements
+	flows flowStatements
+}
+
+// database runs statements.
+type database struct {
 	pool    pool
 	dialect dialect
-	sql     statements
-	flows   flowStatements
 
 	// writing serializes the writers of this process for SQLite, which has one writer at a
 	// time. A wait for this channel is fair and cheap. Waiting in the driver leaves the order
@@ -78,7 +83,7 @@ func open(ctx context.Context, db *sql.DB, aead seal.AEAD, prepare func(sqldb.Sc
 }
 
 func newStore(db *sql.DB, d dialect) *store {
-	s := &store{pool: sqldb.NewPool(db), dialect: d, sql: newStatements(d), flows: newFlowStatements(d)}
+	s := &store{database: database{pool: sqldb.NewPool(db), dialect: d}, sql: newStatements(d), flows: newFlowStatements(d)}
 	if d == sqlite {
 		s.pool, s.writing = sqlitefile.NewPool(db), make(chan struct{}, 1)
 	}
@@ -181,15 +186,15 @@ func wrote(key tokenstore.Key, token oauth.Token, version int64) tokenstore.Reco
 
 // row runs a statement that returns the record of key, or no row. It does not query an invalid
 // key: some databases compare such a key as equal to another one, and some fail.
-func (s *store) row(ctx context.Context, op string, key tokenstore.Key, query statement, v values) (record tokenstore.Record, err error) {
+func (d *database) row(ctx context.Context, op string, key tokenstore.Key, query statement, v values) (record tokenstore.Record, err error) {
 	if err := ctx.Err(); err != nil {
 		return tokenstore.Record{}, err
 	}
 	if key.Validate() != nil {
 		return tokenstore.Record{}, tokenstore.ErrNoRecord
 	}
-	err = s.retry(ctx, op, query, func(conn *sql.Conn) error {
-		return s.one(ctx, conn, query, v, func(row scanner) (err error) {
+	err = d.retry(ctx, op, query, func(conn *sql.Conn) error {
+		return one(ctx, conn, query, v, func(row scanner) (err error) {
 			record, err = scan(row, key.Environment)
 			return err
 		})
@@ -209,10 +214,10 @@ func (s *store) row(ctx context.Context, op string, key tokenstore.Key, query st
 // The count of affected rows is not enough: it depends on the connection (clientFoundRows). If
 // it counts only changed rows, it is 0 when an owner extends its lease and the clock has not
 // advanced.
-func (s *store) write(ctx context.Context, op string, query statement, v values) (version int64, err error) {
-	err = s.retry(ctx, op, query, func(conn *sql.Conn) error {
-		if s.dialect != mySQL {
-			return s.one(ctx, conn, query, v, func(row scanner) error { return row.Scan(&version) })
+func (d *database) write(ctx context.Context, op string, query statement, v values) (version int64, err error) {
+	err = d.retry(ctx, op, query, func(conn *sql.Conn) error {
+		if d.dialect != mySQL {
+			return one(ctx, conn, query, v, func(row scanner) error { return row.Scan(&version) })
 		}
 		result, err := conn.ExecContext(ctx, query.text, query.args(v)...)
 		if err != nil {
@@ -235,14 +240,14 @@ func (s *store) write(ctx context.Context, op string, query statement, v values)
 // change runs a statement that returns no rows, and returns the number of changed rows. If an
 // UPDATE finds a row with the new values already set, the number is 0 or 1, depending on the
 // database.
-func (s *store) change(ctx context.Context, op string, key tokenstore.Key, query statement, v values) (changed int64, err error) {
+func (d *database) change(ctx context.Context, op string, key tokenstore.Key, query statement, v values) (changed int64, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
 	if key.Validate() != nil {
 		return 0, nil
 	}
-	err = s.retry(ctx, op, query, func(conn *sql.Conn) error {
+	err = d.retry(ctx, op, query, func(conn *sql.Conn) error {
 		result, err := conn.ExecContext(ctx, query.text, query.args(v)...)
 		if err != nil {
 			return err
@@ -255,9 +260,9 @@ func (s *store) change(ctx context.Context, op string, key tokenstore.Key, query
 
 // one reads the single row of a statement, or returns [sql.ErrNoRows]. It reads to the end of
 // the result, because a write is durable only after its statement has finished.
-func (s *store) one(ctx context.Context, conn *sql.Conn, query statement, v values, read func(scanner) error) error {
+func one(ctx context.Context, conn *sql.Conn, query statement, v values, read func(scanner) error) error {
 	none := sql.ErrNoRows
-	err := s.each(ctx, conn, query, v, func(row scanner) error {
+	err := each(ctx, conn, query, v, func(row scanner) error {
 		none = nil
 		return read(row)
 	})
@@ -265,7 +270,7 @@ func (s *store) one(ctx context.Context, conn *sql.Conn, query statement, v valu
 }
 
 // each calls read for all rows of a statement.
-func (s *store) each(ctx context.Context, q rowser, query statement, v values, read func(scanner) error) (err error) {
+func each(ctx context.Context, q rowser, query statement, v values, read func(scanner) error) (err error) {
 	rows, err := q.QueryContext(ctx, query.text, query.args(v)...)
 	if err != nil {
 		return err
@@ -303,16 +308,16 @@ type rowser interface {
 
 // retry runs one statement on one connection. It runs the statement again if the database
 // aborted it because of other transactions, or if the connection's server is read-only.
-func (s *store) retry(ctx context.Context, op string, query statement, run func(*sql.Conn) error) error {
-	if s.writing != nil && query.writes() {
+func (d *database) retry(ctx context.Context, op string, query statement, run func(*sql.Conn) error) error {
+	if d.writing != nil && query.writes() {
 		select {
-		case s.writing <- struct{}{}:
-			defer func() { <-s.writing }()
+		case d.writing <- struct{}{}:
+			defer func() { <-d.writing }()
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
-	err := sqldb.Retry(ctx, func() error { return s.pool.Do(ctx, run) })
+	err := sqldb.Retry(ctx, func() error { return d.pool.Do(ctx, run) })
 	if err != nil {
 		return failed(ctx, op, err)
 	}
@@ -334,7 +339,7 @@ func (s *store) probe(ctx context.Context, op string, key tokenstore.Key) (versi
 		return 0, tokenstore.ErrNoRecord
 	}
 	err = s.retry(ctx, op, s.sql.probe, func(conn *sql.Conn) error {
-		return s.one(ctx, conn, s.sql.probe, keyValues(key), func(row scanner) error { return row.Scan(&version) })
+		return one(ctx, conn, s.sql.probe, keyValues(key), func(row scanner) error { return row.Scan(&version) })
 	})
 	if errors.Is(err, sql.ErrNoRows) {
 		err = tokenstore.ErrNoRecord
