@@ -27,8 +27,8 @@ import (
 )
 
 // configFolder returns the folder for files of the user.
-func (p *program) configFolder() (string, error) {
-	folder, err := p.configDir()
+func (s *surroundings) configFolder() (string, error) {
+	folder, err := s.configDir()
 	return filepath.Join(folder, "dispensary"), err
 }
 
@@ -40,20 +40,20 @@ func siteFile(kind, extension string, s dispensary.Site, more ...string) string 
 }
 
 // readConfig reads the configuration selected by the flags. Its error joins all problems.
-func (p *program) readConfig() (integration.Config, error) {
+func (s *surroundings) readConfig() (integration.Config, error) {
 	switch {
-	case p.config != "" && p.profile == "":
-		return integration.LoadFile(p.config)
-	case p.config != "":
-		return integration.LoadProfile(p.config, p.profile)
-	case p.profile != "":
-		folder, err := p.configFolder()
+	case s.config != "" && s.profile == "":
+		return integration.LoadFile(s.config)
+	case s.config != "":
+		return integration.LoadProfile(s.config, s.profile)
+	case s.profile != "":
+		folder, err := s.configFolder()
 		if err != nil {
 			return integration.Config{}, fmt.Errorf("--profile: %w", err)
 		}
-		return integration.LoadProfile(filepath.Join(folder, configName), p.profile)
+		return integration.LoadProfile(filepath.Join(folder, configName), s.profile)
 	}
-	return p.defaultConfig()
+	return s.defaultConfig()
 }
 
 // configName is the name of the configuration file in the user's configuration folder.
@@ -61,12 +61,12 @@ const configName = "config.json"
 
 // defaultConfig reads the configuration that is used without a flag: the environment variables,
 // or if they configure nothing, the profile "default" of the user's file.
-func (p *program) defaultConfig() (integration.Config, error) {
-	c, err := integration.Load(p.environ)
+func (s *surroundings) defaultConfig() (integration.Config, error) {
+	c, err := integration.Load(s.environ)
 	if len(c.Applications) > 0 || !c.Store.IsZero() || !c.Inbox.IsZero() || slices.ContainsFunc(environ.Errors(err), isWrong) {
 		return c, err
 	}
-	folder, folderErr := p.configFolder()
+	folder, folderErr := s.configFolder()
 	path := filepath.Join(folder, configName)
 	if _, absent := os.Stat(path); folderErr != nil || absent != nil {
 		return c, err
@@ -76,9 +76,9 @@ func (p *program) defaultConfig() (integration.Config, error) {
 
 // loadConfig reads the configuration for a command that uses the settings with these keys. It
 // ignores other missing settings, but reports every invalid one. It does not report a missing
-// application: [program.application] does.
-func (p *program) loadConfig(uses ...string) (integration.Config, error) {
-	c, err := p.readConfig()
+// application: [surroundings.application] does.
+func (s *surroundings) loadConfig(uses ...string) (integration.Config, error) {
+	c, err := s.readConfig()
 	var problems []error
 	for _, problem := range environ.Errors(err) {
 		var argument *api.ArgumentError
@@ -123,11 +123,11 @@ func (t *target) defineUser(flags *flag.FlagSet) {
 func (t *target) given(name string) bool { return t.flags != nil && t.flags.Changed(name) }
 
 // application returns the application of c that t or DISPENSARY_ENVIRONMENT selects, or the only one.
-func (p *program) application(c integration.Config, t target) (integration.Application, error) {
+func (s *surroundings) application(c integration.Config, t target) (integration.Application, error) {
 	source, name := "--environment", t.environment
 	if name == "" {
 		source = environmentVariable
-		name = p.lookup(source)
+		name = s.lookup(source)
 	}
 	wanted, _ := api.ParseEnvironment(name) // the zero value matches no application
 	var names []string
@@ -139,7 +139,7 @@ func (p *program) application(c integration.Config, t target) (integration.Appli
 	}
 	switch {
 	case len(names) == 0:
-		return integration.Application{}, p.notConfigured()
+		return integration.Application{}, s.notConfigured()
 	case name != "":
 		return integration.Application{}, fmt.Errorf("%s %s is not configured: use %s", source, name, strings.Join(names, " or "))
 	case len(names) > 1:
@@ -149,8 +149,8 @@ func (p *program) application(c integration.Config, t target) (integration.Appli
 }
 
 // notConfigured returns the error of a configuration without an environment.
-func (p *program) notConfigured() error {
-	if p.config != "" || p.profile != "" {
+func (s *surroundings) notConfigured() error {
+	if s.config != "" || s.profile != "" {
 		return errors.New(`no environment is configured: add one to "environments" in the file`)
 	}
 	return errors.New(`no environment is configured: run "dispensary dev -- COMMAND" with a fake platform, ` +
@@ -159,8 +159,8 @@ func (p *program) notConfigured() error {
 }
 
 // allowWriting rejects changes in production without --production.
-func (p *program) allowWriting(environment dispensary.Environment) error {
-	if !environment.IsSandbox() && !p.production {
+func (s *surroundings) allowWriting(environment dispensary.Environment) error {
+	if !environment.IsSandbox() && !s.production {
 		return fmt.Errorf("%s contains live data: add --production to allow changes", environment)
 	}
 	return nil
@@ -175,7 +175,7 @@ const (
 
 // variables returns the environment variables, by name, of a program that uses a fake platform.
 // state is the platform's state file, or "". It omits storage and keys that the environment sets.
-func (p *program) variables(platform *dispensarytest.Server, settings control.Settings, state string) (map[string]string, error) {
+func (s *surroundings) variables(platform *dispensarytest.Server, settings control.Settings, state string) (map[string]string, error) {
 	environment := platform.Site().Environment
 	baseURL, _ := environ.Variables(environment)
 	values := map[string]string{
@@ -190,8 +190,8 @@ func (p *program) variables(platform *dispensarytest.Server, settings control.Se
 		name, value, _ := strings.Cut(variable, "=")
 		values[name] = value
 	}
-	if !p.isSet(sealKeysVariable) {
-		keys, err := p.keys(state)
+	if !s.isSet(sealKeysVariable) {
+		keys, err := s.keys(state)
 		if err != nil {
 			return nil, err
 		}
@@ -200,7 +200,7 @@ func (p *program) variables(platform *dispensarytest.Server, settings control.Se
 	for name, value := range map[string]string{
 		storeVariable: inMemory, inboxVariable: inMemory, "DISPENSARY_STATE_KEYS": rand.Text() + rand.Text(),
 	} {
-		if !p.isSet(name) {
+		if !s.isSet(name) {
 			values[name] = value
 		}
 	}
@@ -218,14 +218,14 @@ const (
 const inMemory = "memory:"
 
 // isSet reports whether a variable has a value, or the name of a file with its value.
-func (p *program) isSet(name string) bool {
-	return p.lookup(name)+p.lookup(name+"_FILE") != ""
+func (s *surroundings) isSet(name string) bool {
+	return s.lookup(name)+s.lookup(name+"_FILE") != ""
 }
 
 // keys returns the encryption keys for the program's storage. With a state file it reads or creates
 // them in a file beside it. Otherwise it returns a key for this run, and rejects storage that
 // outlives this run.
-func (p *program) keys(state string) (dispensary.Secret, error) {
+func (s *surroundings) keys(state string) (dispensary.Secret, error) {
 	name := state + ".seal.key"
 	if state != "" {
 		if kept, err := readKeys(name); !kept.IsZero() || err != nil {
@@ -233,7 +233,7 @@ func (p *program) keys(state string) (dispensary.Secret, error) {
 		}
 	}
 	for _, storage := range []string{storeVariable, inboxVariable} {
-		if at := p.lookup(storage); state == "" && p.isSet(storage) && at != inMemory {
+		if at := s.lookup(storage); state == "" && s.isSet(storage) && at != inMemory {
 			return dispensary.Secret{}, fmt.Errorf("%s outlives this run, but its encryption key does not: add --state, or set %s", storage, sealKeysVariable)
 		}
 	}

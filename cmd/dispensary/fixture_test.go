@@ -112,9 +112,8 @@ func (f *fixture) program(stdin io.Reader, stdout, stderr io.Writer) *program {
 	return &program{
 		columns: cmp.Or(f.columns, maxColumns),
 		in:      stdin, out: stdout, errOut: stderr, terminal: f.terminal, asks: f.asks, keyring: noKeyring{},
-		environ:   environment(f.variables),
-		configDir: func() (string, error) { return f.folder, nil },
-		cacheDir:  func() (string, error) { return filepath.Join(f.folder, "cache"), nil },
+		surroundings: surroundings{environ: environment(f.variables), configDir: func() (string, error) { return f.folder, nil }},
+		cacheDir:     func() (string, error) { return filepath.Join(f.folder, "cache"), nil },
 	}
 }
 

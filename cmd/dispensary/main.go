@@ -63,7 +63,7 @@ import (
 func main() {
 	p := &program{
 		in: os.Stdin, out: os.Stdout, errOut: os.Stderr,
-		environ: os.Environ(), configDir: os.UserConfigDir, cacheDir: os.UserCacheDir, columns: maxColumns,
+		surroundings: surroundings{environ: os.Environ(), configDir: os.UserConfigDir}, cacheDir: os.UserCacheDir, columns: maxColumns,
 		terminal: term.IsTerminal(int(os.Stdout.Fd())), asks: term.IsTerminal(int(os.Stdin.Fd())), keyring: systemKeyring{},
 	}
 	if width, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil && width > 0 {
