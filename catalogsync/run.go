@@ -122,7 +122,11 @@ func (c *Catalog) fetch(ctx context.Context, all bool, ended func() bool) (faile
 		clear(postponed)
 	}
 	inRow := 0
-	undetailed, next := c.undetailed(), 0
+	var undetailed []string
+	if c.config.Details {
+		undetailed = c.undetailed()
+	}
+	next := 0
 	for {
 		id := c.requested(postponed)
 		switch {
@@ -159,7 +163,7 @@ func (c *Catalog) fetch(ctx context.Context, all bool, ended func() bool) (faile
 }
 
 // requested returns the oldest requested product that is not postponed, or "".
-func (c *Catalog) requested(postponed map[string]*retry) (oldest string) {
+func (c *contents) requested(postponed map[string]*retry) (oldest string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for id, at := range c.pending {
@@ -171,17 +175,14 @@ func (c *Catalog) requested(postponed map[string]*retry) (oldest string) {
 }
 
 // drop removes the request for a product that the platform does not have.
-func (c *Catalog) drop(id string, at moment) {
+func (c *contents) drop(id string, at moment) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.settle(id, at)
 }
 
-// undetailed returns the products whose details were never read, if Details is set.
-func (c *Catalog) undetailed() (ids []string) {
-	if !c.config.Details {
-		return nil
-	}
+// undetailed returns the products whose details were never read.
+func (c *contents) undetailed() (ids []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for id, r := range c.records {

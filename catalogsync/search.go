@@ -388,7 +388,7 @@ func (c *Catalog) Handler(h HandlerConfig) http.Handler {
 		if h.Permitted != nil {
 			permitted = h.Permitted(r)
 		}
-		status, a := c.respond(r.URL.RawQuery, permitted)
+		status, a := respond(c, r.URL.RawQuery, permitted)
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("Cross-Origin-Resource-Policy", "same-origin")
@@ -398,7 +398,8 @@ func (c *Catalog) Handler(h HandlerConfig) http.Handler {
 	})
 }
 
-func (c *Catalog) respond(rawQuery string, permitted *PermittedBrands) (status int, a response) {
+// respond returns the response to a query.
+func respond(c *Catalog, rawQuery string, permitted *PermittedBrands) (status int, a response) {
 	o, err := parseQuery(rawQuery)
 	o.Permitted = permitted
 	var result Result
