@@ -1,5 +1,5 @@
 // Package layers orders the files of a package from the top down: each file refers to files
-// below it. It reports the references that still point upward.
+// below it. It reports the references that still point upward, and counts methods.
 package layers
 
 import (
@@ -125,4 +125,32 @@ func back(files []string, arrows map[Arrow]bool) (up []Arrow) {
 		}
 	}
 	return up
+}
+
+// Methods returns the number of methods of each type that files define.
+func Methods(files []*ast.File) map[string]int {
+	methods := map[string]int{}
+	for _, file := range files {
+		for _, declaration := range file.Decls {
+			if f, ok := declaration.(*ast.FuncDecl); ok && f.Recv != nil {
+				methods[receiver(f.Recv.List[0].Type)]++
+			}
+		}
+	}
+	return methods
+}
+
+// receiver returns the name of a receiver's type, without its type parameters.
+func receiver(expression ast.Expr) string {
+	switch e := expression.(type) {
+	case *ast.StarExpr:
+		return receiver(e.X)
+	case *ast.IndexExpr:
+		return receiver(e.X)
+	case *ast.IndexListExpr:
+		return receiver(e.X)
+	case *ast.Ident:
+		return e.Name
+	}
+	return ""
 }
