@@ -47,10 +47,6 @@ type BatcherConfig[T any] struct {
 
 	// Limit is the largest number of normal writes in a batch. 0 means the size of a batch.
 	Limit int
-
-	// Drain is called by Close after the last Commit. It must call Done on each deferred
-	// write. Nil if Commit never defers.
-	Drain func()
 }
 
 // Write is a waiting write. A Commit that fails may store it again, alone.
@@ -148,9 +144,6 @@ func (b *Batcher[T]) run() {
 		case w := <-b.normal:
 			b.commit(b.gather(nil, w))
 		default:
-			if b.config.Drain != nil {
-				b.config.Drain()
-			}
 			return
 		}
 	}
@@ -180,13 +173,13 @@ func (b *Batcher[T]) commitNext() bool {
 }
 
 func (b *Batcher[T]) commit(batch []*Write[T]) {
-	if live := StillWanted(batch); len(live) > 0 {
+	if live := wanted(batch); len(live) > 0 {
 		b.config.Commit(live)
 	}
 }
 
-// StillWanted removes writes with a canceled caller, and calls Done on them.
-func StillWanted[T any](batch []*Write[T]) []*Write[T] {
+// wanted removes writes with a canceled caller, and calls Done on them.
+func wanted[T any](batch []*Write[T]) []*Write[T] {
 	return slices.DeleteFunc(batch, func(w *Write[T]) bool {
 		err := w.ctx.Err()
 		if err != nil {
