@@ -3,8 +3,8 @@ package ids
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
-	"fmt"
 	"hash/fnv"
 	"strconv"
 	"sync/atomic"
@@ -23,7 +23,8 @@ func Mix(x uint64) uint64 {
 func uuid(hi, lo uint64) string {
 	hi = hi&^0xf000 | 0x4000
 	lo = lo&^(0xc<<60) | 0x8<<60
-	return fmt.Sprintf("%08x-%04x-%04x-%04x-%012x", hi>>32, hi>>16&0xffff, hi&0xffff, lo>>48, lo&0xffffffffffff)
+	digits := hex.EncodeToString(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, hi), lo))
+	return digits[:8] + "-" + digits[8:12] + "-" + digits[12:16] + "-" + digits[16:20] + "-" + digits[20:]
 }
 
 // Of returns the n-th id of a kind for a seed.
