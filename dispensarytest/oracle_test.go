@@ -250,7 +250,7 @@ func TestProductSearchMatchesOracle(t *testing.T) {
 func (b *browser) askForProducts(anyValue bool) {
 	w, products := b.fake.store.World, b.fake.Products.All()
 	text := func(p model.Product) string {
-		brand, _ := w.Brands.Rows[p.BrandID]
+		brand, _ := table.Get(w.Brands, p.BrandID)
 		text := p.Name + "\n" + brand.Name
 		for _, v := range w.ProductVariants(&p) {
 			text += "\n" + v.SKU
@@ -284,7 +284,7 @@ func (b *browser) askForProducts(anyValue bool) {
 			}
 		}
 		o := oracle[model.Product]{rows: products, id: func(p model.Product) string { return p.ID }, keep: func(p model.Product, q url.Values) bool {
-			brand, _ := w.Brands.Rows[p.BrandID]
+			brand, _ := table.Get(w.Brands, p.BrandID)
 			return !brand.Restricted && (q.Get("brand_id") == "" || q.Get("brand_id") == p.BrandID) && mentions(text(p), q.Get("query")) &&
 				has(q["allergen_ids[]"], p.AllergenIDs) && has(q["ingredient_ids[]"], p.IngredientIDs) &&
 				has(q["supplement_type_ids[]"], []string{p.SupplementTypeID}) && has(q["third_party_certification_ids[]"], p.CertificationIDs)

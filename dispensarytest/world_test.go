@@ -122,7 +122,7 @@ func TestWorldReferencesExist(t *testing.T) {
 // inTable returns the row of an id, which must exist.
 func inTable[T any](t *testing.T, rows table.Table[*T], id string) *T {
 	t.Helper()
-	row, known := rows.Rows[id]
+	row, known := table.Get(rows, id)
 	require.True(t, known, "%T %q", row, id)
 	return row
 }

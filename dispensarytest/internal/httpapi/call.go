@@ -140,7 +140,7 @@ func (c *call) newestFirst() bool {
 
 // one returns a single row of a table that all clinics share.
 func one[T, V any](rows table.Table[*T], id string, view func(*T) V) (reply, error) {
-	row, known := rows.Rows[id]
+	row, known := table.Get(rows, id)
 	if !known {
 		return reply{}, notFound()
 	}

@@ -106,7 +106,7 @@ const maxSimilar = 10
 // listSimilarProducts ranks products by their common supplement type and ingredients. The
 // ranking of the real platform is not documented.
 func listSimilarProducts(c *call, w *store.World) (reply, error) {
-	self, known := w.Products.Rows[c.arg]
+	self, known := table.Get(w.Products, c.arg)
 	if !known || self.Removed {
 		return reply{}, notFound()
 	}
@@ -122,7 +122,7 @@ func listProducts(c *call, w *store.World) (reply, error) {
 // getProduct includes the custom dosage of the practitioner in the request, or of the token's
 // practitioner if the request has none. The token of a clinic has none.
 func getProduct(c *call, w *store.World) (reply, error) {
-	p, known := w.Products.Rows[c.arg]
+	p, known := table.Get(w.Products, c.arg)
 	if !known || p.Removed {
 		return reply{}, notFound()
 	}
@@ -133,7 +133,7 @@ func getProduct(c *call, w *store.World) (reply, error) {
 		return reply{}, invalid("practitioner_id must exist") // the status is an assumption
 	}
 	var custom *model.Dosage
-	if d, set := w.CustomDosages.Rows[store.CustomDosageID(practitioner, p.ID)]; set {
+	if d, set := table.Get(w.CustomDosages, store.CustomDosageID(practitioner, p.ID)); set {
 		custom = &d.Dosage
 	}
 	return ok(view.Product(w, p, custom, c.behaviors)), nil
@@ -166,7 +166,7 @@ func getVariant(c *call, w *store.World) (reply, error) {
 	if !known {
 		return reply{}, notFound()
 	}
-	p, _ := w.Products.Rows[v.ProductID]
+	p, _ := table.Get(w.Products, v.ProductID)
 	answer := view.Variant(v)
 	answer.Product = &view.ProductRef{ID: p.ID, Name: p.Name, Brand: view.BrandOf(w, p.BrandID)}
 	return ok(answer), nil

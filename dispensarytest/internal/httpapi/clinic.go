@@ -27,7 +27,7 @@ type clinicView struct {
 // getClinic returns the integration of the key in the request. If there is no key, it returns
 // the clinic's first integration that is not revoked: an assumption.
 func getClinic(c *call, w *store.World) (reply, error) {
-	clinic, known := w.Clinics.Rows[c.clinicID()]
+	clinic, known := table.Get(w.Clinics, c.clinicID())
 	if !known {
 		return reply{}, notFound()
 	}
@@ -200,7 +200,7 @@ func readPractitioner(w *store.World, f *form, p *model.Practitioner, isNew bool
 	readPerson(f, &p.FirstName, &p.LastName, &p.Email, isNew)
 	kind := f.word("practitioner_type_id", isNew)
 	kind.change(&p.TypeID)
-	if _, known := w.PractitionerTypes.Rows[kind.is]; kind.is != "" && !known {
+	if _, known := table.Get(w.PractitionerTypes, kind.is); kind.is != "" && !known {
 		f.complain("practitioner_type_id", "must exist")
 	}
 	readMetadata(f, &p.MetadataID)
@@ -334,7 +334,7 @@ func listPatientOrders(c *call, w *store.World, patient *model.Patient) (reply, 
 }
 
 func getOrder(c *call, w *store.World) (reply, error) {
-	o, known := w.Orders.Rows[c.arg]
+	o, known := table.Get(w.Orders, c.arg)
 	if !known || o.ClinicID != c.clinicID() {
 		return reply{}, notFound()
 	}

@@ -17,7 +17,7 @@ func (c *call) keeps(e *model.Event) bool {
 }
 
 func getEvent(c *call, w *store.World) (reply, error) {
-	e, known := w.Events.Rows[c.arg]
+	e, known := table.Get(w.Events, c.arg)
 	if !known || !c.keeps(e) {
 		return reply{}, notFound()
 	}

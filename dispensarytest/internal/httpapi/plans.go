@@ -19,7 +19,7 @@ func (c *call) viewPlan(p *model.Plan) view.PlanView[view.DosageView] {
 // planOf returns a plan of the clinic. Plans from outside the API need the scope for
 // historical plans.
 func (c *call) planOf(w *store.World, id string) (*model.Plan, error) {
-	p, known := w.Plans.Rows[id]
+	p, known := table.Get(w.Plans, id)
 	if !known || p.ClinicID != c.clinicID() {
 		return nil, notFound()
 	}
@@ -320,7 +320,7 @@ func (c *call) viewDynamicLink(w *store.World, p *model.Plan) dynamicLinkView {
 		RedirectURL: c.api.Origin + "/plans/" + p.ID + "/edit",
 		Plan:        linkedPlan{ID: p.ID, State: p.State, AvailableAt: view.NullDay(p.AvailableAt)},
 	}
-	if patient, known := w.Patients.Rows[p.PatientID]; known {
+	if patient, known := table.Get(w.Patients, p.PatientID); known {
 		shown := view.Patient(w, patient)
 		shown.Metadata = nil
 		// The API shows 0 here, not a boolean.

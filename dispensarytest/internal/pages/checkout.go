@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
@@ -39,7 +40,7 @@ func (v *visitor) checkout() {
 	}
 	var filled []model.Line
 	v.Store.Look(func(w *store.World) {
-		if c, known := w.Carts.Rows[plan.PatientID]; known && c.PlanID == plan.ID {
+		if c, known := table.Get(w.Carts, plan.PatientID); known && c.PlanID == plan.ID {
 			filled = slices.Clone(c.Lines)
 		}
 	})
@@ -134,13 +135,13 @@ func (v *visitor) place(plan model.Plan, lines, offered []model.Line) error {
 func (v *visitor) showCheckout(status int, f *Frame, plan model.Plan, page checkoutPage) {
 	f.Title, page.Text, page.Shipping = page.Heading, plan.PersonalMessage, store.Shipping
 	v.Store.Look(func(w *store.World) {
-		if p, known := w.Patients.Rows[plan.PatientID]; known {
+		if p, known := table.Get(w.Patients, plan.PatientID); known {
 			page.Patient = fullName(p.FirstName, p.LastName, p.Email)
 			if !page.Placed {
 				page.price(w, p)
 			}
 		}
-		if p, known := w.Practitioners.Rows[plan.PractitionerID]; known {
+		if p, known := table.Get(w.Practitioners, plan.PractitionerID); known {
 			page.Practitioner = fullName(p.FirstName, p.LastName, p.Email)
 		}
 		for _, line := range page.Order.Lines {

@@ -55,7 +55,7 @@ func (v *visitor) newPlan() {
 	asked, known := v.r.URL.Query().Get("clinic"), false
 	v.Store.Look(func(w *store.World) {
 		v.clinicID = cmp.Or(asked, table.At(w.Clinics, 0).ID)
-		_, known = w.Clinics.Rows[v.clinicID]
+		_, known = table.Get(w.Clinics, v.clinicID)
 	})
 	if !known {
 		_ = v.problem(http.StatusNotFound, "There is no such clinic.")
@@ -177,7 +177,7 @@ func (v *visitor) showPlan(status int, message string, plan model.Plan, e people
 
 // people sets the people of the plan and the choices of the clinic.
 func (page *planPage) people(w *store.World, plan model.Plan, clinicID string) {
-	if p, known := w.Patients.Rows[plan.PatientID]; known {
+	if p, known := table.Get(w.Patients, plan.PatientID); known {
 		page.Patient = fullName(p.FirstName, p.LastName, p.Email)
 	} else {
 		patients := table.Where(w.Patients, func(p *model.Patient) bool { return p.ClinicID == clinicID })
@@ -185,7 +185,7 @@ func (page *planPage) people(w *store.World, plan model.Plan, clinicID string) {
 			page.Patients = append(page.Patients, *p)
 		}
 	}
-	if p, known := w.Practitioners.Rows[plan.PractitionerID]; known {
+	if p, known := table.Get(w.Practitioners, plan.PractitionerID); known {
 		page.Practitioner = fullName(p.FirstName, p.LastName, p.Email)
 	}
 	if page.New {
@@ -261,12 +261,12 @@ type variantView struct {
 
 // packOf describes a variant. Variants that left the catalog keep their place.
 func packOf(w *store.World, variantID string) variantView {
-	v, known := w.Variants.Rows[variantID]
+	v, known := table.Get(w.Variants, variantID)
 	if !known {
 		return variantView{VariantID: variantID, Product: "Unknown product"}
 	}
 	view := variantView{VariantID: v.ID, Pack: packText(v), Price: v.MSRP, Status: v.Status}
-	if p, known := w.Products.Rows[v.ProductID]; known {
+	if p, known := table.Get(w.Products, v.ProductID); known {
 		view.Product = p.Name
 	}
 	return view

@@ -130,7 +130,7 @@ func (p Patients) Create(in model.PatientCreate) (out model.Patient, e model.Eve
 		Email: cmp.Or(in.Email, fmt.Sprintf("newcomer-%d@example.org", n)), DateOfBirth: in.DateOfBirth,
 		Gender: in.Gender, MobileNumber: in.MobileNumber, Welcomed: true, CreatedAt: p.Clock.Now(),
 	}
-	if _, known := w.Clinics.Rows[row.ClinicID]; !known {
+	if _, known := table.Get(w.Clinics, row.ClinicID); !known {
 		return out, e, store.Unknown("CreatePatient", "clinic", row.ClinicID)
 	}
 	if err := personFits(w, "CreatePatient", row); err != nil {
@@ -145,7 +145,7 @@ func (p Patients) Create(in model.PatientCreate) (out model.Patient, e model.Eve
 func (p Patients) Update(patientID string, in model.PatientUpdate) (out model.Patient, e model.Event, err error) {
 	w, done := p.begin()
 	defer done()
-	old, known := w.Patients.Rows[patientID]
+	old, known := table.Get(w.Patients, patientID)
 	if !known {
 		return out, e, store.Unknown("UpdatePatient", "patient", patientID)
 	}
@@ -200,7 +200,7 @@ func (p Orders) Get(id string) (model.Order, bool) {
 func (p Orders) Place(patientID string, in model.OrderCreate) (out model.Order, e model.Event, err error) {
 	w, done := p.begin()
 	defer done()
-	patient, known := w.Patients.Rows[patientID]
+	patient, known := table.Get(w.Patients, patientID)
 	if !known {
 		return out, e, store.Unknown("PlaceOrder", "patient", patientID)
 	}
@@ -220,7 +220,7 @@ func (p Orders) Place(patientID string, in model.OrderCreate) (out model.Order, 
 func (p Orders) Refund(orderID string, amount model.Cents) (out model.Order, err error) {
 	w, done := p.begin()
 	defer done()
-	old, known := w.Orders.Rows[orderID]
+	old, known := table.Get(w.Orders, orderID)
 	if !known {
 		return out, store.Unknown("RefundOrder", "order", orderID)
 	}

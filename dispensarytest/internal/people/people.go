@@ -103,7 +103,7 @@ func all[T any](a *actions, of func(*store.World) table.Table[*T]) (rows []T) {
 func find[T any](a *actions, of func(*store.World) table.Table[*T], id string) (row T, known bool) {
 	a.Store.Look(func(w *store.World) {
 		var found *T
-		if found, known = of(w).Rows[id]; known {
+		if found, known = table.Get(of(w), id); known {
 			row = store.Detached(*found)
 		}
 	})

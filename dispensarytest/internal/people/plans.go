@@ -24,7 +24,7 @@ func (p Plans) Get(id string) (model.Plan, bool) {
 func (p Plans) Create(patientID string, in model.PlanCreate) (out model.Plan, e model.Event, err error) {
 	w, done := p.begin()
 	defer done()
-	patient, known := w.Patients.Rows[patientID]
+	patient, known := table.Get(w.Patients, patientID)
 	if !known {
 		return out, e, store.Unknown("CreatePlan", "patient", patientID)
 	}
@@ -96,7 +96,7 @@ func (p Plans) Cancel(planID string) (model.Plan, model.Event, error) {
 func (p Plans) change(action, planID, kind string, from []string, change func(*store.World, *model.Plan) error) (out model.Plan, e model.Event, err error) {
 	w, done := p.begin()
 	defer done()
-	old, known := w.Plans.Rows[planID]
+	old, known := table.Get(w.Plans, planID)
 	if !known {
 		return out, e, store.Unknown(action, "treatment plan", planID)
 	}
@@ -236,7 +236,7 @@ func (p Protocols) Create(in model.ProtocolCreate) (out model.Protocol, err erro
 	if v := w.FirstAvailable(); len(row.Recommendations) == 0 && v != nil {
 		row.Recommendations = []model.ProtocolRecommendation{{VariantID: v.ID, Quantity: 1}}
 	}
-	if _, known := w.Practitioners.Rows[row.PractitionerID]; !known {
+	if _, known := table.Get(w.Practitioners, row.PractitionerID); !known {
 		return out, store.Unknown("CreateProtocol", "practitioner", row.PractitionerID)
 	}
 	if err := protocolFits(w, row); err != nil {

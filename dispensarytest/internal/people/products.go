@@ -30,7 +30,7 @@ func (p Products) Create(in model.ProductCreate) (out model.Product, e model.Eve
 		Name: cmp.Or(in.Name, fmt.Sprintf("New Formula %d", len(w.Products.Rows)+1)), BrandID: cmp.Or(in.BrandID, table.At(w.Brands, 0).ID),
 		DescriptionHTML: in.DescriptionHTML,
 	}
-	brand, known := w.Brands.Rows[row.BrandID]
+	brand, known := table.Get(w.Brands, row.BrandID)
 	if !known {
 		return out, e, store.Unknown("CreateProduct", "brand", row.BrandID)
 	}
@@ -75,7 +75,7 @@ func (p Products) Describe(productID, html string) (model.Product, model.Event, 
 func (p Products) changeProduct(action, productID, kind string, change func(*model.Product) error) (out model.Product, e model.Event, err error) {
 	w, done := p.begin()
 	defer done()
-	old, known := w.Products.Rows[productID]
+	old, known := table.Get(w.Products, productID)
 	if !known || old.Removed {
 		return out, e, store.Unknown(action, "product", productID)
 	}
@@ -91,7 +91,7 @@ func (p Products) changeProduct(action, productID, kind string, change func(*mod
 func (p Products) Remove(productID string) error {
 	w, done := p.begin()
 	defer done()
-	old, known := w.Products.Rows[productID]
+	old, known := table.Get(w.Products, productID)
 	if !known || old.Removed {
 		return store.Unknown("RemoveProduct", "product", productID)
 	}
@@ -120,7 +120,7 @@ func (p Products) UpdateVariant(variantID string, in model.VariantUpdate) (out m
 		return out, e, err
 	}
 	table.Put(&w.Variants, row.ID, &row)
-	product, _ := w.Products.Rows[row.ProductID]
+	product, _ := table.Get(w.Products, row.ProductID)
 	w.RefreshBrand(product.BrandID)
 	out, e = store.Detached(row), p.emit(model.EventProductUpdated, "", product.ID, view.ProductData(w, product, p.Behaviors.Get()))
 	return out, e, nil

@@ -134,7 +134,7 @@ func (w *World) generateProduct(n int, dice *rand.Rand) {
 	p := *like
 	p.ID, p.Name, p.VariantIDs = w.NewID("product"), fmt.Sprintf("%s No. %d", like.Name, n/len(seedProducts)+1), nil
 	p.CategoryIDs = like.CategoryIDs[:1:1] // the first clinic's
-	brand, _ := w.Brands.Rows[p.BrandID]
+	brand, _ := table.Get(w.Brands, p.BrandID)
 	for i := range 1 + dice.IntN(2) {
 		status := model.VariantAvailable
 		if dice.IntN(10) == 0 {
@@ -173,7 +173,7 @@ func (w *World) generateOrder(at time.Time, dice *rand.Rand) {
 		v := table.At(w.Variants, dice.IntN(len(w.Variants.Rows)))
 		o = &model.Order{ClinicID: patient.ClinicID, PatientID: patient.ID, Lines: []model.Line{{VariantID: v.ID, Quantity: 1 + dice.IntN(3)}}}
 	}
-	patient, _ := w.Patients.Rows[o.PatientID]
+	patient, _ := table.Get(w.Patients, o.PatientID)
 	if err := w.Price(o, w.TotalDiscount(patient)); err != nil {
 		panic(err) // all rows exist
 	}

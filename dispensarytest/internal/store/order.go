@@ -34,14 +34,14 @@ func (w *World) NewVariant(productID, prefix string, primary bool, in model.Vari
 
 // FillOrder fills in the lines of an order and its plans.
 func (w *World) FillOrder(o *model.Order, planIDs []string) error {
-	filled, _ := w.Carts.Rows[o.PatientID]
+	filled, _ := table.Get(w.Carts, o.PatientID)
 	fromCart := len(planIDs) == 0 && len(o.Lines) == 0 && filled != nil && len(filled.Lines) > 0
 	if fromCart {
 		planIDs, o.Lines = []string{filled.PlanID}, filled.Lines
 	}
 	var recommended []model.Recommendation
 	for _, planID := range planIDs {
-		plan, known := w.Plans.Rows[planID]
+		plan, known := table.Get(w.Plans, planID)
 		switch {
 		case !known:
 			return Unknown("PlaceOrder", "treatment plan", planID)

@@ -14,7 +14,7 @@ import (
 // CategoryOf returns a category of the clinic. It returns false if the category belongs to
 // another clinic.
 func (w *World) CategoryOf(clinicID, id string) (*Category, bool) {
-	k, known := w.Categories.Rows[id]
+	k, known := table.Get(w.Categories, id)
 	return k, known && k.ClinicID == clinicID
 }
 
@@ -71,14 +71,16 @@ func (w *World) Listed() []*model.Product {
 
 // OpenTo reports whether a clinic can order a product of the catalog.
 func (w *World) OpenTo(clinicID string, p *model.Product) bool {
-	brand, known := w.Brands.Rows[p.BrandID]
+	brand, known := table.Get(w.Brands, p.BrandID)
 	return !p.Removed && known && brand.Permits(clinicID)
 }
+
+func (w *World) Brand(id string) (*Brand, bool) { return table.Get(w.Brands, id) }
 
 // ProductText returns the text that a product search reads: name, brand and SKUs.
 func (w *World) ProductText(p *model.Product) string {
 	text := p.Name
-	if brand, known := w.Brands.Rows[p.BrandID]; known {
+	if brand, known := table.Get(w.Brands, p.BrandID); known {
 		text += "\n" + brand.Name
 	}
 	for _, v := range w.ProductVariants(p) {
@@ -94,7 +96,7 @@ func Mentions(text string, words []string) bool {
 }
 
 func (w *World) ProtocolOf(clinicID, id string) (*model.Protocol, bool) {
-	p, known := w.Protocols.Rows[id]
+	p, known := table.Get(w.Protocols, id)
 	if !known {
 		return nil, false
 	}

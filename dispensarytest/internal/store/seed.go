@@ -195,7 +195,7 @@ func (w *World) recommend(from, n int) []model.Recommendation {
 	var picked []model.Recommendation
 	for seat := from; len(picked) < n; seat++ {
 		p := table.At(w.Products, seat%len(w.Products.Rows))
-		v, _ := w.Variants.Rows[p.VariantIDs[0]]
+		v, _ := table.Get(w.Variants, p.VariantIDs[0])
 		if v.Status != model.VariantAvailable {
 			continue
 		}

@@ -141,19 +141,19 @@ func NewWorld(seed uint64, environment api.Environment, size model.WorldSize) *W
 
 // clinic returns the clinic with an id.
 func (w *World) clinic(id string) *model.Clinic {
-	c, _ := w.Clinics.Rows[id]
+	c, _ := table.Get(w.Clinics, id)
 	return c
 }
 
 // PatientOf returns a patient of the clinic. It returns false if the patient belongs to
 // another clinic.
 func (w *World) PatientOf(clinicID, id string) (*model.Patient, bool) {
-	p, ok := w.Patients.Rows[id]
+	p, ok := table.Get(w.Patients, id)
 	return p, ok && p.ClinicID == clinicID
 }
 
 func (w *World) PractitionerOf(clinicID, id string) (*model.Practitioner, bool) {
-	p, ok := w.Practitioners.Rows[id]
+	p, ok := table.Get(w.Practitioners, id)
 	return p, ok && p.ClinicID == clinicID
 }
 
@@ -172,11 +172,11 @@ func (w *World) FirstPractitioner(clinicID string) string {
 
 // Variant returns a variant of the catalog. It returns false if its product was removed.
 func (w *World) Variant(id string) (*model.Variant, bool) {
-	v, known := w.Variants.Rows[id]
+	v, known := table.Get(w.Variants, id)
 	if !known {
 		return nil, false
 	}
-	p, known := w.Products.Rows[v.ProductID]
+	p, known := table.Get(w.Products, v.ProductID)
 	return v, known && !p.Removed
 }
 
@@ -207,7 +207,7 @@ func (w *World) UserEmailTaken(email, exceptID string) bool {
 
 // SetUserEmail changes the address that a user signs in with, if there is an account.
 func (w *World) SetUserEmail(id, email string) {
-	if old, ok := w.Users.Rows[id]; ok && old.Email != email {
+	if old, ok := table.Get(w.Users, id); ok && old.Email != email {
 		changed := *old
 		changed.Email = email
 		table.Put(&w.Users, id, &changed)
@@ -222,7 +222,7 @@ func EmailKey(email string) string { return fold.ASCII(strings.TrimSpace(email))
 func (w *World) ProductVariants(p *model.Product) []*model.Variant {
 	variants := make([]*model.Variant, 0, len(p.VariantIDs))
 	for _, id := range p.VariantIDs {
-		if v, ok := w.Variants.Rows[id]; ok {
+		if v, ok := table.Get(w.Variants, id); ok {
 			variants = append(variants, v)
 		}
 	}
@@ -234,7 +234,7 @@ func (w *World) ProductVariants(p *model.Product) []*model.Variant {
 func (w *World) ProductStatus(p *model.Product, reads *rules.Set) string {
 	status := model.VariantUnavailable
 	for _, id := range p.VariantIDs {
-		v, _ := w.Variants.Rows[id]
+		v, _ := table.Get(w.Variants, id)
 		switch {
 		case v.Status == model.VariantAvailable:
 			return model.VariantAvailable
@@ -248,14 +248,14 @@ func (w *World) ProductStatus(p *model.Product, reads *rules.Set) string {
 // onSale reports whether a product has an available variant.
 func (w *World) onSale(p *model.Product) bool {
 	return !p.Removed && slices.ContainsFunc(p.VariantIDs, func(id string) bool {
-		v, _ := w.Variants.Rows[id]
+		v, _ := table.Get(w.Variants, id)
 		return v.Status == model.VariantAvailable
 	})
 }
 
 // RefreshBrand recomputes whether a brand has a product on sale.
 func (w *World) RefreshBrand(brandID string) {
-	brand, ok := w.Brands.Rows[brandID]
+	brand, ok := table.Get(w.Brands, brandID)
 	if !ok {
 		return
 	}
@@ -271,7 +271,7 @@ func (w *World) RefreshBrand(brandID string) {
 }
 
 func (w *World) StaffOf(clinicID, id string) (*StaffMember, bool) {
-	m, ok := w.Staff.Rows[id]
+	m, ok := table.Get(w.Staff, id)
 	return m, ok && m.ClinicID == clinicID
 }
 

@@ -26,6 +26,12 @@ func Clone[R any](t Table[R]) Table[R] {
 	return Table[R]{maps.Clone(t.Rows), slices.Clone(t.Order)}
 }
 
+// Get returns the row with an id.
+func Get[R any](t Table[R], id string) (R, bool) {
+	row, known := t.Rows[id]
+	return row, known
+}
+
 // At returns a row by its place in the order of creation. Only the oldest rows of such a
 // table may have been removed.
 func At[R any](t Table[R], place int) R { return t.Rows[t.Order[place]] }

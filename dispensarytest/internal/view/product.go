@@ -77,7 +77,7 @@ func EventDosage(d model.Dosage) EventDosageView {
 }
 
 func BrandOf(w *store.World, id string) brandRef {
-	b, ok := w.Brands.Rows[id]
+	b, ok := w.Brand(id)
 	if !ok {
 		return brandRef{}
 	}
@@ -94,10 +94,8 @@ func ProductItem(w *store.World, p *model.Product, reads *rules.Set) productItem
 		ID: p.ID, Name: p.Name, Status: w.ProductStatus(p, reads),
 		VariantCount: len(p.VariantIDs), Brand: BrandOf(w, p.BrandID),
 	}
-	if len(p.VariantIDs) > 0 {
-		if v, ok := w.Variants.Rows[p.VariantIDs[0]]; ok {
-			item.PrimaryVariant = new(Variant(v))
-		}
+	if variants := w.ProductVariants(p); len(variants) > 0 {
+		item.PrimaryVariant = new(Variant(variants[0]))
 	}
 	return item
 }

@@ -162,7 +162,7 @@ func (s *Sender) WaitDelivered(ctx context.Context, eventID string) error {
 
 // state describes the state of an event. "" with final means delivered. The caller holds mu.
 func (s *Sender) state(eventID string) (text string, final bool) {
-	if skip, skipped := s.skips.Rows[eventID]; skipped {
+	if skip, skipped := table.Get(s.skips, eventID); skipped {
 		return skip.Reason, true
 	}
 	deliveries := table.Where(s.deliveries, func(d *Entry) bool { return d.EventID == eventID })

@@ -133,7 +133,7 @@ func (s *Sender) send(target string, d *Entry, f model.Fault) (a model.Attempt) 
 func (s *Sender) target(id string, t *clock.Task) (string, *Entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	d, known := s.deliveries.Rows[id]
+	d, known := table.Get(s.deliveries, id)
 	if !known || s.tasks[id] != t || !d.isDue() || s.closed || s.endpoint == nil {
 		return "", nil
 	}
@@ -249,7 +249,7 @@ func (s *Sender) release() {
 func (s *Sender) free(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if d, known := s.deliveries.Rows[id]; !known || !d.held || s.closed {
+	if d, known := table.Get(s.deliveries, id); !known || !d.held || s.closed {
 		return
 	}
 	s.held = slices.DeleteFunc(s.held, func(other string) bool { return other == id })

@@ -119,7 +119,7 @@ func (s *Sender) announce() {
 // change replaces a delivery with a modified copy and returns the copy. It returns nil if the
 // delivery was deleted. The caller holds mu.
 func (s *Sender) change(id string, become func(d *Entry)) *Entry {
-	old, known := s.deliveries.Rows[id]
+	old, known := table.Get(s.deliveries, id)
 	if !known {
 		return nil
 	}
@@ -139,7 +139,7 @@ func (s *Sender) put(d *Entry) {
 
 // countDue adds by to due if the delivery waits for an attempt. The caller holds mu.
 func (s *Sender) countDue(id string, by int) {
-	if d, known := s.deliveries.Rows[id]; known && d.isDue() {
+	if d, known := table.Get(s.deliveries, id); known && d.isDue() {
 		s.due += by
 	}
 }
