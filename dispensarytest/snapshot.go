@@ -19,7 +19,7 @@ import (
 // Every snapshot begins with its format and version.
 const (
 	snapshotFormat  = "dispensary test platform"
-	snapshotVersion = 1
+	snapshotVersion = 2
 )
 
 // Reasons for rejecting a snapshot.
@@ -105,7 +105,7 @@ func (s *Server) state() *state {
 	defer s.store.Unlock()
 	now := &state{
 		Format: snapshotFormat, Version: snapshotVersion, Seed: s.set.seed, Environment: s.set.environment,
-		Behaviors: s.rules.Get().Variants(), World: s.store.World.Clone(), Tokens: s.tokens.State(), Webhooks: s.sender.State(),
+		Behaviors: s.rules.Get().Variants(), World: s.store.Freeze(), Tokens: s.tokens.State(), Webhooks: s.sender.State(),
 	}
 	if s.clock.Frozen() {
 		now.Frozen = s.clock.Now()
@@ -148,7 +148,7 @@ func (s *Server) Reset() {
 	s.putRules(s.set.rules)
 	s.store.World = s.set.world()
 	s.store.World.AddIntegrations(s.set.integrations)
-	consents, endpoint := tokens.State{Scopes: s.set.scopes}, webhooks.State{}
+	consents, endpoint := tokens.State{Scopes: s.set.scopes}, webhooks.NewState()
 	if s.set.snapshot != nil {
 		consents, endpoint = s.set.snapshot.Tokens, s.set.snapshot.Webhooks
 	}

@@ -302,10 +302,10 @@ func (p pageRequest) cut(total int) (from, to int, meta *pageMeta) {
 	return from, min(from+p.size, total), meta
 }
 
-// sortRows sorts by a key, and keeps the order of creation among equal keys in both
-// directions.
-func sortRows[T any, K cmp.Ordered](rows []*T, descending bool, key func(*T) K) {
-	slices.SortStableFunc(rows, func(a, b *T) int {
+// sorted returns rows in the order of a key. Among equal keys it keeps the order of creation in
+// both directions.
+func sorted[T any, K cmp.Ordered](rows []*T, descending bool, key func(*T) K) []*T {
+	return slices.SortedStableFunc(slices.Values(rows), func(a, b *T) int {
 		if descending {
 			return cmp.Compare(key(b), key(a))
 		}

@@ -28,7 +28,7 @@ func certifications(w *store.World) table.Table[*store.Term] { return w.Certific
 
 func listTerms(of func(*store.World) table.Table[*store.Term]) handler {
 	return func(c *call, w *store.World) (reply, error) {
-		return listOf(c, slices.Collect(table.All(of(w))), viewTerm), nil
+		return listOf(c, of(w).Rows, viewTerm), nil
 	}
 }
 
@@ -43,7 +43,7 @@ type practitionerTypeView struct {
 }
 
 func listPractitionerTypes(c *call, w *store.World) (reply, error) {
-	return listOf(c, slices.Collect(table.All(w.PractitionerTypes)), func(t *store.PractitionerType) practitionerTypeView {
+	return listOf(c, w.PractitionerTypes.Rows, func(t *store.PractitionerType) practitionerTypeView {
 		return practitionerTypeView{ID: t.ID, Code: t.Code, Description: t.Description}
 	}), nil
 }
@@ -73,7 +73,7 @@ func listBrands(c *call, w *store.World) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return listOf(c, table.Where(w.Brands, func(b *store.Brand) bool {
+	return listOf(c, table.Where(w.Brands.Rows, func(b *store.Brand) bool {
 		return (available != "true" || b.Available) && (permitted != "true" || b.Permits(c.clinicID()))
 	}), viewBrand), nil
 }
@@ -87,17 +87,17 @@ type categoryView struct {
 }
 
 func listCategories(c *call, w *store.World) (reply, error) {
-	return listOf(c, table.Where(w.Categories, func(k *store.Category) bool { return k.ClinicID == c.clinicID() }), func(k *store.Category) categoryView {
+	return listOf(c, table.Of(w.Categories, store.ByClinic, c.clinicID()), func(k *store.Category) categoryView {
 		return categoryView{ID: k.ID, Name: k.Name}
 	}), nil
 }
 
 func getCategory(c *call, w *store.World, k *store.Category) (reply, error) {
-	return ok(categoryView{ID: k.ID, Name: k.Name, ProductCount: new(len(w.InCategory(k.ID)))}), nil
+	return ok(categoryView{ID: k.ID, Name: k.Name, ProductCount: new(len(table.Of(w.Products, store.ByCategory, k.ID)))}), nil
 }
 
 func listCategoryProducts(c *call, w *store.World, k *store.Category) (reply, error) {
-	return listOf(c, w.InCategory(k.ID), view.ProductItems(w, c.behaviors)), nil
+	return listOf(c, table.Of(w.Products, store.ByCategory, k.ID), view.ProductItems(w, c.behaviors)), nil
 }
 
 // maxSimilar is the maximum number of similar products.
@@ -110,13 +110,13 @@ func listSimilarProducts(c *call, w *store.World) (reply, error) {
 	if !known || self.Removed {
 		return reply{}, notFound()
 	}
-	rows := table.Where(w.Products, func(p *model.Product) bool { return !p.Removed && p != self && store.Shares(self, p) > 0 })
-	sortRows(rows, true, func(p *model.Product) int { return store.Shares(self, p) })
+	rows := table.Where(table.Of(w.Products, store.Listed, ""), func(p *model.Product) bool { return p != self && store.Shares(self, p) > 0 })
+	rows = sorted(rows, true, func(p *model.Product) int { return store.Shares(self, p) })
 	return listOf(c, rows[:min(len(rows), maxSimilar)], view.ProductItems(w, c.behaviors)), nil
 }
 
 func listProducts(c *call, w *store.World) (reply, error) {
-	return listOf(c, w.Listed(), view.ProductItems(w, c.behaviors)), nil
+	return listOf(c, table.Of(w.Products, store.Listed, ""), view.ProductItems(w, c.behaviors)), nil
 }
 
 // getProduct includes the custom dosage of the practitioner in the request, or of the token's
@@ -143,7 +143,7 @@ func getProduct(c *call, w *store.World) (reply, error) {
 // products that have all of its values: an assumption.
 func searchProducts(c *call, w *store.World) (reply, error) {
 	brand, words := c.params.get("brand_id"), strings.Fields(strings.ToLower(c.params.get("query")))
-	rows := table.Where(w.Products, func(p *model.Product) bool {
+	rows := table.Where(table.Of(w.Products, store.Listed, ""), func(p *model.Product) bool {
 		return w.OpenTo(c.clinicID(), p) && (brand == "" || brand == p.BrandID) &&
 			c.holds("allergen_ids[]", p.AllergenIDs...) && c.holds("ingredient_ids[]", p.IngredientIDs...) &&
 			c.holds("supplement_type_ids[]", p.SupplementTypeID) && c.holds("third_party_certification_ids[]", p.CertificationIDs...) &&

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
@@ -33,8 +32,8 @@ func getClinic(c *call, w *store.World) (reply, error) {
 	}
 	answer := clinicView{
 		ID: clinic.ID, Name: clinic.Name, Discount: clinic.Discount, DispensaryURL: clinic.DispensaryURL,
-		PatientCount:      len(table.Where(w.Patients, func(p *model.Patient) bool { return p.ClinicID == clinic.ID })),
-		PractitionerCount: len(w.PractitionersOf(clinic.ID)),
+		PatientCount:      len(table.Of(w.Patients, store.ByClinic, clinic.ID)),
+		PractitionerCount: len(table.Of(w.Practitioners, store.ByClinic, clinic.ID)),
 	}
 	integration := w.IntegrationByKey(c.request.Header.Get("X-SVC-Clinic-Key"))
 	if integration == nil {
@@ -56,7 +55,7 @@ type addressView struct {
 }
 
 func listAddresses(c *call, w *store.World, patient *model.Patient) (reply, error) {
-	return listOf(c, table.Where(w.Addresses, func(a *store.Address) bool { return a.PatientID == patient.ID }), func(a *store.Address) addressView {
+	return listOf(c, table.Of(w.Addresses, store.ByPatient, patient.ID), func(a *store.Address) addressView {
 		return addressView{
 			ID: a.ID, Address1: a.Address1, Address2: view.NullText(a.Address2), Zipcode: a.Zipcode,
 			City: a.City, State: a.State, Country: a.Country,
@@ -92,17 +91,13 @@ func checkUserEmail(w *store.World, f *form, email, id string) {
 }
 
 func listPatients(c *call, w *store.World) (reply, error) {
-	return listOf(c, table.Where(w.Patients, func(p *model.Patient) bool { return p.ClinicID == c.clinicID() }), view.PatientItem), nil
+	return listOf(c, table.Of(w.Patients, store.ByClinic, c.clinicID()), view.PatientItem), nil
 }
 
 // searchPatients returns patients for whom every word of the query occurs in the first name,
 // the last name or the email address. It ignores case.
 func searchPatients(c *call, w *store.World) (reply, error) {
-	words := strings.Fields(strings.ToLower(c.params.get("query")))
-	rows := table.Where(w.Patients, func(p *model.Patient) bool {
-		return p.ClinicID == c.clinicID() && store.Mentions(p.FirstName+"\n"+p.LastName+"\n"+p.Email, words)
-	})
-	return listOf(c, rows, view.PatientItem), nil
+	return listOf(c, table.Search(w.Patients, store.ByClinic, c.clinicID(), c.params.get("query")), view.PatientItem), nil
 }
 
 func getPatient(c *call, w *store.World, p *model.Patient) (reply, error) {
@@ -117,7 +112,7 @@ func createPatient(c *call, w *store.World) (reply, error) {
 		return reply{}, err
 	}
 	p.ID = w.NewID("patient")
-	table.Put(&w.Patients, p.ID, p)
+	table.Put(&w.Patients, p)
 	return created(view.Patient(w, p)), nil
 }
 
@@ -127,7 +122,7 @@ func updatePatient(c *call, w *store.World, old *model.Patient) (reply, error) {
 	if err := checkPatient(w, c.form, &p); err != nil {
 		return reply{}, err
 	}
-	table.Put(&w.Patients, p.ID, &p)
+	table.Put(&w.Patients, &p)
 	return ok(view.Patient(w, &p)), nil
 }
 
@@ -171,7 +166,7 @@ func viewPractitioner(p *model.Practitioner) practitionerView {
 }
 
 func listPractitioners(c *call, w *store.World) (reply, error) {
-	return listOf(c, w.PractitionersOf(c.clinicID()), viewPractitioner), nil
+	return listOf(c, table.Of(w.Practitioners, store.ByClinic, c.clinicID()), viewPractitioner), nil
 }
 
 func createPractitioner(c *call, w *store.World) (reply, error) {
@@ -180,7 +175,7 @@ func createPractitioner(c *call, w *store.World) (reply, error) {
 		return reply{}, err
 	}
 	p.ID = w.NewID("practitioner")
-	table.Put(&w.Practitioners, p.ID, p)
+	table.Put(&w.Practitioners, p)
 	return created(viewPractitioner(p)), nil
 }
 
@@ -192,7 +187,7 @@ func updatePractitioner(c *call, w *store.World, old *model.Practitioner) (reply
 		return reply{}, err
 	}
 	w.SetUserEmail(p.ID, p.Email)
-	table.Put(&w.Practitioners, p.ID, &p)
+	table.Put(&w.Practitioners, &p)
 	return ok(viewPractitioner(&p)), nil
 }
 
@@ -222,7 +217,7 @@ func viewStaff(m *store.StaffMember) staffView {
 }
 
 func listStaff(c *call, w *store.World) (reply, error) {
-	return listOf(c, table.Where(w.Staff, func(m *store.StaffMember) bool { return m.ClinicID == c.clinicID() }), viewStaff), nil
+	return listOf(c, table.Of(w.Staff, store.ByClinic, c.clinicID()), viewStaff), nil
 }
 
 // createStaff requires names and an email address: an assumption, because the API lists no
@@ -233,7 +228,7 @@ func createStaff(c *call, w *store.World) (reply, error) {
 		return reply{}, err
 	}
 	m.ID = w.NewID("staff")
-	table.Put(&w.Staff, m.ID, m)
+	table.Put(&w.Staff, m)
 	return created(viewStaff(m)), nil
 }
 
@@ -243,7 +238,7 @@ func updateStaff(c *call, w *store.World, old *store.StaffMember) (reply, error)
 		return reply{}, err
 	}
 	w.SetUserEmail(m.ID, m.Email)
-	table.Put(&w.Staff, m.ID, &m)
+	table.Put(&w.Staff, &m)
 	return ok(viewStaff(&m)), nil
 }
 
@@ -306,23 +301,23 @@ func (c *call) withMetadata(w *store.World, kind, id string) (found []*metadataE
 		}
 		found = append(found, &metadataEntry{ID: id, Type: kind, Data: data})
 	}
-	clinic := c.clinicID()
+	field := store.ByMetadata(c.clinicID())
 	switch kind {
 	case "patient":
-		for _, p := range table.Where(w.Patients, func(p *model.Patient) bool { return p.ClinicID == clinic && p.MetadataID == id }) {
+		for _, p := range table.Of(w.Patients, field, id) {
 			add(view.Patient(w, p), p.CreatedAt)
 		}
 	case "practitioner":
-		for _, p := range table.Where(w.Practitioners, func(p *model.Practitioner) bool { return p.ClinicID == clinic && p.MetadataID == id }) {
+		for _, p := range table.Of(w.Practitioners, field, id) {
 			add(viewPractitioner(p), p.CreatedAt)
 		}
 	case "staff":
-		for _, m := range table.Where(w.Staff, func(m *store.StaffMember) bool { return m.ClinicID == clinic && m.MetadataID == id }) {
+		for _, m := range table.Of(w.Staff, field, id) {
 			add(viewStaff(m), m.CreatedAt)
 		}
 	case "treatment_plan":
 		outside := c.token.Has(operations.ScopePlanHistory)
-		for _, p := range table.Where(w.Plans, func(p *model.Plan) bool { return p.ClinicID == clinic && p.MetadataID == id && (outside || !p.Outside) }) {
+		for _, p := range table.Where(table.Of(w.Plans, field, id), func(p *model.Plan) bool { return outside || !p.Outside }) {
 			add(c.viewPlan(p), p.CreatedAt)
 		}
 	}
@@ -330,7 +325,7 @@ func (c *call) withMetadata(w *store.World, kind, id string) (found []*metadataE
 }
 
 func listPatientOrders(c *call, w *store.World, patient *model.Patient) (reply, error) {
-	return listOf(c, table.Where(w.Orders, func(o *model.Order) bool { return o.PatientID == patient.ID }), view.PatientOrder), nil
+	return listOf(c, table.Of(w.Orders, store.ByPatient, patient.ID), view.PatientOrder), nil
 }
 
 func getOrder(c *call, w *store.World) (reply, error) {
@@ -351,19 +346,22 @@ func listOrders(c *call, w *store.World) (reply, error) {
 		return reply{}, err
 	}
 	patient, plan, number := c.params.get("patient_id"), c.params.get("treatment_plan_id"), c.params.get("order_number")
-	rows := table.Where(w.Orders, func(o *model.Order) bool {
-		return o.ClinicID == c.clinicID() && completed.Holds(o.CompletedAt) && (patient == "" || patient == o.PatientID) &&
-			(number == "" || number == o.Number) && (plan == "" || slices.Contains(o.PlanIDs, plan))
-	})
+	rows := table.Of(w.Orders, store.ByClinic, c.clinicID())
+	if completed.Set || patient != "" || plan != "" || number != "" {
+		rows = table.Where(rows, func(o *model.Order) bool {
+			return completed.Holds(o.CompletedAt) && (patient == "" || patient == o.PatientID) &&
+				(number == "" || number == o.Number) && (plan == "" || slices.Contains(o.PlanIDs, plan))
+		})
+	}
 	switch {
 	case field == "patient_id":
-		sortRows(rows, descending, func(o *model.Order) string { return o.PatientID })
+		rows = sorted(rows, descending, func(o *model.Order) string { return o.PatientID })
 	case field == "treatment_plan_id":
-		sortRows(rows, descending, store.OrderPlan)
+		rows = sorted(rows, descending, store.OrderPlan)
 	case field == "order_number":
-		sortRows(rows, descending, func(o *model.Order) string { return o.Number })
+		rows = sorted(rows, descending, func(o *model.Order) string { return o.Number })
 	case field != "" || descending:
-		sortRows(rows, descending, func(o *model.Order) int64 { return o.CompletedAt.UnixNano() })
+		rows = sorted(rows, descending, func(o *model.Order) int64 { return o.CompletedAt.UnixNano() })
 	}
 	return listOf(c, rows, view.OrderItem), nil
 }

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
@@ -29,7 +28,7 @@ func getEvent(c *call, w *store.World) (reply, error) {
 
 // listEvents returns a handler for one group of events.
 func listEvents(group string) handler {
-	types := slices.DeleteFunc(model.EventTypes(), func(t string) bool { return eventGroup(t) != group })
+	types := slices.DeleteFunc(model.EventTypes(), func(t string) bool { return store.EventGroup(t) != group })
 	return func(c *call, w *store.World) (reply, error) {
 		day, err := c.params.days("created_at")
 		if err != nil {
@@ -47,15 +46,14 @@ func listEvents(group string) handler {
 		if group == "product" {
 			whose = ""
 		}
-		rows := table.Where(w.Events, func(e *model.Event) bool {
-			return e.ClinicID == whose && eventGroup(e.Type) == group && (kind == "" || kind == e.Type) &&
-				c.now.Sub(e.CreatedAt) <= store.Retention && day.Holds(e.CreatedAt)
+		rows := table.Where(table.Of(w.Events, group, whose), func(e *model.Event) bool {
+			return (kind == "" || kind == e.Type) && c.now.Sub(e.CreatedAt) <= store.Retention && day.Holds(e.CreatedAt)
 		})
 		switch {
 		case field == "event_type":
-			sortRows(rows, descending, func(e *model.Event) string { return e.Type })
+			rows = sorted(rows, descending, func(e *model.Event) string { return e.Type })
 		case field != "" || descending:
-			sortRows(rows, descending, func(e *model.Event) int64 { return e.CreatedAt.UnixNano() })
+			rows = sorted(rows, descending, func(e *model.Event) int64 { return e.CreatedAt.UnixNano() })
 		}
 		return listOf(c, rows, view.EventItem), nil
 	}
@@ -116,10 +114,4 @@ func viewDelivery(d *webhooks.Entry, zeroStatus bool) deliveryView {
 	answer.EventPayload.Event = view.Event(&d.Event)
 	answer.EventPayload.Event.IntegrationID = d.IntegrationID
 	return answer
-}
-
-// eventGroup returns the object of an event type: "patient", "treatment_plan".
-func eventGroup(kind string) string {
-	group, _, _ := strings.Cut(kind, ".")
-	return group
 }

@@ -37,12 +37,12 @@ func listPlans(c *call, w *store.World, patient *model.Patient) (reply, error) {
 		return reply{}, err
 	}
 	outside := c.token.Has(operations.ScopePlanHistory)
-	rows := table.Where(w.Plans, func(p *model.Plan) bool { return p.PatientID == patient.ID && (outside || !p.Outside) })
+	rows := table.Where(table.Of(w.Plans, store.ByPatient, patient.ID), func(p *model.Plan) bool { return outside || !p.Outside })
 	switch {
 	case field == "updated_at":
-		sortRows(rows, descending, func(p *model.Plan) int64 { return p.UpdatedAt.UnixNano() })
+		rows = sorted(rows, descending, func(p *model.Plan) int64 { return p.UpdatedAt.UnixNano() })
 	case field != "" || descending:
-		sortRows(rows, descending, func(p *model.Plan) int64 { return p.CreatedAt.UnixNano() })
+		rows = sorted(rows, descending, func(p *model.Plan) int64 { return p.CreatedAt.UnixNano() })
 	}
 	return listOf(c, rows, view.PlanItem), nil
 }
@@ -78,7 +78,7 @@ func createPlan(c *call, w *store.World) (reply, error) {
 		p.AvailableAt = c.now
 	}
 	p.ID = w.NewID("treatment_plan")
-	table.Put(&w.Plans, p.ID, p)
+	table.Put(&w.Plans, p)
 	return created(c.viewPlan(p)), nil
 }
 
@@ -98,7 +98,7 @@ func updatePlan(c *call, w *store.World) (reply, error) {
 	if store.TouchPlan(&p, c.now); old.State == model.PlanStateDraft && c.behaviors.UpdateActivates && store.PlanUnready(&p, c.behaviors) == "" {
 		store.ActivatePlan(&p, c.now)
 	}
-	table.Put(&w.Plans, p.ID, &p)
+	table.Put(&w.Plans, &p)
 	return ok(c.viewPlan(&p)), nil
 }
 
@@ -174,7 +174,7 @@ func (c *call) movePlan(w *store.World, move func(*model.Plan) error, from ...st
 	if err := move(&p); err != nil {
 		return reply{}, err
 	}
-	table.Put(&w.Plans, p.ID, &p)
+	table.Put(&w.Plans, &p)
 	return ok(c.viewPlan(&p)), nil
 }
 
@@ -193,7 +193,7 @@ func checkoutPlan(c *call, w *store.World) (reply, error) {
 	if why := store.PlanLacks(p); why != "" { // without a patient there is no cart, and without recommendations the cart is empty
 		return reply{}, wrongState("Treatment plan " + why)
 	}
-	table.Put(&w.Carts, p.PatientID, &store.Cart{PatientID: p.PatientID, PlanID: p.ID, Lines: store.LinesOf(p.Recommendations)})
+	table.Put(&w.Carts, &store.Cart{PatientID: p.PatientID, PlanID: p.ID, Lines: store.LinesOf(p.Recommendations)})
 	return created(struct {
 		URL string `json:"url"`
 	}{c.api.Origin + "/checkouts/" + p.ID}), nil
@@ -271,15 +271,15 @@ func listProtocols(c *call, w *store.World, practitioner *model.Practitioner) (r
 	if err != nil {
 		return reply{}, err
 	}
-	rows := table.Where(w.Protocols, func(p *model.Protocol) bool {
+	rows := table.Where(w.Protocols.Rows, func(p *model.Protocol) bool {
 		owned := p.PractitionerID == practitioner.ID
 		return (state == "" || state == p.State) && w.Offers(p, owned, ownership, c.clinicID())
 	})
 	switch {
 	case field == "name":
-		sortRows(rows, descending, func(p *model.Protocol) string { return p.Name })
+		rows = sorted(rows, descending, func(p *model.Protocol) string { return p.Name })
 	case field == "current_state":
-		sortRows(rows, descending, func(p *model.Protocol) string { return p.State })
+		rows = sorted(rows, descending, func(p *model.Protocol) string { return p.State })
 	case descending:
 		slices.Reverse(rows)
 	}
@@ -298,7 +298,7 @@ func viewProtocolItem(p *model.Protocol) protocolItem {
 }
 
 func listTemplates(c *call, w *store.World, practitioner *model.Practitioner) (reply, error) {
-	return listOf(c, table.Where(w.Protocols, func(p *model.Protocol) bool { return p.PractitionerID == practitioner.ID }), viewProtocolItem), nil
+	return listOf(c, table.Of(w.Protocols, store.ByPractitioner, practitioner.ID), viewProtocolItem), nil
 }
 
 // dynamicLinkView is a link for completing a plan on the platform. API section: "Dynamic
@@ -374,12 +374,12 @@ func createDynamicLink(c *call, w *store.World) (reply, error) {
 	if patient != nil {
 		if patient.ID == "" {
 			patient.ID = w.NewID("patient")
-			table.Put(&w.Patients, patient.ID, patient)
+			table.Put(&w.Patients, patient)
 		}
 		p.PatientID = patient.ID
 	}
 	p.ID = w.NewID("treatment_plan")
-	table.Put(&w.Plans, p.ID, p)
+	table.Put(&w.Plans, p)
 	return ok(c.viewDynamicLink(w, p)), nil
 }
 

@@ -180,7 +180,7 @@ func (page *planPage) people(w *store.World, plan model.Plan, clinicID string) {
 	if p, known := table.Get(w.Patients, plan.PatientID); known {
 		page.Patient = fullName(p.FirstName, p.LastName, p.Email)
 	} else {
-		patients := table.Where(w.Patients, func(p *model.Patient) bool { return p.ClinicID == clinicID })
+		patients := table.Of(w.Patients, store.ByClinic, clinicID)
 		for _, p := range patients[:min(len(patients), maxChoices)] {
 			page.Patients = append(page.Patients, *p)
 		}
@@ -189,7 +189,7 @@ func (page *planPage) people(w *store.World, plan model.Plan, clinicID string) {
 		page.Practitioner = fullName(p.FirstName, p.LastName, p.Email)
 	}
 	if page.New {
-		for _, p := range w.PractitionersOf(clinicID) {
+		for _, p := range table.Of(w.Practitioners, store.ByClinic, clinicID) {
 			page.Practitioners = append(page.Practitioners, *p)
 		}
 	}
@@ -292,8 +292,8 @@ func findPacks(w *store.World, query string) (found []variantView) {
 	if len(words) == 0 {
 		return nil
 	}
-	for p := range table.All(w.Products) {
-		if p.Removed || !store.Mentions(p.Name, words) {
+	for _, p := range table.Of(w.Products, store.Listed, "") {
+		if !store.Mentions(p.Name, words) {
 			continue
 		}
 		for _, id := range p.VariantIDs {

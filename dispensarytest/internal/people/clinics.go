@@ -35,7 +35,7 @@ func (p Clinics) RevokeKey(key string) (e model.Event, err error) {
 	e = p.emit(model.EventClinicKeyRevoked, old.ClinicID, old.ID, view.ClinicKey(old))
 	changed := *old
 	changed.Revoked = true
-	table.Put(&w.Integrations, changed.ID, &changed)
+	table.Put(&w.Integrations, &changed)
 	p.Sender.Revoke(changed.ID)
 	return e, nil
 }
@@ -90,7 +90,7 @@ func (p Clinics) activate(w *store.World, old *store.Integration) model.Event {
 	if store.ActivatedAt(old, p.Behaviors.Get()).IsZero() {
 		changed.Activated = p.Clock.Now()
 	}
-	table.Put(&w.Integrations, changed.ID, &changed)
+	table.Put(&w.Integrations, &changed)
 	return p.emit(model.EventClinicKeyActivated, changed.ClinicID, changed.ID, view.ClinicKey(&changed))
 }
 
@@ -137,7 +137,7 @@ func (p Patients) Create(in model.PatientCreate) (out model.Patient, e model.Eve
 		return out, e, err
 	}
 	row.ID = w.NewID("patient")
-	table.Put(&w.Patients, row.ID, row)
+	table.Put(&w.Patients, row)
 	out, e = store.Detached(*row), p.emit(model.EventPatientCreated, row.ClinicID, row.ID, view.PatientData(w, row))
 	return out, e, nil
 }
@@ -164,7 +164,7 @@ func (p Patients) Update(patientID string, in model.PatientUpdate) (out model.Pa
 	if err := personFits(w, "UpdatePatient", &row); err != nil {
 		return out, e, err
 	}
-	table.Put(&w.Patients, row.ID, &row)
+	table.Put(&w.Patients, &row)
 	out, e = store.Detached(row), p.emit(model.EventPatientUpdated, row.ClinicID, row.ID, view.PatientData(w, &row))
 	return out, e, nil
 }
@@ -211,7 +211,7 @@ func (p Orders) Place(patientID string, in model.OrderCreate) (out model.Order, 
 	if err := w.Price(row, w.TotalDiscount(patient)); err != nil {
 		return out, e, err
 	}
-	table.Put(&w.Carts, patient.ID, &store.Cart{PatientID: patient.ID})
+	table.Put(&w.Carts, &store.Cart{PatientID: patient.ID})
 	w.PutOrder(row, p.Clock.Now())
 	out, e = store.Detached(*row), p.emit(model.EventOrderPlaced, row.ClinicID, row.ID, p.unwrapped("order", view.Order(row)))
 	return out, e, nil
@@ -236,7 +236,7 @@ func (p Orders) Refund(orderID string, amount model.Cents) (out model.Order, err
 	row := *old
 	row.PaymentTotal -= amount
 	row.Refunded += amount
-	table.Put(&w.Orders, row.ID, &row)
+	table.Put(&w.Orders, &row)
 	out = store.Detached(row)
 	return out, nil
 }

@@ -39,7 +39,9 @@ func New(config Config) *People {
 
 // Events returns the stored events, oldest first.
 func (p *People) Events() []model.Event {
-	p.Patients.forgetEvents()
+	p.Patients.Store.Lock()
+	p.Patients.Store.World.ForgetEvents(p.Patients.Clock.Now(), p.Patients.EventLimit)
+	p.Patients.Store.Unlock()
 	return all(p.Patients.actions, func(w *store.World) table.Table[*model.Event] { return w.Events })
 }
 
@@ -126,17 +128,17 @@ func (a *actions) emit(kind, clinicID, objectID string, data any) model.Event {
 func (a *actions) emitAt(at time.Time, kind, clinicID, objectID string, data any) model.Event {
 	w, now := a.Store.World, a.Clock.Now()
 	e := model.Event{ID: w.NewID("event"), Type: kind, CreatedAt: at, ClinicID: clinicID, ObjectID: objectID, Data: view.Encode(data)}
-	table.Put(&w.Events, e.ID, &e)
-	gone := w.ForgetEvents(now, a.EventLimit)
+	table.Put(&w.Events, &e)
+	w.ForgetEvents(now, a.EventLimit)
 	w.LastEvents[objectID] = at
-	concerned := table.Where(w.Integrations, func(i *store.Integration) bool {
+	concerned := table.Where(w.Integrations.Rows, func(i *store.Integration) bool {
 		return clinicID == "" || clinicID == i.ClinicID // a product concerns all clinics
 	})
 	enabled := slices.DeleteFunc(slices.Clone(concerned), func(i *store.Integration) bool { return !a.enabled(i) })
 	covered := slices.DeleteFunc(slices.Clone(enabled), func(i *store.Integration) bool { return !a.covered(e, i.ClinicID) })
 	told := e
-	told.NotSent = a.Sender.Accept(e, now, covered, a.refusal(e, concerned, enabled, covered), gone)
-	table.Put(&w.Events, e.ID, &told)
+	told.NotSent = a.Sender.Accept(e, now, covered, a.refusal(e, concerned, enabled, covered))
+	table.Put(&w.Events, &told)
 	return store.Detached(told)
 }
 
@@ -179,14 +181,6 @@ func (a *actions) unwrapped(kind string, data any) any {
 // The conditions are an assumption.
 func (a *actions) covered(e model.Event, clinicID string) bool {
 	return a.Behaviors.Get().Unconditional || strings.HasPrefix(e.Type, "clinic_key.") || a.Tokens.Covers(clinicID, view.EventScope(e.Type))
-}
-
-// forgetEvents deletes events beyond the retention period and the limit.
-func (a *actions) forgetEvents() {
-	a.Store.Lock()
-	defer a.Store.Unlock()
-	gone := a.Store.World.ForgetEvents(a.Clock.Now(), a.EventLimit)
-	a.Sender.Forget(a.Clock.Now(), gone)
 }
 
 // emitPlan emits the event of a changed plan. Its dosage has the field names of event data.

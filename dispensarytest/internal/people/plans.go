@@ -47,7 +47,7 @@ func (p Plans) Create(patientID string, in model.PlanCreate) (out model.Plan, e 
 	if !in.Draft {
 		store.ActivatePlan(row, now)
 	}
-	table.Put(&w.Plans, row.ID, row)
+	table.Put(&w.Plans, row)
 	if out = store.Detached(*row); !in.Draft || p.Behaviors.Get().DraftMakesEvent {
 		e = p.emitPlan(model.EventTreatmentPlanCreated, row)
 	}
@@ -108,7 +108,7 @@ func (p Plans) change(action, planID, kind string, from []string, change func(*s
 		return out, e, err
 	}
 	row.UpdatedAt = p.eventTime(planID)
-	table.Put(&w.Plans, planID, &row)
+	table.Put(&w.Plans, &row)
 	out, e = store.Detached(row), p.emitPlan(kind, &row)
 	return out, e, nil
 }
@@ -243,7 +243,7 @@ func (p Protocols) Create(in model.ProtocolCreate) (out model.Protocol, err erro
 		return out, err
 	}
 	row.ID = w.NewID("protocol")
-	table.Put(&w.Protocols, row.ID, row)
+	table.Put(&w.Protocols, row)
 	out = store.Detached(*row)
 	return out, nil
 }

@@ -48,7 +48,7 @@ func (p Products) Create(in model.ProductCreate) (out model.Product, e model.Eve
 		v := w.NewVariant(row.ID, brand.Prefix, i == 0, pack)
 		row.VariantIDs = append(row.VariantIDs, v.ID)
 	}
-	table.Put(&w.Products, row.ID, row)
+	table.Put(&w.Products, row)
 	w.RefreshBrand(row.BrandID)
 	out, e = store.Detached(*row), p.emit(model.EventProductCreated, "", row.ID, p.unwrapped("product", view.Product(w, row, nil, p.Behaviors.Get())))
 	return out, e, nil
@@ -83,7 +83,7 @@ func (p Products) changeProduct(action, productID, kind string, change func(*mod
 	if err := change(&row); err != nil {
 		return out, e, err
 	}
-	table.Put(&w.Products, row.ID, &row)
+	table.Put(&w.Products, &row)
 	out, e = store.Detached(row), p.emit(kind, "", row.ID, view.ProductData(w, &row, p.Behaviors.Get()))
 	return out, e, nil
 }
@@ -97,7 +97,7 @@ func (p Products) Remove(productID string) error {
 	}
 	row := *old
 	row.Removed = true
-	table.Put(&w.Products, row.ID, &row)
+	table.Put(&w.Products, &row)
 	w.RefreshBrand(row.BrandID)
 	return nil
 }
@@ -119,7 +119,7 @@ func (p Products) UpdateVariant(variantID string, in model.VariantUpdate) (out m
 	if err := variantFits(&row); err != nil {
 		return out, e, err
 	}
-	table.Put(&w.Variants, row.ID, &row)
+	table.Put(&w.Variants, &row)
 	product, _ := table.Get(w.Products, row.ProductID)
 	w.RefreshBrand(product.BrandID)
 	out, e = store.Detached(row), p.emit(model.EventProductUpdated, "", product.ID, view.ProductData(w, product, p.Behaviors.Get()))

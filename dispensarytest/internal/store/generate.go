@@ -57,11 +57,11 @@ func (w *World) generateClinic(n int) {
 			Email:  fmt.Sprintf("practitioner-%d@%s.example.com", i+1, host),
 			TypeID: table.At(w.PractitionerTypes, (n+i)%len(w.PractitionerTypes.Rows)).ID,
 		}
-		table.Put(&w.Practitioners, p.ID, p)
+		table.Put(&w.Practitioners, p)
 		w.seedUser(p.ID, clinic.ID, p.Email, model.UserPractitioner, first+" "+last)
 	}
 	m := &StaffMember{ID: w.NewID("staff"), ClinicID: clinic.ID, FirstName: madeFirst[n%len(madeFirst)], LastName: "Desk", Email: "frontdesk@" + host + ".example.com"}
-	table.Put(&w.Staff, m.ID, m)
+	table.Put(&w.Staff, m)
 	w.seedUser(m.ID, clinic.ID, m.Email, model.UserStaff, m.FirstName+" "+m.LastName)
 }
 
@@ -70,7 +70,7 @@ func (w *World) generateClinic(n int) {
 func (w *World) AddClinic(clinic *model.Clinic) {
 	n := len(w.Clinics.Rows)
 	clinic.ID, clinic.DispensaryURL = w.NewID("clinic"), "https://"+w.clinicHost(n)+".dispensary.example/"
-	table.Put(&w.Clinics, clinic.ID, clinic)
+	table.Put(&w.Clinics, clinic)
 	if n > 0 {
 		w.generateCategories(clinic.ID, n)
 	}
@@ -91,22 +91,22 @@ func (w *World) generateCategories(clinicID string, n int) {
 	var ids []string
 	for i := range 3 {
 		k := &Category{ID: w.NewID("category"), Name: categoryNames[(n+i*3)%len(categoryNames)], ClinicID: clinicID}
-		table.Put(&w.Categories, k.ID, k)
+		table.Put(&w.Categories, k)
 		ids = append(ids, k.ID)
 	}
 	for i := range seedProducts {
 		p := *table.At(w.Products, i)
 		p.CategoryIDs = append(slices.Clone(p.CategoryIDs), ids[i%len(ids)])
-		table.Put(&w.Products, p.ID, &p)
+		table.Put(&w.Products, &p)
 	}
 }
 
 // inviteToBrands opens the restricted brands to a clinic.
 func (w *World) inviteToBrands(clinicID string) {
-	for _, old := range table.Where(w.Brands, func(b *Brand) bool { return b.Restricted }) {
+	for _, old := range table.Where(w.Brands.Rows, func(b *Brand) bool { return b.Restricted }) {
 		b := *old
 		b.ClinicIDs = append(slices.Clone(b.ClinicIDs), clinicID)
-		table.Put(&w.Brands, b.ID, &b)
+		table.Put(&w.Brands, &b)
 	}
 }
 
@@ -124,7 +124,7 @@ func (w *World) generatePatient(n int, dice *rand.Rand) {
 	if n%3 > 0 {
 		p.MobileNumber = fmt.Sprintf("+1%d55501%02d", w.areaCode(), n%100)
 	}
-	table.Put(&w.Patients, p.ID, p)
+	table.Put(&w.Patients, p)
 	w.seedAddress(p.ID, n)
 }
 
@@ -149,18 +149,18 @@ func (w *World) generateProduct(n int, dice *rand.Rand) {
 		}
 		p.VariantIDs = append(p.VariantIDs, v.ID)
 	}
-	table.Put(&w.Products, p.ID, &p)
+	table.Put(&w.Products, &p)
 }
 
 func (w *World) generatePlan(at time.Time, dice *rand.Rand) {
 	patient := table.At(w.Patients, dice.IntN(len(w.Patients.Rows)))
-	practitioners := w.PractitionersOf(patient.ClinicID)
+	practitioners := table.Of(w.Practitioners, ByClinic, patient.ClinicID)
 	p := &model.Plan{
 		ID: w.NewID("treatment_plan"), ClinicID: patient.ClinicID, State: model.PlanStateActive, PatientID: patient.ID,
 		PractitionerID: practitioners[dice.IntN(len(practitioners))].ID, AvailableAt: at, CreatedAt: at, UpdatedAt: at,
 		Recommendations: w.recommend(dice.IntN(len(w.Products.Rows)), 1+dice.IntN(3)), Outside: dice.IntN(2) == 0,
 	}
-	table.Put(&w.Plans, p.ID, p)
+	table.Put(&w.Plans, p)
 }
 
 // generateOrder adds a patient's order of a plan's recommendations or of another product.

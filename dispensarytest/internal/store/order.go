@@ -28,7 +28,7 @@ func (w *World) NewVariant(productID, prefix string, primary bool, in model.Vari
 	v.SKU = fmt.Sprintf("%s-%04d-%d", prefix, 1000+n, v.Units)
 	v.SupplierSKU = fmt.Sprintf("%s%d", prefix, 5000+n)
 	v.UPC = fmt.Sprintf("8500%08d", 10_000+n*37)
-	table.Put(&w.Variants, v.ID, v)
+	table.Put(&w.Variants, v)
 	return v
 }
 
@@ -92,7 +92,7 @@ func (w *World) PutOrder(o *model.Order, at time.Time) {
 	o.ID = w.NewID("order")
 	o.Number = fmt.Sprintf("R%09d", 410_000_000+w.Numbers["order"])
 	o.CompletedAt = at.In(w.orderZone())
-	table.Put(&w.Orders, o.ID, o)
+	table.Put(&w.Orders, o)
 }
 
 func (w *World) orderZone() *time.Location {

@@ -18,11 +18,6 @@ func (w *World) CategoryOf(clinicID, id string) (*Category, bool) {
 	return k, known && k.ClinicID == clinicID
 }
 
-// InCategory returns the products of a category.
-func (w *World) InCategory(id string) []*model.Product {
-	return table.Where(w.Products, func(p *model.Product) bool { return !p.Removed && slices.Contains(p.CategoryIDs, id) })
-}
-
 // Shares returns a score for the ingredients and the supplement type that two products share.
 func Shares(p, other *model.Product) (score int) {
 	if p.SupplementTypeID != "" && other.SupplementTypeID == p.SupplementTypeID {
@@ -39,12 +34,12 @@ func Shares(p, other *model.Product) (score int) {
 // AddIntegrations adds each integrations to every clinic that has none.
 func (w *World) AddIntegrations(each int) {
 	for clinic := range table.All(w.Clinics) {
-		if len(w.integrationsOf(clinic.ID)) > 0 {
+		if len(table.Of(w.Integrations, ByClinic, clinic.ID)) > 0 {
 			continue
 		}
 		for range each {
 			id := w.NewID("integration")
-			table.Put(&w.Integrations, id, &Integration{ID: id, ClinicID: clinic.ID, Key: "ck_" + ids.Secret(w.Seed, "clinic key "+id)[:40]})
+			table.Put(&w.Integrations, &Integration{ID: id, ClinicID: clinic.ID, Key: "ck_" + ids.Secret(w.Seed, "clinic key "+id)[:40]})
 		}
 	}
 }
@@ -62,11 +57,6 @@ func OrderPlan(o *model.Order) string {
 // assumption: a price cannot be negative.
 func (w *World) TotalDiscount(p *model.Patient) float64 {
 	return min(p.Discount+w.clinic(p.ClinicID).Discount, 100)
-}
-
-// Listed returns the products in the catalog.
-func (w *World) Listed() []*model.Product {
-	return table.Where(w.Products, func(p *model.Product) bool { return !p.Removed })
 }
 
 // OpenTo reports whether a clinic can order a product of the catalog.
@@ -120,10 +110,8 @@ func (w *World) Offers(p *model.Protocol, owned bool, filter, clinicID string) b
 }
 
 func (w *World) IntegrationByKey(key string) *Integration {
-	for i := range table.All(w.Integrations) {
-		if key != "" && key == i.Key {
-			return i
-		}
+	if of := table.Of(w.Integrations, byKey, key); len(of) > 0 {
+		return of[0]
 	}
 	return nil
 }
@@ -139,10 +127,6 @@ func ActivatedAt(i *Integration, reads *rules.Set) time.Time {
 // IntegrationInUse returns the integration of a clinic for use without a key: the first that
 // is not revoked, or else the first.
 func (w *World) IntegrationInUse(clinicID string) *Integration {
-	all := w.integrationsOf(clinicID)
+	all := table.Of(w.Integrations, ByClinic, clinicID)
 	return all[max(slices.IndexFunc(all, func(i *Integration) bool { return !i.Revoked }), 0)]
-}
-
-func (w *World) integrationsOf(clinicID string) []*Integration {
-	return table.Where(w.Integrations, func(i *Integration) bool { return i.ClinicID == clinicID })
 }

@@ -29,6 +29,7 @@ func BuildCatalog(seed uint64, environment api.Environment) *World {
 		Seed: EnvironmentSeed(seed, environment), Environment: environment, Numbers: make(map[string]uint64),
 		LastEvents: make(map[string]time.Time),
 	}
+	_ = w.index() // no row can be damaged
 	w.seedTerms()
 	w.seedCatalog()
 	return w
@@ -56,22 +57,22 @@ func (w *World) seedTerms() {
 	w.seedNames(&w.Certifications, "third_party_certification", certificationNames)
 	for _, p := range professions {
 		t := &PractitionerType{ID: w.NewID("practitioner_type"), Code: p.code, Description: p.description}
-		table.Put(&w.PractitionerTypes, t.ID, t)
+		table.Put(&w.PractitionerTypes, t)
 	}
 	for _, name := range categoryNames {
 		k := &Category{ID: w.NewID("category"), Name: name, ClinicID: w.ID("clinic", 1)}
-		table.Put(&w.Categories, k.ID, k)
+		table.Put(&w.Categories, k)
 	}
 	for i, b := range brandNames {
 		row := &Brand{ID: w.NewID("brand"), Name: b.name, Prefix: b.prefix, Restricted: i == len(brandNames)-1}
-		table.Put(&w.Brands, row.ID, row)
+		table.Put(&w.Brands, row)
 	}
 }
 
 func (w *World) seedNames(to *table.Table[*Term], kind string, names []string) {
 	for _, name := range names {
 		t := &Term{ID: w.NewID(kind), Name: name}
-		table.Put(to, t.ID, t)
+		table.Put(to, t)
 	}
 }
 
@@ -84,18 +85,18 @@ func (w *World) seedClinic() {
 		ID: w.NewID("clinic"), Name: name, Discount: 10,
 		DispensaryURL: "https://" + host + ".dispensary.example/",
 	}
-	table.Put(&w.Clinics, clinic.ID, clinic)
+	table.Put(&w.Clinics, clinic)
 	mail := func(user string) string { return user + "@" + host + address + ".example.com" }
 	for i, p := range []struct{ first, last string }{{"Amara", "Osei"}, {"Daniel", "Whitcombe"}} {
 		row := &model.Practitioner{
 			ID: w.NewID("practitioner"), ClinicID: clinic.ID, FirstName: p.first, LastName: p.last,
 			Email: mail(strings.ToLower(p.first)), TypeID: table.At(w.PractitionerTypes, 4-i).ID,
 		}
-		table.Put(&w.Practitioners, row.ID, row)
+		table.Put(&w.Practitioners, row)
 		w.seedUser(row.ID, clinic.ID, row.Email, model.UserPractitioner, p.first+" "+p.last)
 	}
 	m := &StaffMember{ID: w.NewID("staff"), ClinicID: clinic.ID, FirstName: "Joan", LastName: "Pettigrew", Email: mail("frontdesk")}
-	table.Put(&w.Staff, m.ID, m)
+	table.Put(&w.Staff, m)
 	w.seedUser(m.ID, clinic.ID, m.Email, model.UserStaff, "Joan Pettigrew")
 }
 
@@ -106,7 +107,7 @@ func (w *World) seedUser(id, clinicID, email, kind, name string) {
 // AddUser creates the account of a practitioner or staff member. An empty password means the
 // default password of its kind.
 func (w *World) AddUser(id, clinicID, email, kind, name, password string) {
-	table.Put(&w.Users, id, &model.User{
+	table.Put(&w.Users, &model.User{
 		ID: id, Email: email, Password: cmp.Or(password, "correct-horse-"+strings.ToLower(kind)), Type: kind, Name: name, ClinicID: clinicID,
 	})
 }
@@ -125,7 +126,7 @@ func (w *World) seedPatients() {
 		if i != 3 {
 			p.MobileNumber = fmt.Sprintf("+1%d55501%02d", w.areaCode(), 20+i)
 		}
-		table.Put(&w.Patients, p.ID, &p)
+		table.Put(&w.Patients, &p)
 		w.seedAddress(p.ID, i)
 	}
 }
@@ -148,7 +149,7 @@ func (w *World) seedAddress(patientID string, i int) {
 	if i%2 == 1 {
 		a.Address2 = fmt.Sprintf("Unit %d", i+3)
 	}
-	table.Put(&w.Addresses, a.ID, a)
+	table.Put(&w.Addresses, a)
 }
 
 // seedCare adds protocols, a few past plans and their orders.
@@ -159,7 +160,7 @@ func (w *World) seedCare() {
 		ID: CustomDosageID(first.ID, product.ID), PractitionerID: first.ID, ProductID: product.ID,
 		Dosage: model.Dosage{Amount: "2", Frequency: "every morning", Duration: "ongoing", Format: product.Dosage.Format, AdditionalInfo: "Take with water, before breakfast."},
 	}
-	table.Put(&w.CustomDosages, custom.ID, custom)
+	table.Put(&w.CustomDosages, custom)
 	for i, p := range []model.Protocol{
 		{Name: "Better Sleep", State: model.PlanStateActive, PractitionerID: first.ID, Ownership: "owned", PersonalMessage: "Start two hours before bed."},
 		{Name: "Gut Reset", State: model.PlanStateActive, PractitionerID: first.ID, Ownership: "shared"},
@@ -173,7 +174,7 @@ func (w *World) seedCare() {
 				VariantID: r.VariantID, Refill: r.Refill, Dosage: *r.Dosage, Permutations: "with food", Quantity: r.UnitsToPurchase,
 			})
 		}
-		table.Put(&w.Protocols, p.ID, &p)
+		table.Put(&w.Protocols, &p)
 	}
 	for i := range 3 {
 		patient, at := table.At(w.Patients, i), Epoch.AddDate(0, 0, -40+i*7)
@@ -181,7 +182,7 @@ func (w *World) seedCare() {
 			ID: w.NewID("treatment_plan"), ClinicID: patient.ClinicID, State: model.PlanStateActive, PatientID: patient.ID, PractitionerID: first.ID,
 			AvailableAt: at, CreatedAt: at, UpdatedAt: at, Recommendations: w.recommend(i*3, 2), Outside: i > 0,
 		}
-		table.Put(&w.Plans, plan.ID, plan)
+		table.Put(&w.Plans, plan)
 		order := &model.Order{ClinicID: plan.ClinicID, PatientID: patient.ID, PlanIDs: []string{plan.ID}, Lines: LinesOf(plan.Recommendations)}
 		if err := w.Price(order, w.TotalDiscount(patient)); err != nil {
 			panic(err)
@@ -320,7 +321,7 @@ func (w *World) seedCatalog() {
 		if slices.Contains([]string{model.VariantDiscontinued, model.VariantUnavailable, noStatus}, line.status) {
 			w.bare(p)
 		}
-		table.Put(&w.Products, p.ID, p)
+		table.Put(&w.Products, p)
 	}
 	for b := range table.All(w.Brands) {
 		w.RefreshBrand(b.ID)

@@ -43,6 +43,13 @@ func (s *Store) Look(at func(w *World)) {
 	at(s.World)
 }
 
+// Freeze returns the current world. Later changes apply to a copy. The caller holds the lock.
+func (s *Store) Freeze() *World {
+	frozen := s.World
+	s.World = frozen.Clone()
+	return frozen
+}
+
 // Users returns the accounts that can sign in.
 func (s *Store) Users() []model.User {
 	s.RLock()

@@ -61,49 +61,103 @@ type Cart struct {
 	Lines     []model.Line
 }
 
-// Clone returns a world with the same rows.
-func (w *World) Clone() *World {
-	return &World{
-		Seed: w.Seed, Environment: w.Environment, Numbers: maps.Clone(w.Numbers),
-		Allergens:         table.Clone(w.Allergens),
-		Ingredients:       table.Clone(w.Ingredients),
-		SupplementTypes:   table.Clone(w.SupplementTypes),
-		Certifications:    table.Clone(w.Certifications),
-		PractitionerTypes: table.Clone(w.PractitionerTypes),
-		Brands:            table.Clone(w.Brands),
-		Products:          table.Clone(w.Products),
-		Variants:          table.Clone(w.Variants),
-		Categories:        table.Clone(w.Categories),
-		CustomDosages:     table.Clone(w.CustomDosages),
-		Clinics:           table.Clone(w.Clinics),
-		Integrations:      table.Clone(w.Integrations),
-		Patients:          table.Clone(w.Patients),
-		Practitioners:     table.Clone(w.Practitioners),
-		Staff:             table.Clone(w.Staff),
-		Addresses:         table.Clone(w.Addresses),
-		Users:             table.Clone(w.Users),
-		Plans:             table.Clone(w.Plans),
-		Protocols:         table.Clone(w.Protocols),
-		Orders:            table.Clone(w.Orders),
-		Events:            table.Clone(w.Events),
-		Carts:             table.Clone(w.Carts),
-		LastEvents:        maps.Clone(w.LastEvents),
-	}
+// index indexes the rows of a new or decoded world. It returns an error if rows are damaged.
+func (w *World) index() error {
+	return errors.Join(
+		table.Index(&w.Allergens, describeTerm), table.Index(&w.Ingredients, describeTerm),
+		table.Index(&w.SupplementTypes, describeTerm), table.Index(&w.Certifications, describeTerm),
+		table.Index(&w.PractitionerTypes, func(t *PractitionerType) table.Entry { return table.Entry{ID: t.ID} }),
+		table.Index(&w.Brands, func(b *Brand) table.Entry { return table.Entry{ID: b.ID} }),
+		table.Index(&w.Products, describeProduct),
+		table.Index(&w.Variants, func(v *model.Variant) table.Entry { return table.Entry{ID: v.ID} }),
+		table.Index(&w.Categories, func(k *Category) table.Entry { return entry(k.ID, ByClinic, k.ClinicID) }),
+		table.Index(&w.CustomDosages, func(d *CustomDosage) table.Entry { return table.Entry{ID: d.ID} }),
+		table.Index(&w.Clinics, func(c *model.Clinic) table.Entry { return table.Entry{ID: c.ID} }),
+		table.Index(&w.Integrations, func(i *Integration) table.Entry { return entry(i.ID, ByClinic, i.ClinicID, byKey, i.Key) }),
+		table.Index(&w.Patients, func(p *model.Patient) table.Entry {
+			e := person(p.ID, p.ClinicID, p.Email, p.MetadataID)
+			e.Text = p.FirstName + "\n" + p.LastName + "\n" + p.Email
+			return e
+		}),
+		table.Index(&w.Practitioners, func(p *model.Practitioner) table.Entry { return person(p.ID, p.ClinicID, p.Email, p.MetadataID) }),
+		table.Index(&w.Staff, func(m *StaffMember) table.Entry { return person(m.ID, m.ClinicID, m.Email, m.MetadataID) }),
+		table.Index(&w.Addresses, func(a *Address) table.Entry { return entry(a.ID, ByPatient, a.PatientID) }),
+		table.Index(&w.Users, func(u *model.User) table.Entry { return table.Entry{ID: u.ID} }),
+		table.Index(&w.Plans, func(p *model.Plan) table.Entry {
+			return entry(p.ID, ByPatient, p.PatientID, ByMetadata(p.ClinicID), p.MetadataID)
+		}),
+		table.Index(&w.Protocols, func(p *model.Protocol) table.Entry { return entry(p.ID, ByPractitioner, p.PractitionerID) }),
+		table.Index(&w.Orders, func(o *model.Order) table.Entry { return entry(o.ID, ByClinic, o.ClinicID, ByPatient, o.PatientID) }),
+		table.Index(&w.Events, func(e *model.Event) table.Entry {
+			return table.Entry{ID: e.ID, Keys: []table.Key{{Field: EventGroup(e.Type), Value: e.ClinicID}}}
+		}),
+		table.Index(&w.Carts, func(c *Cart) table.Entry { return table.Entry{ID: c.PatientID} }),
+	)
 }
 
-// Check returns an error if a decoded world is damaged.
+// Fields of the keys of rows, for [table.Of].
+const (
+	ByClinic       = "clinic"
+	ByPatient      = "patient"
+	ByPractitioner = "practitioner"
+	ByCategory     = "category" // products in the catalog
+	Listed         = "listed"   // products in the catalog, with the value ""
+	byBrand        = "brand"
+	byEmail        = "email"
+	byKey          = "key"
+)
+
+// ByMetadata is the field of the integrator's identifiers in a clinic.
+func ByMetadata(clinicID string) string { return "metadata " + clinicID }
+
+// EventGroup returns the object of an event type, such as "treatment_plan". It is the field of
+// events, and their value is the clinic.
+func EventGroup(kind string) string {
+	group, _, _ := strings.Cut(kind, ".")
+	return group
+}
+
+// entry describes a row with pairs of a field and a value. It omits empty values.
+func entry(id string, pairs ...string) table.Entry {
+	e := table.Entry{ID: id, Keys: make([]table.Key, 0, len(pairs)/2)}
+	for i := 0; i < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			e.Keys = append(e.Keys, table.Key{Field: pairs[i], Value: pairs[i+1]})
+		}
+	}
+	return e
+}
+
+func person(id, clinicID, email, metadataID string) table.Entry {
+	return entry(id, ByClinic, clinicID, byEmail, EmailKey(email), ByMetadata(clinicID), metadataID)
+}
+
+func describeTerm(t *Term) table.Entry { return table.Entry{ID: t.ID} }
+
+func describeProduct(p *model.Product) table.Entry {
+	e := entry(p.ID, byBrand, p.BrandID)
+	if !p.Removed {
+		e.Keys = append(e.Keys, table.Key{Field: Listed})
+		for _, id := range p.CategoryIDs {
+			e.Keys = append(e.Keys, table.Key{Field: ByCategory, Value: id})
+		}
+	}
+	return e
+}
+
+// Clone returns a copy to change. The original must not change anymore.
+func (w *World) Clone() *World {
+	copied := *w
+	copied.Numbers, copied.LastEvents = maps.Clone(w.Numbers), maps.Clone(w.LastEvents)
+	return &copied
+}
+
+// Check indexes a decoded world. It returns an error if the world is damaged.
 func (w *World) Check() error {
 	if w == nil || len(w.Clinics.Rows) == 0 || w.Numbers == nil || w.LastEvents == nil {
 		return errors.New("it has no world")
 	}
-	return errors.Join(
-		table.Check(w.Allergens), table.Check(w.Ingredients), table.Check(w.SupplementTypes), table.Check(w.Certifications),
-		table.Check(w.PractitionerTypes), table.Check(w.Brands), table.Check(w.Products), table.Check(w.Variants),
-		table.Check(w.Categories), table.Check(w.CustomDosages), table.Check(w.Clinics), table.Check(w.Integrations),
-		table.Check(w.Patients), table.Check(w.Practitioners), table.Check(w.Staff), table.Check(w.Addresses),
-		table.Check(w.Users), table.Check(w.Plans), table.Check(w.Protocols), table.Check(w.Orders),
-		table.Check(w.Events), table.Check(w.Carts),
-	)
+	return w.index()
 }
 
 // NewID returns the next id of a kind.
@@ -157,14 +211,9 @@ func (w *World) PractitionerOf(clinicID, id string) (*model.Practitioner, bool) 
 	return p, ok && p.ClinicID == clinicID
 }
 
-// PractitionersOf returns the practitioners of a clinic.
-func (w *World) PractitionersOf(clinicID string) []*model.Practitioner {
-	return table.Where(w.Practitioners, func(p *model.Practitioner) bool { return p.ClinicID == clinicID })
-}
-
 // FirstPractitioner returns the id of a clinic's first practitioner, or "" if it has none.
 func (w *World) FirstPractitioner(clinicID string) string {
-	if of := w.PractitionersOf(clinicID); len(of) > 0 {
+	if of := table.Of(w.Practitioners, ByClinic, clinicID); len(of) > 0 {
 		return of[0].ID
 	}
 	return ""
@@ -182,11 +231,8 @@ func (w *World) Variant(id string) (*model.Variant, bool) {
 
 // PatientByEmail returns the patient with an email address.
 func (w *World) PatientByEmail(email string) (*model.Patient, bool) {
-	key := EmailKey(email)
-	for p := range table.All(w.Patients) {
-		if EmailKey(p.Email) == key {
-			return p, true
-		}
+	if of := table.Of(w.Patients, byEmail, EmailKey(email)); len(of) > 0 {
+		return of[0], true
 	}
 	return nil, false
 }
@@ -201,8 +247,8 @@ func (w *World) EmailTaken(email, exceptID string) bool {
 // other than exceptID.
 func (w *World) UserEmailTaken(email, exceptID string) bool {
 	key := EmailKey(email)
-	return len(table.Where(w.Practitioners, func(p *model.Practitioner) bool { return p.ID != exceptID && EmailKey(p.Email) == key })) > 0 ||
-		len(table.Where(w.Staff, func(m *StaffMember) bool { return m.ID != exceptID && EmailKey(m.Email) == key })) > 0
+	return slices.ContainsFunc(table.Of(w.Practitioners, byEmail, key), func(p *model.Practitioner) bool { return p.ID != exceptID }) ||
+		slices.ContainsFunc(table.Of(w.Staff, byEmail, key), func(m *StaffMember) bool { return m.ID != exceptID })
 }
 
 // SetUserEmail changes the address that a user signs in with, if there is an account.
@@ -210,7 +256,7 @@ func (w *World) SetUserEmail(id, email string) {
 	if old, ok := table.Get(w.Users, id); ok && old.Email != email {
 		changed := *old
 		changed.Email = email
-		table.Put(&w.Users, id, &changed)
+		table.Put(&w.Users, &changed)
 	}
 }
 
@@ -259,14 +305,11 @@ func (w *World) RefreshBrand(brandID string) {
 	if !ok {
 		return
 	}
-	available := false
-	for p := range table.All(w.Products) {
-		available = available || p.BrandID == brandID && w.onSale(p)
-	}
+	available := slices.ContainsFunc(table.Of(w.Products, byBrand, brandID), w.onSale)
 	if available != brand.Available {
 		changed := *brand
 		changed.Available = available
-		table.Put(&w.Brands, brandID, &changed)
+		table.Put(&w.Brands, &changed)
 	}
 }
 
@@ -284,18 +327,15 @@ func (w *World) FirstAvailable() *model.Variant {
 	return nil
 }
 
-// ForgetEvents deletes events older than [Retention], and the oldest beyond limit. It returns
-// their ids.
-func (w *World) ForgetEvents(now time.Time, limit int) (ids []string) {
+// ForgetEvents deletes events older than [Retention], and the oldest beyond limit.
+func (w *World) ForgetEvents(now time.Time, limit int) {
 	for len(w.Events.Rows) > 0 {
 		oldest := table.At(w.Events, 0)
 		if now.Sub(oldest.CreatedAt) <= Retention && len(w.Events.Rows) <= limit {
 			break
 		}
 		table.Remove(&w.Events, oldest.ID)
-		ids = append(ids, oldest.ID)
 	}
-	return ids
 }
 
 // Retention is the period for which events and deliveries can be read. API section: "Limits".

@@ -1,4 +1,5 @@
-// Package table stores the rows of one resource in the order of their creation.
+// Package table stores the rows of one resource in the order of their creation, and indexes
+// them by their owners.
 package table
 
 import (
@@ -6,93 +7,237 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strings"
+	"weak"
 )
 
-// Table contains rows by id. The zero value is empty. A table is not safe for concurrent
-// use: its owner's lock guards it.
+// Table contains rows, and finds them by id and by key. [Index] prepares an empty or decoded
+// table. A table is not safe for concurrent use: its owner's lock guards it.
 //
-// R is a pointer. Rows are never changed in place. A change replaces the row, so a reader
-// may keep the pointer that it got, and a clone shares the rows.
+// R is a pointer. Rows are never changed in place. A change replaces the row, so a reader may
+// keep the pointer that it got.
+//
+// Assignment copies a table. The copy shares rows and index with the original, and copies the
+// parts that it changes. The original must not change anymore, unless [Share] made the copy.
 //
 // Table has functions in place of methods, because a package compiles all methods of each
-// Table that its imports mention. The tests of integrators mention 24 of them.
-type Table[R any] struct {
-	Rows  map[string]R
-	Order []string // ids in the order of creation; ids of removed rows may remain
+// Table that its imports mention. The tests of integrators mention 23 of them.
+type Table[R comparable] struct {
+	Rows  []R // in the order of creation; read-only
+	index *index[R]
 }
 
-// Clone returns a table with the same rows.
-func Clone[R any](t Table[R]) Table[R] {
-	return Table[R]{maps.Clone(t.Rows), slices.Clone(t.Order)}
+// Key selects the rows with one owner, or with another common value such as an e-mail address.
+type Key struct{ Field, Value string }
+
+// Entry describes a row to its table.
+type Entry struct {
+	ID   string
+	Keys []Key
+	Text string // for [Search]
 }
 
-// Get returns the row with an id.
-func Get[R any](t Table[R], id string) (R, bool) {
-	row, known := t.Rows[id]
-	return row, known
+type index[R comparable] struct {
+	table    weak.Pointer[Table[R]] // may change the index; others copy it first
+	token    *byte                  // of the groups that the table may change
+	describe func(R) Entry
+	ids      map[string]place[R]
+	groups   map[Key]*group[R] // the zero Key selects all rows
+	last     int               // number of the newest row
 }
 
-// At returns a row by its place in the order of creation. Only the oldest rows of such a
-// table may have been removed.
-func At[R any](t Table[R], place int) R { return t.Rows[t.Order[place]] }
-
-// Put adds a row, or replaces the row with the same id.
-func Put[R any](t *Table[R], id string, row R) {
-	if t.Rows == nil {
-		t.Rows = make(map[string]R)
-	}
-	if _, known := t.Rows[id]; !known {
-		t.Order = append(t.Order, id)
-	}
-	t.Rows[id] = row
+// place is a row and its number in the order of creation.
+type place[R comparable] struct {
+	row    R
+	number int
 }
 
-// Remove removes the row of an id, if there is one. A loop over [All] may call it.
-func Remove[R any](t *Table[R], id string) {
-	delete(t.Rows, id)
-	for len(t.Order) > 0 {
-		if _, known := t.Rows[t.Order[0]]; known {
-			break
-		}
-		t.Order = t.Order[1:]
-	}
+// group contains the rows with a key in the order of creation.
+type group[R comparable] struct {
+	token   *byte // of the index that may change the group; others copy it first
+	rows    []R
+	numbers []int  // of the rows
+	texts   []text // of the rows, if they have texts
 }
 
-// All yields the rows in the order they were created.
-func All[R any](t Table[R]) iter.Seq[R] {
-	return func(yield func(R) bool) {
-		for _, id := range t.Order {
-			if row, known := t.Rows[id]; known && !yield(row) {
-				return
-			}
-		}
-	}
+// text is a text in lower case. Its letters rule out most rows of a search.
+type text struct {
+	letters uint64
+	lower   string
 }
 
-// Where returns the rows for which keep returns true.
-func Where[R any](t Table[R], keep func(R) bool) []R {
-	var rows []R
-	for row := range All(t) {
-		if keep(row) {
-			rows = append(rows, row)
-		}
-	}
-	return rows
-}
-
-// Check returns an error if a decoded table has a missing row, or a row with no place or two.
-func Check[R comparable](t Table[R]) error {
-	for _, row := range t.Rows {
+// Index indexes the rows of a table. Entries must depend only on the row. It returns an error
+// if a row is missing or occurs twice.
+func Index[R comparable](t *Table[R], describe func(R) Entry) error {
+	rows := t.Rows
+	*t = Table[R]{index: &index[R]{describe: describe, ids: make(map[string]place[R]), groups: make(map[Key]*group[R])}}
+	for _, row := range rows {
 		if row == *new(R) {
 			return errors.New("a row is missing")
 		}
+		Put(t, row)
 	}
-	placed := 0
-	for range All(t) {
-		placed++
-	}
-	if placed != len(t.Rows) {
-		return errors.New("a row has no place or two")
+	if len(t.Rows) != len(rows) {
+		return errors.New("a row occurs twice")
 	}
 	return nil
+}
+
+// Share returns a copy of a table that may change.
+func Share[R comparable](t *Table[R]) Table[R] {
+	t.index.table = weak.Pointer[Table[R]]{}
+	return *t
+}
+
+// Get returns the row with an id.
+func Get[R comparable](t Table[R], id string) (R, bool) {
+	at, known := t.index.ids[id]
+	return at.row, known
+}
+
+// At returns a row by its place in the order of creation.
+func At[R comparable](t Table[R], place int) R { return t.Rows[place] }
+
+// All yields the rows in the order of creation.
+func All[R comparable](t Table[R]) iter.Seq[R] { return slices.Values(t.Rows) }
+
+// Of returns the rows with a key in the order of creation. The slice is read-only and valid
+// until the table changes.
+func Of[R comparable](t Table[R], field, value string) []R {
+	if of := t.index.groups[Key{field, value}]; of != nil {
+		return of.rows
+	}
+	return nil
+}
+
+// Where returns the rows for which keep returns true.
+func Where[R any](rows []R, keep func(R) bool) []R {
+	var kept []R
+	for _, row := range rows {
+		if keep(row) {
+			kept = append(kept, row)
+		}
+	}
+	return kept
+}
+
+// Search returns the rows with a key whose text contains every word of a query. It ignores
+// case.
+func Search[R comparable](t Table[R], field, value, query string) (found []R) {
+	of, words := t.index.groups[Key{field, value}], strings.Fields(strings.ToLower(query))
+	if of == nil || len(words) == 0 {
+		return Of(t, field, value)
+	}
+	wanted := fold(strings.Join(words, ""))
+	for i, have := range of.texts {
+		if wanted.letters&^have.letters == 0 && !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(have.lower, word) }) {
+			found = append(found, of.rows[i])
+		}
+	}
+	return found
+}
+
+func fold(s string) text {
+	folded := text{lower: strings.ToLower(s)}
+	for _, letter := range []byte(folded.lower) {
+		folded.letters |= 1 << (letter % 64)
+	}
+	return folded
+}
+
+// Put adds a row, or replaces the row with the same id.
+func Put[R comparable](t *Table[R], row R) {
+	x := own(t)
+	entry := x.describe(row)
+	at, known := x.ids[entry.ID]
+	if known {
+		for _, key := range x.describe(at.row).Keys {
+			if !slices.Contains(entry.Keys, key) {
+				leave(t, key, at.number)
+			}
+		}
+	} else {
+		x.last++
+		at.number = x.last
+	}
+	at.row = row
+	x.ids[entry.ID] = at
+	t.Rows = join(t, Key{}, at, entry.Text)
+	for _, key := range entry.Keys {
+		join(t, key, at, entry.Text)
+	}
+}
+
+// Remove removes the row with an id, if there is one.
+func Remove[R comparable](t *Table[R], id string) {
+	x := own(t)
+	at, known := x.ids[id]
+	if !known {
+		return
+	}
+	for _, key := range x.describe(at.row).Keys {
+		leave(t, key, at.number)
+	}
+	t.Rows = leave(t, Key{}, at.number)
+	delete(x.ids, id)
+}
+
+// own returns the index of a table for a change.
+func own[R comparable](t *Table[R]) *index[R] {
+	if t.index.table.Value() != t { // weak, because a copy would keep its original alive
+		x := *t.index
+		x.table, x.token, x.ids, x.groups = weak.Make(t), new(byte), maps.Clone(x.ids), maps.Clone(x.groups)
+		t.index = &x
+	}
+	return t.index
+}
+
+// ownGroup returns the rows with a key for a change.
+func ownGroup[R comparable](t *Table[R], key Key) *group[R] {
+	of := t.index.groups[key]
+	switch {
+	case of == nil:
+		of = &group[R]{token: t.index.token}
+	case of.token != t.index.token:
+		of = &group[R]{t.index.token, slices.Clone(of.rows), slices.Clone(of.numbers), slices.Clone(of.texts)}
+	default:
+		return of
+	}
+	t.index.groups[key] = of
+	return of
+}
+
+// join adds a row to a group or replaces it there.
+func join[R comparable](t *Table[R], key Key, row place[R], words string) []R {
+	of := ownGroup(t, key)
+	at, known := slices.BinarySearch(of.numbers, row.number)
+	if !known {
+		of.rows, of.numbers = slices.Insert(of.rows, at, row.row), slices.Insert(of.numbers, at, row.number)
+	}
+	of.rows[at] = row.row
+	if words != "" {
+		if !known {
+			of.texts = slices.Insert(of.texts, at, text{})
+		}
+		of.texts[at] = fold(words)
+	}
+	return of.rows
+}
+
+// leave removes a row from a group.
+func leave[R comparable](t *Table[R], key Key, number int) []R {
+	of := ownGroup(t, key)
+	at, _ := slices.BinarySearch(of.numbers, number)
+	if at == 0 { // the oldest row
+		of.rows, of.numbers = of.rows[1:], of.numbers[1:]
+	} else {
+		of.rows, of.numbers = slices.Delete(of.rows, at, at+1), slices.Delete(of.numbers, at, at+1)
+	}
+	if of.texts != nil {
+		of.texts = slices.Delete(of.texts, at, at+1)
+	}
+	if len(of.rows) == 0 {
+		delete(t.index.groups, key)
+	}
+	return of.rows
 }

@@ -42,33 +42,42 @@ func (d *Entry) byAttempt() (rows []*Entry) {
 	return rows
 }
 
+// Fields of the keys of deliveries.
+const (
+	byClinic = "clinic"
+	byEvent  = "event"
+	byDue    = "due" // deliveries that wait for an attempt
+)
+
+func describe(d *Entry) table.Entry {
+	e := table.Entry{ID: d.ID, Keys: []table.Key{{Field: byClinic, Value: d.ClinicID}, {Field: byEvent, Value: d.EventID}}}
+	if d.isDue() {
+		e.Keys = append(e.Keys, table.Key{Field: byDue})
+	}
+	return e
+}
+
+// due returns the deliveries that wait for an attempt. The caller holds mu.
+func (s *Sender) due() []*Entry { return slices.Clone(table.Of(s.deliveries, byDue, "")) }
+
 // isDue reports whether the delivery waits for an attempt.
 func (d *Entry) isDue() bool { return !d.NextAttemptAt.IsZero() }
 
 func (d *Entry) Latest() model.Attempt { return d.Attempts[len(d.Attempts)-1] }
 
-// Forget deletes deliveries past retention, and the skip reasons of the given events.
-func (s *Sender) Forget(now time.Time, events []string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.forget(now, events)
-}
-
 // forget deletes deliveries 30 days after their event, and the oldest beyond the limit. A due
-// delivery is kept beyond the limit. The reasons for not sending an event are deleted with the
-// event. The caller holds mu.
-func (s *Sender) forget(now time.Time, events []string) {
-	for _, id := range events {
-		table.Remove(&s.skips, id)
-	}
-	for d := range table.All(s.deliveries) {
+// delivery is kept beyond the limit. The caller holds mu.
+func (s *Sender) forget(now time.Time) {
+	for at := 0; at < len(s.deliveries.Rows); {
+		d := s.deliveries.Rows[at]
 		old := now.Sub(d.Event.CreatedAt) > store.Retention
-		if !old && len(s.deliveries.Rows)-s.due <= s.EventLimit {
+		if !old && len(s.deliveries.Rows)-len(table.Of(s.deliveries, byDue, "")) <= s.EventLimit {
 			return
 		}
 		if old || !d.isDue() {
-			s.countDue(d.ID, -1)
 			table.Remove(&s.deliveries, d.ID)
+		} else {
+			at++
 		}
 	}
 }
@@ -86,9 +95,9 @@ type DeliveryQuery struct {
 func (s *Sender) List(now time.Time, asked DeliveryQuery, attempts bool) (found []*Entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.forget(now, nil)
-	for d := range table.All(s.deliveries) {
-		if d.ClinicID != asked.Clinic || len(d.Attempts) == 0 {
+	s.forget(now)
+	for _, d := range table.Of(s.deliveries, byClinic, asked.Clinic) {
+		if len(d.Attempts) == 0 {
 			continue
 		}
 		rows := []*Entry{d}
@@ -128,7 +137,7 @@ func (q DeliveryQuery) compare(a, b *Entry) int {
 func (s *Sender) Deliveries() []model.Delivery {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.forget(s.Clock.Now(), nil)
+	s.forget(s.Clock.Now())
 	all := make([]model.Delivery, 0, len(s.deliveries.Rows))
 	for d := range table.All(s.deliveries) {
 		all = append(all, d.snapshot())
@@ -136,16 +145,13 @@ func (s *Sender) Deliveries() []model.Delivery {
 	return all
 }
 
-// Skip is an event that was not sent.
-type Skip struct{ Reason string }
-
 // WaitDelivered implements dispensarytest.Webhooks.
 func (s *Sender) WaitDelivered(ctx context.Context, eventID string) error {
 	for {
 		s.mu.Lock()
-		state, final := s.state(eventID)
 		changed := s.changed
 		s.mu.Unlock()
+		state, final := s.state(eventID)
 		switch {
 		case final && state == "":
 			return nil
@@ -160,12 +166,19 @@ func (s *Sender) WaitDelivered(ctx context.Context, eventID string) error {
 	}
 }
 
-// state describes the state of an event. "" with final means delivered. The caller holds mu.
+// state describes the state of an event. "" with final means delivered.
 func (s *Sender) state(eventID string) (text string, final bool) {
-	if skip, skipped := table.Get(s.skips, eventID); skipped {
-		return skip.Reason, true
+	s.Store.Look(func(w *store.World) {
+		if e, known := table.Get(w.Events, eventID); known {
+			text = e.NotSent
+		}
+	})
+	if text != "" {
+		return text, true
 	}
-	deliveries := table.Where(s.deliveries, func(d *Entry) bool { return d.EventID == eventID })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	deliveries := table.Of(s.deliveries, byEvent, eventID)
 	if len(deliveries) == 0 {
 		return "the event is unknown", true
 	}

@@ -29,13 +29,12 @@ const (
 	overtaken    = time.Minute
 )
 
-// Accept plans the deliveries of an event, or returns the reason for sending none. It also
-// forgets the deleted events in gone.
-func (s *Sender) Accept(e model.Event, now time.Time, enabled []*store.Integration, refusal string, gone []string) (notSent string) {
+// Accept plans the deliveries of an event, or returns the reason for sending none.
+func (s *Sender) Accept(e model.Event, now time.Time, enabled []*store.Integration, refusal string) (notSent string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer s.announce()
-	s.forget(now, gone)
+	s.forget(now)
 	switch {
 	case s.closed:
 		refusal = "the platform was closed"
@@ -47,7 +46,6 @@ func (s *Sender) Accept(e model.Event, now time.Time, enabled []*store.Integrati
 		refusal = "the webhook endpoint is not subscribed to " + e.Type
 	}
 	if refusal != "" {
-		table.Put(&s.skips, e.ID, &Skip{Reason: refusal})
 		return refusal
 	}
 	for _, i := range enabled {
@@ -77,7 +75,7 @@ func (s *Sender) plan(e model.Event, now time.Time, i *store.Integration) {
 	default:
 		s.hold(d, f)
 	}
-	s.put(d)
+	table.Put(&s.deliveries, d)
 }
 
 // schedule schedules the next attempt of a delivery. The caller holds mu.
@@ -261,7 +259,7 @@ func (s *Sender) free(id string) {
 // attempted. If an attempt is running, it only prevents another one. The caller holds mu.
 func (s *Sender) halt(which func(*Entry) bool, why func(*Entry)) {
 	dropped := make(map[*clock.Task]bool)
-	for _, d := range table.Where(s.deliveries, (*Entry).isDue) {
+	for _, d := range s.due() {
 		if !which(d) {
 			continue
 		}

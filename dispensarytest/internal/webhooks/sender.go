@@ -52,12 +52,10 @@ type Sender struct {
 	closed     bool
 	endpoint   *model.Endpoint
 	deliveries table.Table[*Entry]
-	due        int // number of deliveries that wait for an attempt
 	planned    int // number of deliveries ever planned
 	held       []string
 	tasks      map[string]*clock.Task // current task of each delivery, by id
-	skips      table.Table[*Skip]
-	changed    chan struct{} // closed and replaced on every change
+	changed    chan struct{}          // closed and replaced on every change
 }
 
 func New(config Config) *Sender {
@@ -72,7 +70,7 @@ func New(config Config) *Sender {
 	client.Timeout = 0
 	return &Sender{
 		Config: config, client: &client, ctx: ctx, stop: stop, busy: make(chan struct{}, max(config.Parallel, 1)),
-		tasks: make(map[string]*clock.Task), changed: make(chan struct{}),
+		tasks: make(map[string]*clock.Task), changed: make(chan struct{}), deliveries: NewState().Deliveries,
 	}
 }
 
@@ -126,22 +124,8 @@ func (s *Sender) change(id string, become func(d *Entry)) *Entry {
 	d := *old
 	d.Attempts = slices.Clip(d.Attempts)
 	become(&d)
-	s.put(&d)
+	table.Put(&s.deliveries, &d)
 	return &d
-}
-
-// put stores a delivery. The caller holds mu.
-func (s *Sender) put(d *Entry) {
-	s.countDue(d.ID, -1)
-	table.Put(&s.deliveries, d.ID, d)
-	s.countDue(d.ID, 1)
-}
-
-// countDue adds by to due if the delivery waits for an attempt. The caller holds mu.
-func (s *Sender) countDue(id string, by int) {
-	if d, known := table.Get(s.deliveries, id); known && d.isDue() {
-		s.due += by
-	}
 }
 
 // CheckEndpoint rejects an invalid URL or unknown event types.
@@ -236,7 +220,7 @@ func (s *Sender) Enable() error {
 // resume schedules the deliveries that stopped with the endpoint and have attempts left. The
 // caller holds mu.
 func (s *Sender) resume() {
-	stopped := table.Where(s.deliveries, func(d *Entry) bool {
+	stopped := table.Where(s.deliveries.Rows, func(d *Entry) bool {
 		return d.Stopped && !d.Delivered && !s.closed && len(d.Attempts) <= len(s.Behaviors.Get().RetrySchedule)
 	})
 	for _, d := range stopped {
@@ -250,19 +234,22 @@ type State struct {
 	Endpoint   *model.Endpoint
 	Planned    int
 	Deliveries table.Table[*Entry]
-	Skips      table.Table[*Skip]
 }
 
-// Check returns an error if a decoded state is damaged.
-func (s State) Check() error {
-	return errors.Join(table.Check(s.Deliveries), table.Check(s.Skips))
+// NewState returns the state of a sender without an endpoint.
+func NewState() (s State) {
+	_ = s.Check() // it has no rows
+	return s
 }
+
+// Check indexes a decoded state. It returns an error if the state is damaged.
+func (s *State) Check() error { return table.Index(&s.Deliveries, describe) }
 
 // State copies the sender's data.
 func (s *Sender) State() State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := State{Planned: s.planned, Deliveries: table.Clone(s.deliveries), Skips: table.Clone(s.skips)}
+	out := State{Planned: s.planned, Deliveries: table.Share(&s.deliveries)}
 	if s.endpoint != nil {
 		out.Endpoint = new(*s.endpoint)
 	}
@@ -276,13 +263,11 @@ func (s *Sender) Restore(from State) {
 	defer s.mu.Unlock()
 	s.endpoint, s.held, s.planned = nil, nil, from.Planned
 	clear(s.tasks)
-	s.deliveries, s.skips = table.Clone(from.Deliveries), table.Clone(from.Skips)
+	s.deliveries = from.Deliveries
 	if from.Endpoint != nil {
 		s.endpoint = new(*from.Endpoint)
 	}
-	waiting := table.Where(s.deliveries, (*Entry).isDue)
-	s.due = len(waiting)
-	for _, d := range waiting {
+	for _, d := range s.due() {
 		// No other delivery will overtake it.
 		s.schedule(s.change(d.ID, func(d *Entry) { d.held = false }))
 	}

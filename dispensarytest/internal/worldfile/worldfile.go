@@ -129,7 +129,7 @@ func (b *builder) addPractitioner(o *object) {
 			p.TypeID = kind.ID
 		}
 	}
-	table.Put(&b.Practitioners, p.ID, p)
+	table.Put(&b.Practitioners, p)
 	name(b.practitioners, store.EmailKey(p.Email), p)
 	b.AddUser(p.ID, p.ClinicID, p.Email, model.UserPractitioner, p.FirstName+" "+p.LastName, o.text("password"))
 }
@@ -139,7 +139,7 @@ func (b *builder) addStaff(o *object) {
 		ID: b.NewID("staff"), ClinicID: b.clinicOf(o), FirstName: o.word("first_name"), LastName: o.word("last_name"),
 		Email: emailOf(o, b.UserEmailTaken), MetadataID: o.text("metadata_id"),
 	}
-	table.Put(&b.Staff, m.ID, m)
+	table.Put(&b.Staff, m)
 	b.AddUser(m.ID, m.ClinicID, m.Email, model.UserStaff, m.FirstName+" "+m.LastName, o.text("password"))
 }
 
@@ -152,7 +152,7 @@ func (b *builder) addPatient(o *object) {
 		MobileNumber: o.fitting("mobile_number", "a number in international form, a + and digits", store.MobileNumber.MatchString),
 		Discount:     o.percent("discount"), MetadataID: o.text("metadata_id"), Welcomed: true,
 	}
-	table.Put(&b.Patients, p.ID, p)
+	table.Put(&b.Patients, p)
 	name(b.patients, store.EmailKey(p.Email), p)
 }
 
@@ -173,7 +173,7 @@ func (b *builder) addProduct(o *object) {
 		o.problem("name", "is the name of another product in the file")
 	}
 	b.products[p.Name] = p
-	table.Put(&b.Products, p.ID, p)
+	table.Put(&b.Products, p)
 	b.RefreshBrand(brand.ID)
 }
 
@@ -185,7 +185,7 @@ func (b *builder) brand(name string) *store.Brand {
 		}
 	}
 	made := &store.Brand{ID: b.NewID("brand"), Name: name, Prefix: "OWN"}
-	table.Put(&b.Brands, made.ID, made)
+	table.Put(&b.Brands, made)
 	return made
 }
 
@@ -227,7 +227,7 @@ func (b *builder) addPlan(o *object) {
 	case p.State == model.PlanStateActive:
 		p.AvailableAt = p.CreatedAt
 	}
-	table.Put(&b.Plans, p.ID, p)
+	table.Put(&b.Plans, p)
 }
 
 // complete reports clinics without a practitioner, and a file without clinics.
