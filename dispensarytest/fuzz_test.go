@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/testkit/testsize"
 )
@@ -45,7 +44,7 @@ func newTarget(t testing.TB) *target {
 		fake:   fake,
 		tokens: []string{all, all, all, all, fake.Tokens.Issue(model.User{}, "catalog:read").AccessToken, expired, "guess", ""},
 		ids: strings.NewReplacer("{patient_id}", fake.Patients.All()[0].ID, "{practitioner_id}", fake.Practitioners.All()[0].ID, "{product_id}", fake.Products.All()[0].ID,
-			"{category_id}", table.At(fake.store.World.Categories, 0).ID, "{id}", fake.Plans.All()[0].ID, "{treatment_plan_id}", fake.Plans.All()[1].ID,
+			"{category_id}", fake.store.World.Categories.Rows[0].ID, "{id}", fake.Plans.All()[0].ID, "{treatment_plan_id}", fake.Plans.All()[1].ID,
 			"{variant}", fake.Products.All()[0].VariantIDs[0], "{event}", event.ID, "{key}", fake.ClinicKey()),
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/clock"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/leak"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/closestmatch"
 )
@@ -328,16 +327,16 @@ func (s *Server) secrets() []leak.Secret {
 	held := s.store
 	held.RLock()
 	defer held.RUnlock()
-	for i := range table.All(held.World.Integrations) {
+	for _, i := range held.World.Integrations.Rows {
 		all = append(all, leak.Secret{What: "a clinic key", Value: i.Key})
 	}
-	for u := range table.All(held.World.Users) {
+	for _, u := range held.World.Users.Rows {
 		all = append(all, leak.Secret{What: "the password of user " + u.ID, Value: u.Password})
 	}
-	for p := range table.All(held.World.Patients) {
+	for _, p := range held.World.Patients.Rows {
 		all = append(all, patientSecrets(p)...)
 	}
-	for a := range table.All(held.World.Addresses) {
+	for _, a := range held.World.Addresses.Rows {
 		all = append(all, leak.Secret{What: "the street of patient " + a.PatientID, Value: a.Address1})
 	}
 	return all

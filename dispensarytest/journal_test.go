@@ -16,7 +16,6 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/httpapi"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/closestmatch"
 	"github.com/dispensary-go/dispensary/internal/testkit/testsize"
@@ -337,7 +336,7 @@ func TestDeliveryListsMatchOracle(t *testing.T) {
 	b.crowd(200, 5*24*time.Hour)
 	b.token = b.fake.Tokens.Issue(model.User{}).AccessToken
 	clinics := make(map[string]string) // clinic of each integration
-	for i := range table.All(b.fake.store.World.Integrations) {
+	for _, i := range b.fake.store.World.Integrations.Rows {
 		clinics[i.ID] = i.ClinicID
 	}
 	var some, days []string

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -326,4 +327,31 @@ func get(t *testing.T, fake *Server, address, accept string) (status int, header
 	require.NoError(t, err)
 	require.NoError(t, response.Body.Close())
 	return response.StatusCode, response.Header, string(body)
+}
+
+// A response allocates as much in a world of thousands of rows as in the small one. It would
+// allocate more if it copied the rows of the world before it cut a page.
+func TestPageDoesNotCopyWorld(t *testing.T) {
+	const size = 4000
+	small := start(t, WithInMemory())
+	large := start(t, WithInMemory(), WithTuning(Tuning{WorldSize: model.WorldSize{Patients: size, Orders: size, Plans: size}}))
+	few, many := exemplars(t, small), exemplars(t, large)
+	bytes := func(b *browser, e exemplar) uint64 {
+		join := "?"
+		if strings.Contains(e.path, "?") {
+			join = "&"
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for range 4 {
+			b.get(e.path + join + "page[size]=2").ok(http.StatusOK)
+		}
+		runtime.ReadMemStats(&after)
+		return (after.TotalAlloc - before.TotalAlloc) / 4
+	}
+	for id, e := range few {
+		if e.op.Method == http.MethodGet {
+			assert.Less(t, bytes(large, many[id]), bytes(small, e)+size*8/2, id)
+		}
+	}
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
@@ -33,12 +32,12 @@ func exemplars(t *testing.T, b *browser) map[string]exemplar {
 	require.NoError(t, err)
 	w := b.fake.store.World
 	ids := map[string]string{
-		"allergens.get": table.At(w.Allergens, 0).ID, "ingredients.get": table.At(w.Ingredients, 0).ID, "supplement_types.get": table.At(w.SupplementTypes, 0).ID,
-		"third_party_certifications.get": table.At(w.Certifications, 0).ID, "brands.get": table.At(w.Brands, 0).ID, "products.get": product, "products.similar": product,
-		"variants.get": table.At(w.Variants, 0).ID, "categories.get": table.At(w.Categories, 0).ID, "categories.products": table.At(w.Categories, 0).ID,
+		"allergens.get": w.Allergens.Rows[0].ID, "ingredients.get": w.Ingredients.Rows[0].ID, "supplement_types.get": w.SupplementTypes.Rows[0].ID,
+		"third_party_certifications.get": w.Certifications.Rows[0].ID, "brands.get": w.Brands.Rows[0].ID, "products.get": product, "products.similar": product,
+		"variants.get": w.Variants.Rows[0].ID, "categories.get": w.Categories.Rows[0].ID, "categories.products": w.Categories.Rows[0].ID,
 		"addresses.list": patient, "orders.list_for_patient": patient, "orders.get": b.fake.Orders.All()[0].ID, "patients.get": patient, "patients.update": patient,
-		"practitioners.get": practitioner, "practitioners.update": practitioner, "staff.get": table.At(w.Staff, 0).ID, "staff.update": table.At(w.Staff, 0).ID,
-		"protocols.get": table.At(w.Protocols, 0).ID, "protocols.list": practitioner, "templates.get": table.At(w.Protocols, 0).ID, "templates.list": practitioner,
+		"practitioners.get": practitioner, "practitioners.update": practitioner, "staff.get": w.Staff.Rows[0].ID, "staff.update": w.Staff.Rows[0].ID,
+		"protocols.get": w.Protocols.Rows[0].ID, "protocols.list": practitioner, "templates.get": w.Protocols.Rows[0].ID, "templates.list": practitioner,
 		"treatment_plans.list": patient, "treatment_plans.create": patient, "treatment_plans.get": plan, "treatment_plans.update": plan,
 		"treatment_plans.cancel": plan, "treatment_plans.activate": draft, "treatment_plans.in_office_checkout": plan,
 		"dynamic_links.get": plan, "events.get": event.ID,
@@ -46,7 +45,7 @@ func exemplars(t *testing.T, b *browser) map[string]exemplar {
 	person := map[string]any{"email": "exemplar@example.org", "first_name": "E", "last_name": "X"}
 	bodies := map[string]any{
 		"patients.create": someone(), "patients.update": map[string]any{"first_name": "E"},
-		"practitioners.create": merged(person, "practitioner_type_id", table.At(w.PractitionerTypes, 0).ID), "practitioners.update": map[string]any{"last_name": "X"},
+		"practitioners.create": merged(person, "practitioner_type_id", w.PractitionerTypes.Rows[0].ID), "practitioners.update": map[string]any{"last_name": "X"},
 		"staff.create": merged(person, "email", "staff.exemplar@example.org"), "staff.update": map[string]any{"last_name": "X"},
 		"treatment_plans.create": b.draft(nil), "treatment_plans.update": map[string]any{"recommendations": b.draft(nil)["recommendations"]},
 		"dynamic_links.create": map[string]any{"treatment_plan": map[string]any{"practitioner_id": practitioner}, "patient": map[string]any{"email": "link@example.org"}},

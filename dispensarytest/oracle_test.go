@@ -270,7 +270,7 @@ func (b *browser) askForProducts(anyValue bool) {
 	for _, p := range products {
 		texts = append(texts, strings.ReplaceAll(text(p), "\n", " "))
 	}
-	for brand := range table.All(w.Brands) {
+	for _, brand := range w.Brands.Rows {
 		brands = append(brands, brand.ID, "", "")
 	}
 	dice := rand.New(rand.NewPCG(3, uint64(len(products))))
@@ -280,7 +280,7 @@ func (b *browser) askForProducts(anyValue bool) {
 			"allergen_ids[]": w.Allergens, "ingredient_ids[]": w.Ingredients, "supplement_type_ids[]": w.SupplementTypes, "third_party_certification_ids[]": w.Certifications,
 		} {
 			for range max(0, dice.IntN(6)-3) {
-				query[filter] = append(query[filter], table.At(terms, dice.IntN(len(terms.Rows))).ID)
+				query[filter] = append(query[filter], terms.Rows[dice.IntN(len(terms.Rows))].ID)
 			}
 		}
 		o := oracle[model.Product]{rows: products, id: func(p model.Product) string { return p.ID }, keep: func(p model.Product, q url.Values) bool {
@@ -311,7 +311,7 @@ func TestSimilarAndCategoryProductsMatchOracle(t *testing.T) {
 		}
 		assert.Equal(t, want, b.get("/catalog/products/"+self.ID+"/similar").column("products", "id"))
 	}
-	for category := range table.All(b.fake.store.World.Categories) {
+	for _, category := range b.fake.store.World.Categories.Rows {
 		asks(b, oracle[model.Product]{
 			rows: products, id: func(p model.Product) string { return p.ID },
 			keep: func(p model.Product, _ url.Values) bool { return slices.Contains(p.CategoryIDs, category.ID) },

@@ -16,7 +16,6 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/people"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/rules"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/tokens"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/webhooks"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
@@ -112,7 +111,7 @@ func (s *Server) ClinicKeys(clinicIDs ...string) []string {
 	held.RLock()
 	defer held.RUnlock()
 	var keys []string
-	for i := range table.All(held.World.Integrations) {
+	for _, i := range held.World.Integrations.Rows {
 		if len(clinicIDs) == 0 || slices.Contains(clinicIDs, i.ClinicID) {
 			keys = append(keys, i.Key)
 		}

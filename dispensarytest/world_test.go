@@ -30,23 +30,23 @@ func TestWorldContainsNoRealPeople(t *testing.T) {
 			reserved := func(email string) {
 				assert.Regexp(t, `@([a-z.-]+\.)?example\.(com|org)$`, email)
 			}
-			for p := range table.All(w.Patients) {
+			for _, p := range w.Patients.Rows {
 				reserved(p.Email)
 				if p.MobileNumber != "" {
 					assert.Regexp(t, phone, p.MobileNumber)
 				}
 			}
-			for p := range table.All(w.Practitioners) {
+			for _, p := range w.Practitioners.Rows {
 				reserved(p.Email)
 			}
-			for m := range table.All(w.Staff) {
+			for _, m := range w.Staff.Rows {
 				reserved(m.Email)
 			}
-			for u := range table.All(w.Users) {
+			for _, u := range w.Users.Rows {
 				reserved(u.Email)
 				assert.NotEmpty(t, u.Password)
 			}
-			assert.Contains(t, table.At(w.Clinics, 0).DispensaryURL, ".example/")
+			assert.Contains(t, w.Clinics.Rows[0].DispensaryURL, ".example/")
 		}
 	}
 }
@@ -74,7 +74,7 @@ func TestWorldReferencesExist(t *testing.T) {
 	for _, environment := range []api.Environment{api.USSandbox, api.CanadaSandbox} {
 		w := store.BuildWorld(store.DefaultSeed, environment)
 		seen := make(map[string]bool)
-		for p := range table.All(w.Products) {
+		for _, p := range w.Products.Rows {
 			inTable(t, w.Brands, p.BrandID)
 			inTable(t, w.SupplementTypes, p.SupplementTypeID)
 			for i, id := range p.VariantIDs {
@@ -94,11 +94,11 @@ func TestWorldReferencesExist(t *testing.T) {
 				assert.Contains(t, p.DescriptionHTML, p.Name)
 			}
 		}
-		for p := range table.All(w.Practitioners) {
+		for _, p := range w.Practitioners.Rows {
 			inTable(t, w.PractitionerTypes, p.TypeID)
 			inTable(t, w.Users, p.ID)
 		}
-		for p := range table.All(w.Plans) {
+		for _, p := range w.Plans.Rows {
 			_, ours := w.PatientOf(p.ClinicID, p.PatientID)
 			assert.True(t, ours)
 			_, ours = w.PractitionerOf(p.ClinicID, p.PractitionerID)
@@ -107,12 +107,12 @@ func TestWorldReferencesExist(t *testing.T) {
 				assert.Equal(t, model.VariantAvailable, inTable(t, w.Variants, r.VariantID).Status)
 			}
 		}
-		for o := range table.All(w.Orders) {
+		for _, o := range w.Orders.Rows {
 			_, ours := w.PatientOf(o.ClinicID, o.PatientID)
 			assert.True(t, ours)
 			inTable(t, w.Plans, o.PlanIDs[0])
 		}
-		for b := range table.All(w.Brands) {
+		for _, b := range w.Brands.Rows {
 			assert.False(t, seen[b.Prefix], "prefixes are unique")
 			seen[b.Prefix] = true
 		}
@@ -195,7 +195,7 @@ func TestTablesHaveNoMethods(t *testing.T) {
 
 // brandsOf returns the brands of a platform.
 func brandsOf(fake *Server) (brands []store.Brand) {
-	for b := range table.All(fake.store.World.Brands) {
+	for _, b := range fake.store.World.Brands.Rows {
 		brands = append(brands, *b)
 	}
 	return brands

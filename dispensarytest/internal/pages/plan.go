@@ -54,7 +54,7 @@ var notices = map[string]string{
 func (v *visitor) newPlan() {
 	asked, known := v.r.URL.Query().Get("clinic"), false
 	v.Store.Look(func(w *store.World) {
-		v.clinicID = cmp.Or(asked, table.At(w.Clinics, 0).ID)
+		v.clinicID = cmp.Or(asked, w.Clinics.Rows[0].ID)
 		_, known = table.Get(w.Clinics, v.clinicID)
 	})
 	if !known {

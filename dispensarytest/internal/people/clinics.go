@@ -126,7 +126,7 @@ func (p Patients) Create(in model.PatientCreate) (out model.Patient, e model.Eve
 	defer done()
 	n := len(w.Patients.Rows) + 1
 	row := &model.Patient{
-		ClinicID: cmp.Or(in.ClinicID, table.At(w.Clinics, 0).ID), FirstName: cmp.Or(in.FirstName, "Robin"), LastName: cmp.Or(in.LastName, fmt.Sprintf("Newcomer %d", n)),
+		ClinicID: cmp.Or(in.ClinicID, w.Clinics.Rows[0].ID), FirstName: cmp.Or(in.FirstName, "Robin"), LastName: cmp.Or(in.LastName, fmt.Sprintf("Newcomer %d", n)),
 		Email: cmp.Or(in.Email, fmt.Sprintf("newcomer-%d@example.org", n)), DateOfBirth: in.DateOfBirth,
 		Gender: in.Gender, MobileNumber: in.MobileNumber, Welcomed: true, CreatedAt: p.Clock.Now(),
 	}

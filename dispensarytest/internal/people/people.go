@@ -61,7 +61,7 @@ func (p *People) Overview(latest int) (o model.Overview) {
 func newest[T any](rows table.Table[*T], most int) (copied []T, total int) {
 	total = len(rows.Rows)
 	for place := total - 1; place >= max(0, total-most); place-- {
-		copied = append(copied, store.Detached(*table.At(rows, place)))
+		copied = append(copied, store.Detached(*rows.Rows[place]))
 	}
 	return copied, total
 }
@@ -94,7 +94,7 @@ func (a *actions) begin() (w *store.World, done func()) {
 // each generic type that its imports mention.
 func all[T any](a *actions, of func(*store.World) table.Table[*T]) (rows []T) {
 	a.Store.Look(func(w *store.World) {
-		for row := range table.All(of(w)) {
+		for _, row := range of(w).Rows {
 			rows = append(rows, store.Detached(*row))
 		}
 	})

@@ -227,7 +227,7 @@ func (p Protocols) Create(in model.ProtocolCreate) (out model.Protocol, err erro
 	defer done()
 	row := &model.Protocol{
 		Name: cmp.Or(in.Name, fmt.Sprintf("New Protocol %d", len(w.Protocols.Rows)+1)), State: model.PlanStateActive,
-		PractitionerID: cmp.Or(in.PractitionerID, table.At(w.Practitioners, 0).ID), PersonalMessage: in.PersonalMessage,
+		PractitionerID: cmp.Or(in.PractitionerID, w.Practitioners.Rows[0].ID), PersonalMessage: in.PersonalMessage,
 		Ownership: cmp.Or(in.Ownership, store.ProtocolOwned), Recommendations: slices.Clone(in.Recommendations),
 	}
 	if in.Draft {

@@ -27,7 +27,7 @@ func (p Products) Create(in model.ProductCreate) (out model.Product, e model.Eve
 	w, done := p.begin()
 	defer done()
 	row := &model.Product{
-		Name: cmp.Or(in.Name, fmt.Sprintf("New Formula %d", len(w.Products.Rows)+1)), BrandID: cmp.Or(in.BrandID, table.At(w.Brands, 0).ID),
+		Name: cmp.Or(in.Name, fmt.Sprintf("New Formula %d", len(w.Products.Rows)+1)), BrandID: cmp.Or(in.BrandID, w.Brands.Rows[0].ID),
 		DescriptionHTML: in.DescriptionHTML,
 	}
 	brand, known := table.Get(w.Brands, row.BrandID)

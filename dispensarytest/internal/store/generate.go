@@ -32,11 +32,11 @@ func (w *World) Enlarge(size model.WorldSize) {
 		w.generateProduct(n, dice)
 	}
 	if len(w.Products.Rows) > len(seedProducts) {
-		for b := range table.All(w.Brands) {
+		for _, b := range w.Brands.Rows {
 			w.RefreshBrand(b.ID)
 		}
 	}
-	clock := table.At(w.Orders, len(w.Orders.Rows)-1).CompletedAt // generated rows are later
+	clock := w.Orders.Rows[len(w.Orders.Rows)-1].CompletedAt // generated rows are later
 	step := Epoch.Sub(clock) / time.Duration(max(size.Orders, size.Plans, 1)+1)
 	for n := len(w.Plans.Rows); n < size.Plans; n++ {
 		w.generatePlan(clock.Add(step*time.Duration(n)), dice)
@@ -55,7 +55,7 @@ func (w *World) generateClinic(n int) {
 		p := &model.Practitioner{
 			ID: w.NewID("practitioner"), ClinicID: clinic.ID, FirstName: first, LastName: last,
 			Email:  fmt.Sprintf("practitioner-%d@%s.example.com", i+1, host),
-			TypeID: table.At(w.PractitionerTypes, (n+i)%len(w.PractitionerTypes.Rows)).ID,
+			TypeID: w.PractitionerTypes.Rows[(n+i)%len(w.PractitionerTypes.Rows)].ID,
 		}
 		table.Put(&w.Practitioners, p)
 		w.seedUser(p.ID, clinic.ID, p.Email, model.UserPractitioner, first+" "+last)
@@ -95,7 +95,7 @@ func (w *World) generateCategories(clinicID string, n int) {
 		ids = append(ids, k.ID)
 	}
 	for i := range seedProducts {
-		p := *table.At(w.Products, i)
+		p := *w.Products.Rows[i]
 		p.CategoryIDs = append(slices.Clone(p.CategoryIDs), ids[i%len(ids)])
 		table.Put(&w.Products, &p)
 	}
@@ -113,7 +113,7 @@ func (w *World) inviteToBrands(clinicID string) {
 func (w *World) generatePatient(n int, dice *rand.Rand) {
 	first, last := madeFirst[dice.IntN(len(madeFirst))], madeLast[dice.IntN(len(madeLast))]
 	p := &model.Patient{
-		ID: w.NewID("patient"), ClinicID: table.At(w.Clinics, n%len(w.Clinics.Rows)).ID, FirstName: first, LastName: last,
+		ID: w.NewID("patient"), ClinicID: w.Clinics.Rows[n%len(w.Clinics.Rows)].ID, FirstName: first, LastName: last,
 		Email:       fmt.Sprintf("%s.%s.%d@example.org", strings.ToLower(first), strings.ToLower(last), n),
 		DateOfBirth: Epoch.AddDate(-18-dice.IntN(70), -dice.IntN(12), -dice.IntN(28)).Format(time.DateOnly),
 		Gender:      []string{GenderMale, GenderFemale, GenderX, ""}[dice.IntN(4)], Discount: float64(dice.IntN(4) * 5), Welcomed: true,
@@ -130,7 +130,7 @@ func (w *World) generatePatient(n int, dice *rand.Rand) {
 
 // generateProduct adds a variation of a product of the default catalog.
 func (w *World) generateProduct(n int, dice *rand.Rand) {
-	like := table.At(w.Products, n%len(seedProducts))
+	like := w.Products.Rows[n%len(seedProducts)]
 	p := *like
 	p.ID, p.Name, p.VariantIDs = w.NewID("product"), fmt.Sprintf("%s No. %d", like.Name, n/len(seedProducts)+1), nil
 	p.CategoryIDs = like.CategoryIDs[:1:1] // the first clinic's
@@ -153,7 +153,7 @@ func (w *World) generateProduct(n int, dice *rand.Rand) {
 }
 
 func (w *World) generatePlan(at time.Time, dice *rand.Rand) {
-	patient := table.At(w.Patients, dice.IntN(len(w.Patients.Rows)))
+	patient := w.Patients.Rows[dice.IntN(len(w.Patients.Rows))]
 	practitioners := table.Of(w.Practitioners, ByClinic, patient.ClinicID)
 	p := &model.Plan{
 		ID: w.NewID("treatment_plan"), ClinicID: patient.ClinicID, State: model.PlanStateActive, PatientID: patient.ID,
@@ -166,11 +166,11 @@ func (w *World) generatePlan(at time.Time, dice *rand.Rand) {
 // generateOrder adds a patient's order of a plan's recommendations or of another product.
 func (w *World) generateOrder(at time.Time, dice *rand.Rand) {
 	var o *model.Order
-	if plan := table.At(w.Plans, dice.IntN(len(w.Plans.Rows))); dice.IntN(2) == 0 && plan.State == model.PlanStateActive {
+	if plan := w.Plans.Rows[dice.IntN(len(w.Plans.Rows))]; dice.IntN(2) == 0 && plan.State == model.PlanStateActive {
 		o = &model.Order{ClinicID: plan.ClinicID, PatientID: plan.PatientID, PlanIDs: []string{plan.ID}, Lines: LinesOf(plan.Recommendations)}
 	} else {
-		patient := table.At(w.Patients, dice.IntN(len(w.Patients.Rows)))
-		v := table.At(w.Variants, dice.IntN(len(w.Variants.Rows)))
+		patient := w.Patients.Rows[dice.IntN(len(w.Patients.Rows))]
+		v := w.Variants.Rows[dice.IntN(len(w.Variants.Rows))]
 		o = &model.Order{ClinicID: patient.ClinicID, PatientID: patient.ID, Lines: []model.Line{{VariantID: v.ID, Quantity: 1 + dice.IntN(3)}}}
 	}
 	patient, _ := table.Get(w.Patients, o.PatientID)

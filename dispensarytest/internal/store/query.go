@@ -33,7 +33,7 @@ func Shares(p, other *model.Product) (score int) {
 
 // AddIntegrations adds each integrations to every clinic that has none.
 func (w *World) AddIntegrations(each int) {
-	for clinic := range table.All(w.Clinics) {
+	for _, clinic := range w.Clinics.Rows {
 		if len(table.Of(w.Integrations, ByClinic, clinic.ID)) > 0 {
 			continue
 		}

@@ -90,7 +90,7 @@ func (w *World) seedClinic() {
 	for i, p := range []struct{ first, last string }{{"Amara", "Osei"}, {"Daniel", "Whitcombe"}} {
 		row := &model.Practitioner{
 			ID: w.NewID("practitioner"), ClinicID: clinic.ID, FirstName: p.first, LastName: p.last,
-			Email: mail(strings.ToLower(p.first)), TypeID: table.At(w.PractitionerTypes, 4-i).ID,
+			Email: mail(strings.ToLower(p.first)), TypeID: w.PractitionerTypes.Rows[4-i].ID,
 		}
 		table.Put(&w.Practitioners, row)
 		w.seedUser(row.ID, clinic.ID, row.Email, model.UserPractitioner, p.first+" "+p.last)
@@ -113,7 +113,7 @@ func (w *World) AddUser(id, clinicID, email, kind, name, password string) {
 }
 
 func (w *World) seedPatients() {
-	clinic := table.At(w.Clinics, 0)
+	clinic := w.Clinics.Rows[0]
 	for i, p := range []model.Patient{
 		{FirstName: "Jane", LastName: "Doe", DateOfBirth: "1984-03-12", Gender: GenderFemale, MetadataID: "ehr-1001", TextNotification: true},
 		{FirstName: "Samuel", LastName: "Okafor", DateOfBirth: "1971-11-02", Gender: GenderMale, Discount: 5},
@@ -154,8 +154,8 @@ func (w *World) seedAddress(patientID string, i int) {
 
 // seedCare adds protocols, a few past plans and their orders.
 func (w *World) seedCare() {
-	first, second := table.At(w.Practitioners, 0), table.At(w.Practitioners, 1)
-	product := table.At(w.Products, 2)
+	first, second := w.Practitioners.Rows[0], w.Practitioners.Rows[1]
+	product := w.Products.Rows[2]
 	custom := &CustomDosage{
 		ID: CustomDosageID(first.ID, product.ID), PractitionerID: first.ID, ProductID: product.ID,
 		Dosage: model.Dosage{Amount: "2", Frequency: "every morning", Duration: "ongoing", Format: product.Dosage.Format, AdditionalInfo: "Take with water, before breakfast."},
@@ -177,7 +177,7 @@ func (w *World) seedCare() {
 		table.Put(&w.Protocols, &p)
 	}
 	for i := range 3 {
-		patient, at := table.At(w.Patients, i), Epoch.AddDate(0, 0, -40+i*7)
+		patient, at := w.Patients.Rows[i], Epoch.AddDate(0, 0, -40+i*7)
 		plan := &model.Plan{
 			ID: w.NewID("treatment_plan"), ClinicID: patient.ClinicID, State: model.PlanStateActive, PatientID: patient.ID, PractitionerID: first.ID,
 			AvailableAt: at, CreatedAt: at, UpdatedAt: at, Recommendations: w.recommend(i*3, 2), Outside: i > 0,
@@ -195,7 +195,7 @@ func (w *World) seedCare() {
 func (w *World) recommend(from, n int) []model.Recommendation {
 	var picked []model.Recommendation
 	for seat := from; len(picked) < n; seat++ {
-		p := table.At(w.Products, seat%len(w.Products.Rows))
+		p := w.Products.Rows[seat%len(w.Products.Rows)]
 		v, _ := table.Get(w.Variants, p.VariantIDs[0])
 		if v.Status != model.VariantAvailable {
 			continue
@@ -291,16 +291,16 @@ func ingredientNames() []string {
 
 func (w *World) seedCatalog() {
 	byName := make(map[string]string)
-	for t := range table.All(w.Ingredients) {
+	for _, t := range w.Ingredients.Rows {
 		byName[t.Name] = t.ID
 	}
 	for i, line := range seedProducts {
-		brand := table.At(w.Brands, line.brand)
+		brand := w.Brands.Rows[line.brand]
 		p := &model.Product{
-			ID: w.NewID("product"), Name: line.name, BrandID: brand.ID, SupplementTypeID: table.At(w.SupplementTypes, line.kind).ID,
+			ID: w.NewID("product"), Name: line.name, BrandID: brand.ID, SupplementTypeID: w.SupplementTypes.Rows[line.kind].ID,
 			DescriptionHTML:  fmt.Sprintf("<p>%s from %s, with %s.</p>", line.name, brand.Name, strings.ReplaceAll(line.ingredients, ",", ", ")),
 			Dosage:           line.dosage(),
-			CategoryIDs:      []string{table.At(w.Categories, line.category).ID},
+			CategoryIDs:      []string{w.Categories.Rows[line.category].ID},
 			AllergenIDs:      pick(w.Allergens, i, 3),
 			CertificationIDs: pick(w.Certifications, i, 2),
 		}
@@ -323,7 +323,7 @@ func (w *World) seedCatalog() {
 		}
 		table.Put(&w.Products, p)
 	}
-	for b := range table.All(w.Brands) {
+	for _, b := range w.Brands.Rows {
 		w.RefreshBrand(b.ID)
 	}
 }
@@ -373,7 +373,7 @@ func pick(rows table.Table[*Term], at, n int) []string {
 	var ids []string
 	for i := range len(rows.Rows) {
 		if (i+at)%n == 0 {
-			ids = append(ids, table.At(rows, i).ID)
+			ids = append(ids, rows.Rows[i].ID)
 		}
 	}
 	return ids

@@ -26,7 +26,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
@@ -55,7 +54,7 @@ func (s *Store) Users() []model.User {
 	s.RLock()
 	defer s.RUnlock()
 	var users []model.User
-	for u := range table.All(s.World.Users) {
+	for _, u := range s.World.Users.Rows {
 		users = append(users, *u)
 	}
 	return users

@@ -319,7 +319,7 @@ func (w *World) StaffOf(clinicID, id string) (*StaffMember, bool) {
 }
 
 func (w *World) FirstAvailable() *model.Variant {
-	for v := range table.All(w.Variants) {
+	for _, v := range w.Variants.Rows {
 		if v.Status == model.VariantAvailable {
 			return v
 		}
@@ -330,7 +330,7 @@ func (w *World) FirstAvailable() *model.Variant {
 // ForgetEvents deletes events older than [Retention], and the oldest beyond limit.
 func (w *World) ForgetEvents(now time.Time, limit int) {
 	for len(w.Events.Rows) > 0 {
-		oldest := table.At(w.Events, 0)
+		oldest := w.Events.Rows[0]
 		if now.Sub(oldest.CreatedAt) <= Retention && len(w.Events.Rows) <= limit {
 			break
 		}

@@ -4,7 +4,6 @@ package table
 
 import (
 	"errors"
-	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -94,12 +93,6 @@ func Get[R comparable](t Table[R], id string) (R, bool) {
 	at, known := t.index.ids[id]
 	return at.row, known
 }
-
-// At returns a row by its place in the order of creation.
-func At[R comparable](t Table[R], place int) R { return t.Rows[place] }
-
-// All yields the rows in the order of creation.
-func All[R comparable](t Table[R]) iter.Seq[R] { return slices.Values(t.Rows) }
 
 // Of returns the rows with a key in the order of creation. The slice is read-only and valid
 // until the table changes.

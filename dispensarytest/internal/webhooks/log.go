@@ -139,7 +139,7 @@ func (s *Sender) Deliveries() []model.Delivery {
 	defer s.mu.Unlock()
 	s.forget(s.Clock.Now())
 	all := make([]model.Delivery, 0, len(s.deliveries.Rows))
-	for d := range table.All(s.deliveries) {
+	for _, d := range s.deliveries.Rows {
 		all = append(all, d.snapshot())
 	}
 	return all

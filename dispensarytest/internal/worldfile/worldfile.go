@@ -120,11 +120,11 @@ func (b *builder) addPractitioner(o *object) {
 		Email: emailOf(o, b.UserEmailTaken), MetadataID: o.text("metadata_id"),
 	}
 	codes := []string{"ND"} // the default
-	for kind := range table.All(b.PractitionerTypes) {
+	for _, kind := range b.PractitionerTypes.Rows {
 		codes = append(codes, kind.Code)
 	}
 	code := o.choice("type", codes...)
-	for kind := range table.All(b.PractitionerTypes) {
+	for _, kind := range b.PractitionerTypes.Rows {
 		if kind.Code == code {
 			p.TypeID = kind.ID
 		}
@@ -158,11 +158,11 @@ func (b *builder) addPatient(o *object) {
 
 func (b *builder) addProduct(o *object) {
 	p := &model.Product{ID: b.NewID("product"), Name: o.word("name"), DescriptionHTML: o.text("description")}
-	brand := table.At(b.Brands, 0)
+	brand := b.Brands.Rows[0]
 	if name := o.text("brand"); name != "" {
 		brand = b.brand(name)
 	}
-	p.BrandID, p.SupplementTypeID = brand.ID, table.At(b.SupplementTypes, 0).ID
+	p.BrandID, p.SupplementTypeID = brand.ID, b.SupplementTypes.Rows[0].ID
 	pack := model.VariantCreate{Units: o.count("units", 60), UnitOfMeasure: o.text("unit_of_measure")}
 	if price := o.text("price"); price != "" && (pack.MSRP.UnmarshalText([]byte(price)) != nil || pack.MSRP <= 0) {
 		o.problem("price", "is not an amount such as 19.99")
@@ -179,7 +179,7 @@ func (b *builder) addProduct(o *object) {
 
 // brand returns the brand with a name, and creates it if there is none.
 func (b *builder) brand(name string) *store.Brand {
-	for one := range table.All(b.Brands) {
+	for _, one := range b.Brands.Rows {
 		if one.Name == name {
 			return one
 		}
@@ -191,7 +191,7 @@ func (b *builder) brand(name string) *store.Brand {
 
 // nameProducts lets plans refer to the products of the default catalog.
 func (b *builder) nameProducts() {
-	for p := range table.All(b.Products) {
+	for _, p := range b.Products.Rows {
 		name(b.products, p.Name, p)
 	}
 }
@@ -235,7 +235,7 @@ func (b *builder) complete(root *object) {
 	if len(b.Clinics.Rows) == 0 {
 		root.problem("clinics", "is empty")
 	}
-	for clinic := range table.All(b.Clinics) {
+	for _, clinic := range b.Clinics.Rows {
 		if b.FirstPractitioner(clinic.ID) == "" {
 			b.objects[clinic.ID].problem("name", "is not the clinic of a practitioner")
 		}
