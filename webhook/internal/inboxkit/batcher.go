@@ -38,7 +38,7 @@ type Batcher[T any] struct {
 // BatcherConfig configures a [Batcher]. Commit is required. The goroutine of the Batcher calls
 // all functions.
 type BatcherConfig[T any] struct {
-	// Commit stores a batch and calls Done on each write, immediately or later. The batch
+	// Commit stores a batch and calls Done on each write, before it returns. The batch
 	// contains no write with a canceled caller.
 	Commit func([]*Write[T])
 
