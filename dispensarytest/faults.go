@@ -116,11 +116,10 @@ func (s *Server) Behaviors() []behavior.Variant {
 // putRules activates rules.
 func (s *Server) putRules(r rules.Set) {
 	s.rules.Set(r)
-	s.tokens.SetRotation(r.Rotation)
 	switch {
-	case r.Limited && s.limit == nil:
+	case r.Is(behavior.RateLimit5000In5m) && s.limit == nil:
 		s.limit = s.faults.Add(model.Fault{Effect: model.EffectRateLimit, Limit: 5000, Window: 5 * time.Minute})
-	case !r.Limited && s.limit != nil:
+	case !r.Is(behavior.RateLimit5000In5m) && s.limit != nil:
 		s.limit.Remove()
 		s.limit = nil
 	}

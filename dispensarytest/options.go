@@ -289,7 +289,7 @@ func WithTuning(t Tuning) Option {
 		set(&s.keepBodies, t.Bodies)
 		set(&s.eventLimit, t.EventLimit)
 		set(&s.deliveryClient, t.DeliveryClient)
-		set(&s.rules.SendTimeout, t.DeliveryTimeout)
+		set(&s.rules.Timeout, t.DeliveryTimeout)
 		set(&s.parallel, t.ParallelDeliveries)
 		return nil
 	}

@@ -138,7 +138,9 @@ func TestSnapshotBytesFollowChanges(t *testing.T) {
 		{"a code", func() { b.code(model.User{}) }},
 		{"an endpoint", func() { require.NoError(t, b.fake.Webhooks.Register("http://127.0.0.1:1/")) }},
 		{"a reading", func() { require.NoError(t, b.fake.SetBehavior(behavior.ProbeBeforeEach)) }},
-		{"a revocation", func() { b.fake.tokens.RevokeToken(b.token, &rules.Set{RevokePair: true}) }},
+		{"a revocation", func() {
+			b.fake.tokens.RevokeToken(b.token, &rules.Set{Chosen: map[string]behavior.Variant{"revocation-reach": behavior.RevocationReachPair}})
+		}},
 		{"a reset", b.fake.Reset},
 		{"the start", func() { b.fake.restore(first) }},
 		{"thirty days", func() { b.fake.Clock.Advance(store.Retention); b.oneOfEachButKeys() }},

@@ -72,7 +72,7 @@ func (s *Server) build() {
 	set, seed := s.set, store.EnvironmentSeed(s.set.seed, s.set.environment)
 	s.app = registration(seed, set.redirectURI)
 	s.store = &store.Store{World: set.world()}
-	s.tokens = tokens.New(tokens.Config{Clock: s.clock, Changes: &s.changes, Users: s.store}, set.rules.Rotation, set.scopes)
+	s.tokens = tokens.New(tokens.Config{Clock: s.clock, Changes: &s.changes, Users: s.store}, set.scopes)
 	s.faults.Changes = &s.changes
 	s.clock.Watch(&s.changes)
 	s.putRules(set.rules)

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/clock"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/faults"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/ids"
@@ -135,7 +136,7 @@ func listOf[T, V any](c *call, rows []*T, view func(*T) V) reply {
 // newestFirst reports whether to reverse this list: the request has no sort order, and the API
 // defines none.
 func (c *call) newestFirst() bool {
-	return c.behaviors.NewestFirst && c.op.ID != "products.similar" && c.params.get("sort_by") == "" && c.params.get("order_by") == ""
+	return c.behaviors.Is(behavior.UnsortedListsNewestFirst) && c.op.ID != "products.similar" && c.params.get("sort_by") == "" && c.params.get("order_by") == ""
 }
 
 // one returns a single row of a table that all clinics share.
@@ -207,11 +208,11 @@ func (p params) page(reads *rules.Set) (pageRequest, error) {
 	if err != nil {
 		return pageRequest{}, err
 	}
-	size, err := p.count("page[size]", reads.PageSize)
+	size, err := p.count("page[size]", reads.PageSize())
 	if err != nil {
 		return pageRequest{}, err
 	}
-	if size > maxPageSize && reads.RefuseOversized {
+	if size > maxPageSize && reads.Is(behavior.OversizedPageRejected) {
 		return pageRequest{}, invalid("page[size] must not be above 100")
 	}
 	return pageRequest{number: number, size: min(size, maxPageSize)}, nil

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
@@ -155,7 +156,7 @@ func searchProducts(c *call, w *store.World) (reply, error) {
 // holds reports whether a product with these ids passes an array filter.
 func (c *call) holds(filter string, ids ...string) bool {
 	wanted := c.params[filter]
-	if c.behaviors.AnyFilter {
+	if c.behaviors.Is(behavior.ArrayFiltersAny) {
 		return len(wanted) == 0 || slices.ContainsFunc(wanted, func(id string) bool { return slices.Contains(ids, id) })
 	}
 	return !slices.ContainsFunc(wanted, func(id string) bool { return !slices.Contains(ids, id) })

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
@@ -276,7 +277,7 @@ func listMetadata(c *call, w *store.World) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	if kind == "" && c.behaviors.TypeNeeded {
+	if kind == "" && c.behaviors.Is(behavior.MetadataTypeRequired) {
 		return reply{}, invalid("type can't be blank")
 	}
 	var found []*metadataEntry
@@ -296,7 +297,7 @@ func listMetadata(c *call, w *store.World) (reply, error) {
 
 func (c *call) withMetadata(w *store.World, kind, id string) (found []*metadataEntry) {
 	add := func(data any, createdAt time.Time) {
-		if c.now.Sub(createdAt) < c.behaviors.MetadataLag {
+		if c.now.Sub(createdAt) < c.behaviors.MetadataLag() {
 			return
 		}
 		found = append(found, &metadataEntry{ID: id, Type: kind, Data: data})

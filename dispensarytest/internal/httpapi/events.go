@@ -3,6 +3,7 @@ package httpapi
 import (
 	"slices"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
@@ -93,8 +94,10 @@ func listDeliveries(c *call, w *store.World) (reply, error) {
 		return reply{}, err
 	}
 	asked := webhooks.DeliveryQuery{Clinic: c.clinicID(), Event: c.params.get("event_id"), Delivered: delivered, Days: day, Field: field, Descending: descending}
-	rows := c.api.Sender.List(c.now, asked, c.behaviors.LogAttempts)
-	return listOf(c, rows, func(d *webhooks.Entry) deliveryView { return viewDelivery(d, c.behaviors.ZeroStatus) }), nil
+	rows := c.api.Sender.List(c.now, asked, c.behaviors.Is(behavior.DeliveryLogAttempt))
+	return listOf(c, rows, func(d *webhooks.Entry) deliveryView {
+		return viewDelivery(d, c.behaviors.Is(behavior.UnansweredStatusZero))
+	}), nil
 }
 
 func viewDelivery(d *webhooks.Entry, zeroStatus bool) deliveryView {

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strconv"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/pages"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
@@ -60,7 +61,7 @@ func createToken(c *call, _ *store.World) (reply, error) {
 	case "authorization_code":
 		token, next, good = c.api.Tokens.Redeem(code)
 	case "refresh_token":
-		token, next, good = c.api.Tokens.Renew(refresh, c.behaviors.EndOldAccess)
+		token, next, good = c.api.Tokens.Renew(refresh, c.behaviors)
 	default:
 		return reply{}, oauthProblem(http.StatusBadRequest, "unsupported_grant_type", "The authorization grant type is not supported by the authorization server.")
 	}
@@ -79,7 +80,7 @@ func revokeToken(c *call, _ *store.World) (reply, error) {
 	if err := c.client("token"); err != nil {
 		return reply{}, err
 	}
-	if !c.api.Tokens.RevokeToken(token, c.behaviors) && c.behaviors.RefuseUnknownToken {
+	if !c.api.Tokens.RevokeToken(token, c.behaviors) && c.behaviors.Is(behavior.UnknownTokenRevocationRejected) {
 		return reply{}, oauthProblem(http.StatusBadRequest, "invalid_request", "The token is not known.")
 	}
 	return bare(struct{}{}), nil
@@ -105,7 +106,7 @@ func (a *API) viewToken(t *tokens.AccessToken, refresh string) tokenView {
 		owner = ownerView{ID: t.ClinicID, Type: "Clinic"}
 	}
 	var life any = int(tokens.TokenLifetime.Seconds())
-	if a.Behaviors.Get().ExpiresAsText {
+	if a.Behaviors.Get().Is(behavior.ExpiresInString) {
 		life = strconv.Itoa(int(tokens.TokenLifetime.Seconds()))
 	}
 	return tokenView{

@@ -16,8 +16,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/rules"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
@@ -113,7 +113,7 @@ func (c *call) answer(with handler) (reply, error) {
 	if malformed != nil {
 		return reply{}, c.unreadable(malformed)
 	}
-	if n := len(c.record.Unknown); n > 0 && c.behaviors.RefuseUnknown && !c.op.Open {
+	if n := len(c.record.Unknown); n > 0 && c.behaviors.Is(behavior.UnknownParametersRejected) && !c.op.Open {
 		return reply{}, invalid("Unknown parameter: " + c.record.Unknown[0].Name)
 	}
 	if err := c.parse(); err != nil {
@@ -123,7 +123,7 @@ func (c *call) answer(with handler) (reply, error) {
 	if p := (*problem)(nil); err == nil || errors.As(err, &p) && p.status == http.StatusUnprocessableEntity {
 		c.record.Unread = c.form.unread()
 	}
-	if c.behaviors.RefuseBeyond && rep.meta != nil && rep.meta.CurrentPage > max(rep.meta.TotalPages, 1) {
+	if c.behaviors.Is(behavior.PageBeyondLastNotFound) && rep.meta != nil && rep.meta.CurrentPage > max(rep.meta.TotalPages, 1) {
 		return reply{}, notFound()
 	}
 	return rep, err
@@ -166,7 +166,7 @@ func (c *call) parse() (err error) {
 	}
 	if c.op.Method != http.MethodGet {
 		c.keepRequestBody()
-		c.form, err = readForm(c.request, c.behaviors.RefuseUnread)
+		c.form, err = readForm(c.request, c.behaviors.Is(behavior.UnknownFieldsRejected))
 	}
 	return err
 }
@@ -189,7 +189,7 @@ func (c *call) refuse(w http.ResponseWriter, err error) {
 		writeProxyPage(w, c.record.Status)
 		return
 	}
-	c.write(w, reply{bare: true, value: p.body(c.behaviors.ErrorShape, c.record.Status)}, "")
+	c.write(w, reply{bare: true, value: p.body(c.behaviors, c.record.Status)}, "")
 }
 
 // fromBrowser reports whether a browser opened a URL outside the API.
@@ -199,7 +199,7 @@ func (c *call) fromBrowser() bool {
 
 func (c *call) send(w http.ResponseWriter, rep reply) {
 	c.record.Status = max(rep.status, http.StatusOK)
-	if c.behaviors.AlwaysOK {
+	if c.behaviors.Is(behavior.SuccessStatusAlways200) {
 		c.record.Status = http.StatusOK
 	}
 	c.write(w, rep, c.op.Key)
@@ -251,7 +251,7 @@ func (c *call) authenticate() error {
 // checkClinicKey checks the key if there is one. It requires one only if the behavior does.
 func (c *call) checkClinicKey() error {
 	key := c.request.Header.Get("X-SVC-Clinic-Key")
-	needed := c.behaviors.KeyNeeded == rules.KeyAlways || c.behaviors.KeyNeeded == rules.KeyForClinic && c.op.ID == "clinic.get"
+	needed := c.behaviors.Is(behavior.ClinicKeyHeaderAlways) || c.behaviors.Is(behavior.ClinicKeyHeaderClinicEndpoint) && c.op.ID == "clinic.get"
 	switch {
 	case key != "":
 		if refusal := c.api.Clinics.UseKey(key, c.token.ClinicID); refusal != "" {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
@@ -13,7 +14,7 @@ import (
 )
 
 func (c *call) viewPlan(p *model.Plan) view.PlanView[view.DosageView] {
-	return view.Plan(c.api.Origin, c.behaviors.InviteDrafts, p, view.Dosage)
+	return view.Plan(c.api.Origin, c.behaviors.Is(behavior.DraftInvitationPresent), p, view.Dosage)
 }
 
 // planOf returns a plan of the clinic. Plans from outside the API need the scope for
@@ -92,10 +93,10 @@ func updatePlan(c *call, w *store.World) (reply, error) {
 	if err := readPlan(w, c.form, &p); err != nil {
 		return reply{}, err
 	}
-	if old.State == model.PlanStateCanceled && !c.behaviors.EditCanceled {
+	if old.State == model.PlanStateCanceled && !c.behaviors.Is(behavior.CanceledPlanUpdateAllowed) {
 		return reply{}, wrongState("Treatment plan is cancelled")
 	}
-	if store.TouchPlan(&p, c.now); old.State == model.PlanStateDraft && c.behaviors.UpdateActivates && store.PlanUnready(&p, c.behaviors) == "" {
+	if store.TouchPlan(&p, c.now); old.State == model.PlanStateDraft && c.behaviors.Is(behavior.DraftUpdateActivates) && store.PlanUnready(&p, c.behaviors) == "" {
 		store.ActivatePlan(&p, c.now)
 	}
 	table.Put(&w.Plans, &p)
@@ -152,7 +153,7 @@ func activatePlan(c *call, w *store.World) (reply, error) {
 
 func cancelPlan(c *call, w *store.World) (reply, error) {
 	from := []string{model.PlanStateActive}
-	if c.behaviors.CancelDrafts {
+	if c.behaviors.Is(behavior.DraftCancellationAllowed) {
 		from = append(from, model.PlanStateDraft)
 	}
 	return c.movePlan(w, func(p *model.Plan) error { store.CancelPlan(p, c.now); return nil }, from...)
@@ -187,7 +188,7 @@ func checkoutPlan(c *call, w *store.World) (reply, error) {
 	if err := c.form.err(); err != nil { // the operation has no fields
 		return reply{}, err
 	}
-	if p.State != model.PlanStateActive && !(p.State == model.PlanStateDraft && c.behaviors.CheckoutDrafts) {
+	if p.State != model.PlanStateActive && !(p.State == model.PlanStateDraft && c.behaviors.Is(behavior.CheckoutStateNotCanceled)) {
 		return reply{}, wrongState("Treatment plan is not active")
 	}
 	if why := store.PlanLacks(p); why != "" { // without a patient there is no cart, and without recommendations the cart is empty
@@ -359,7 +360,7 @@ func createDynamicLink(c *call, w *store.World) (reply, error) {
 		return reply{}, badRequest("param is missing or the value is empty: treatment_plan")
 	}
 	var self string // an assumption: the API requires only treatment_plan
-	if !c.behaviors.LinkNamesPractitioner {
+	if !c.behaviors.Is(behavior.LinkPractitionerRequired) {
 		self = c.practitionerID()
 	}
 	practitioner := cmp.Or(plan.word("practitioner_id", self == "").is, self)

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/rules"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
 )
@@ -29,38 +30,27 @@ type problem struct {
 
 func (p *problem) Error() string { return strings.Join(p.messages, "; ") }
 
-// body returns the body of the error in one of the shapes. status is the sent status.
-func (p *problem) body(shape rules.ErrorShape, status int) any {
+// body returns the body of the error in the chosen shape. status is the sent status.
+func (p *problem) body(reads *rules.Set, status int) any {
 	if p.code != "" {
 		return struct {
 			Error       string `json:"error"`
 			Description string `json:"error_description"`
 		}{p.code, p.Error()}
 	}
-	if shape == rules.ShapeByStatus {
-		shape = rules.ShapeStatus
-		switch p.status {
-		case http.StatusUnprocessableEntity:
-			return struct {
-				Error []string `json:"error"`
-			}{p.messages}
-		case http.StatusUnauthorized, http.StatusForbidden:
-			shape = rules.ShapeText
-		}
-	}
-	switch shape {
-	case rules.ShapeText:
-		return struct {
-			Error string `json:"error"`
-		}{p.Error()}
-	case rules.ShapeCoded:
+	textOnly := p.status == http.StatusUnauthorized || p.status == http.StatusForbidden
+	switch {
+	case reads.Is(behavior.ErrorShapeCodedList):
 		return p.coded(status)
-	default:
-		return struct {
-			Status int    `json:"status"`
-			Error  string `json:"error"`
-		}{status, p.Error()}
+	case !reads.Is(behavior.ErrorShapeText) && !reads.Is(behavior.ErrorShapeStatusAndText) && p.status == http.StatusUnprocessableEntity:
+		return map[string][]string{"error": p.messages}
+	case reads.Is(behavior.ErrorShapeText), !reads.Is(behavior.ErrorShapeStatusAndText) && textOnly:
+		return map[string]string{"error": p.Error()}
 	}
+	return struct {
+		Status int    `json:"status"`
+		Error  string `json:"error"`
+	}{status, p.Error()}
 }
 
 // coded returns a list of errors with codes.
@@ -135,14 +125,14 @@ func (p *problem) sentStatus(r *rules.Set) int {
 	switch {
 	case p.code != "", p.injected:
 		return p.status
-	case p.wrongState:
-		return r.WrongState
-	case p.status == http.StatusUnprocessableEntity:
-		return r.Validation
-	case p.noScope:
-		return r.MissingScope
-	case p.insecure:
-		return r.PlainHTTP
+	case p.wrongState && r.Is(behavior.WrongStateStatus409):
+		return http.StatusConflict
+	case !p.wrongState && p.status == http.StatusUnprocessableEntity && r.Is(behavior.ValidationStatus400):
+		return http.StatusBadRequest
+	case p.noScope && r.Is(behavior.MissingScopeStatus404):
+		return http.StatusNotFound
+	case p.insecure && r.Is(behavior.PlainHTTPStatus400):
+		return http.StatusBadRequest
 	}
 	return p.status
 }
@@ -186,5 +176,5 @@ func writeJSON(w http.ResponseWriter, status int, rep reply, key string, rewrite
 
 // WriteProblem responds with a problem outside the pipeline.
 func WriteProblem(w http.ResponseWriter, status int, message string) {
-	writeJSON(w, status, bare(problemOf(status, message).body(rules.ShapeByStatus, status)), "", nil)
+	writeJSON(w, status, bare(problemOf(status, message).body(&rules.Set{}, status)), "", nil)
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
@@ -57,7 +58,7 @@ func (v *visitor) checkout() {
 func (v *visitor) invitation() {
 	plan, known := v.People.Plans.Get(v.id)
 	switch {
-	case !known || plan.State == model.PlanStateDraft && !v.Behaviors.Get().InviteDrafts:
+	case !known || plan.State == model.PlanStateDraft && !v.Behaviors.Get().Is(behavior.DraftInvitationPresent):
 		_ = v.problem(http.StatusNotFound, "There is no such treatment plan.")
 	case v.shown(plan, "Your treatment plan"):
 	case plan.State == model.PlanStateCanceled:

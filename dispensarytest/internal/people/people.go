@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/clock"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/rules"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
@@ -162,7 +163,7 @@ func (a *actions) refusal(e model.Event, concerned, enabled, covered []*store.In
 func (a *actions) eventTime(objectID string) time.Time {
 	now := a.Clock.Now()
 	last, known := a.Store.World.LastEvents[objectID]
-	if a.Behaviors.Get().EventsTie || !known || now.Truncate(time.Millisecond).After(last) { // the precision of timestamps
+	if a.Behaviors.Get().Is(behavior.EventTimesAsTheyFall) || !known || now.Truncate(time.Millisecond).After(last) { // the precision of timestamps
 		return now
 	}
 	return last.Add(time.Millisecond)
@@ -171,7 +172,7 @@ func (a *actions) eventTime(objectID string) time.Time {
 // unwrapped returns event data without a wrapper, unless the behavior wraps all data. That the
 // data has no wrapper is an assumption.
 func (a *actions) unwrapped(kind string, data any) any {
-	if a.Behaviors.Get().WrapAll {
+	if a.Behaviors.Get().Is(behavior.UnwrappedEventDataNone) {
 		return map[string]any{kind: data}
 	}
 	return data
@@ -180,14 +181,14 @@ func (a *actions) unwrapped(kind string, data any) any {
 // covered reports whether the delivery conditions allow an event for a clinic's integrations.
 // The conditions are an assumption.
 func (a *actions) covered(e model.Event, clinicID string) bool {
-	return a.Behaviors.Get().Unconditional || strings.HasPrefix(e.Type, "clinic_key.") || a.Tokens.Covers(clinicID, view.EventScope(e.Type))
+	return a.Behaviors.Get().Is(behavior.DeliveryConditionsOff) || strings.HasPrefix(e.Type, "clinic_key.") || a.Tokens.Covers(clinicID, view.EventScope(e.Type))
 }
 
 // emitPlan emits the event of a changed plan. Its dosage has the field names of event data.
 func (a *actions) emitPlan(kind string, plan *model.Plan) model.Event {
 	return a.emitAt(plan.UpdatedAt, kind, plan.ClinicID, plan.ID, struct {
 		Plan view.PlanView[view.EventDosageView] `json:"treatment_plan"`
-	}{view.Plan(a.Origin, a.Behaviors.Get().InviteDrafts, plan, view.EventDosage)})
+	}{view.Plan(a.Origin, a.Behaviors.Get().Is(behavior.DraftInvitationPresent), plan, view.EventDosage)})
 }
 
 // enabled reports whether an integration receives events.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
@@ -48,7 +49,7 @@ func (p Plans) Create(patientID string, in model.PlanCreate) (out model.Plan, e 
 		store.ActivatePlan(row, now)
 	}
 	table.Put(&w.Plans, row)
-	if out = store.Detached(*row); !in.Draft || p.Behaviors.Get().DraftMakesEvent {
+	if out = store.Detached(*row); !in.Draft || p.Behaviors.Get().Is(behavior.PlanCreatedEventOnCreation) {
 		e = p.emitPlan(model.EventTreatmentPlanCreated, row)
 	}
 	return out, e, nil

@@ -13,12 +13,13 @@ func TestChooseFileAppliesVariants(t *testing.T) {
 	t.Parallel()
 	set := Defaults()
 	require.NoError(t, set.ChooseFile([]byte(`{"version":1,"behaviors":["default-page-size=2","error-shape=text"]}`)))
-	assert.Equal(t, 2, set.PageSize)
-	assert.Equal(t, ShapeText, set.ErrorShape)
+	assert.Equal(t, 2, set.PageSize())
+	assert.True(t, set.Is(behavior.ErrorShapeText))
 	assert.Equal(t, behavior.ErrorShapeText, set.Chosen["error-shape"])
 	require.NoError(t, set.ChooseFile([]byte(`{"version":1,"behaviors":[]}`)))
-	assert.Equal(t, 2, set.PageSize, "other choices stay")
-	assert.Equal(t, 25, Defaults().PageSize)
+	assert.Equal(t, 2, set.PageSize(), "other choices stay")
+	defaults := Defaults()
+	assert.Equal(t, 25, defaults.PageSize())
 }
 
 func TestChooseFileRejectsInvalidFiles(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/rules"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
@@ -120,7 +121,7 @@ func PlanLacks(p *model.Plan) string {
 // PlanUnready returns the reason for which a draft cannot be activated, or "". The rule is an
 // assumption.
 func PlanUnready(p *model.Plan, reads *rules.Set) string {
-	if reads.ActivateIncomplete {
+	if reads.Is(behavior.IncompletePlanActivated) {
 		return ""
 	}
 	return PlanLacks(p)

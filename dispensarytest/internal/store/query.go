@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/ids"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/rules"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
@@ -118,7 +119,7 @@ func (w *World) IntegrationByKey(key string) *Integration {
 
 // ActivatedAt returns the time of the first request with an integration's key, or zero.
 func ActivatedAt(i *Integration, reads *rules.Set) time.Time {
-	if i.Activated.IsZero() && reads.ActiveFromStart {
+	if i.Activated.IsZero() && reads.Is(behavior.IntegrationActivationFromTheStart) {
 		return Epoch
 	}
 	return i.Activated

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/ids"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/rules"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
@@ -284,7 +285,7 @@ func (w *World) ProductStatus(p *model.Product, reads *rules.Set) string {
 		switch {
 		case v.Status == model.VariantAvailable:
 			return model.VariantAvailable
-		case v.Status == model.VariantBackordered, v.Status == model.VariantVendorBackorder && reads.VendorBackorders:
+		case v.Status == model.VariantBackordered, v.Status == model.VariantVendorBackorder && reads.Is(behavior.VendorBackorderBackordered):
 			status = model.VariantBackordered
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/clock"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/rules"
@@ -67,7 +68,6 @@ type AuthCode struct {
 type Store struct {
 	Config
 	Mu       sync.RWMutex
-	rotation rules.RefreshRotation
 	Scopes   []string // the application's
 	Issued   int
 	Access   map[string]*AccessToken
@@ -85,9 +85,9 @@ type Config struct {
 }
 
 // New returns an empty store for an application with these scopes.
-func New(config Config, rotation rules.RefreshRotation, scopes []string) *Store {
+func New(config Config, scopes []string) *Store {
 	return &Store{
-		Config: config, rotation: rotation, Scopes: scopes,
+		Config: config, Scopes: scopes,
 		Access:   make(map[string]*AccessToken),
 		Refresh:  make(map[string]*grant),
 		Codes:    make(map[string]AuthCode),
@@ -138,7 +138,7 @@ func (s *Store) Redeem(code string) (*AccessToken, string, bool) {
 
 // Renew exchanges a refresh token. If endOld is set, it expires the consent's earlier access
 // tokens. That they otherwise stay valid is an assumption.
-func (s *Store) Renew(refresh string, endOld bool) (*AccessToken, string, bool) {
+func (s *Store) Renew(refresh string, reads *rules.Set) (*AccessToken, string, bool) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	g, ok := s.Refresh[refresh]
@@ -146,16 +146,16 @@ func (s *Store) Renew(refresh string, endOld bool) (*AccessToken, string, bool) 
 		return nil, "", false
 	}
 	for _, old := range s.Access {
-		if now := s.Clock.Now(); endOld && old.Grant == g && now.Before(old.Expires) {
+		if now := s.Clock.Now(); reads.Is(behavior.AccessTokenAfterRefreshEnded) && old.Grant == g && now.Before(old.Expires) {
 			old.Expires = now
 		}
 	}
 	var t *AccessToken
 	next := refresh
-	switch s.rotation {
-	case rules.RotationGrace:
+	switch {
+	case reads.Is(behavior.RefreshRotationGrace):
 		t, next = s.pair(g, "", refresh)
-	case rules.RotationImmediate:
+	case reads.Is(behavior.RefreshRotationImmediate):
 		delete(s.Refresh, refresh)
 		t, next = s.pair(g, "", "")
 	default:
@@ -174,12 +174,12 @@ func (s *Store) RevokeToken(token string, reads *rules.Set) bool {
 	g, known := s.Refresh[token]
 	if t, ok := s.Access[token]; ok {
 		g, refresh, known = t.Grant, t.refresh, true
-	} else if reads.KeepRefreshTokens {
+	} else if reads.Is(behavior.RefreshTokenRevocationUnknown) {
 		return false
 	}
 	switch {
 	case !known:
-	case reads.RevokePair:
+	case reads.Is(behavior.RevocationReachPair):
 		delete(s.Refresh, refresh)
 		for _, t := range s.Access {
 			t.Revoked = t.Revoked || t.Value == token || refresh == token && t.refresh == token
@@ -266,13 +266,6 @@ func (s *Store) EndConsent(t *AccessToken) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	t.Grant.Obsolete = true
-}
-
-// SetRotation sets the effect of a refresh on the refresh token.
-func (s *Store) SetRotation(r rules.RefreshRotation) {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
-	s.rotation = r
 }
 
 // lock locks the store for an action. unlock unlocks it and announces the change.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/rules"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
@@ -28,7 +29,7 @@ func Encode(v any) json.RawMessage {
 
 // Rewriter returns a function that rewrites bodies before they are sent, or nil.
 func Rewriter(r *rules.Set) func([]byte) []byte {
-	if !r.DropNulls {
+	if !r.Is(behavior.EmptyValuesAbsent) {
 		return nil
 	}
 	return func(body []byte) []byte {
@@ -142,16 +143,16 @@ func EventScope(kind string) string {
 	}
 }
 
-// EncodeDelivery returns the body of an event for an integration. If payloadName is set, the
-// body is wrapped in a payload with this name.
-func EncodeDelivery(e *model.Event, integrationID, payloadName string) []byte {
+// EncodeDelivery returns the body of an event for an integration, in an event payload if
+// wrapped is set.
+func EncodeDelivery(e *model.Event, integrationID string, wrapped bool) []byte {
 	view := Event(e)
 	view.IntegrationID = integrationID
 	var payload any = struct {
 		Event EventView `json:"event"`
 	}{view}
-	if payloadName != "" {
-		payload = map[string]any{payloadName: payload}
+	if wrapped {
+		payload = map[string]any{"event_payload": payload}
 	}
 	return Encode(payload)
 }

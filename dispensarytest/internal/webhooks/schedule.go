@@ -13,9 +13,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/clock"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/memhttp"
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/rules"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/signature"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
@@ -50,7 +50,7 @@ func (s *Sender) Accept(e model.Event, now time.Time, enabled []*store.Integrati
 	}
 	for _, i := range enabled {
 		sent := e
-		if sent.ClinicID == "" && s.Behaviors.Get().ClinicOnProducts {
+		if sent.ClinicID == "" && s.Behaviors.Get().Is(behavior.ProductEventClinicPresent) {
 			sent.ClinicID = i.ClinicID
 		}
 		s.plan(sent, now, i)
@@ -116,7 +116,7 @@ func (s *Sender) attempt(id string, t *clock.Task) {
 
 // send makes one attempt, after a probe if the behavior requires it.
 func (s *Sender) send(target string, d *Entry, f model.Fault) (a model.Attempt) {
-	if s.Behaviors.Get().Probe == rules.ProbeBeforeEach {
+	if s.Behaviors.Get().Is(behavior.ProbeBeforeEach) {
 		a = s.post(target, nil, s.probeSignature())
 	}
 	if a.Err == "" {
@@ -157,11 +157,11 @@ func (s *Sender) settle(id string, a model.Attempt) {
 		switch made := len(d.Attempts); {
 		case a.Err == "":
 			d.Delivered, d.Stopped, d.Revoked = true, false, false
-		case s.closed || d.Revoked || made > len(s.Behaviors.Get().RetrySchedule):
+		case s.closed || d.Revoked || made > len(s.Behaviors.Get().RetrySchedule()):
 		case s.endpoint == nil || s.endpoint.Disabled:
 			d.Stopped = true
 		default:
-			d.NextAttemptAt = now.Add(s.Behaviors.Get().RetrySchedule[made-1])
+			d.NextAttemptAt = now.Add(s.Behaviors.Get().RetrySchedule()[made-1])
 		}
 	})
 	if d != nil && !d.NextAttemptAt.IsZero() {
@@ -172,7 +172,7 @@ func (s *Sender) settle(id string, a model.Attempt) {
 // envelope returns the body of a delivery. API section: "Webhooks" 2.
 func (s *Sender) envelope(d *Entry) []byte {
 	reads := s.Behaviors.Get()
-	body := view.EncodeDelivery(&d.Event, d.IntegrationID, reads.PayloadName)
+	body := view.EncodeDelivery(&d.Event, d.IntegrationID, reads.Is(behavior.WebhookEnvelopeEventPayload))
 	if rewrite := view.Rewriter(reads); rewrite != nil {
 		body = rewrite(body)
 	}
@@ -322,7 +322,7 @@ func (s *Sender) post(url string, body []byte, how Signature) (a model.Attempt) 
 			a.Err = "probe: " + a.Err
 		}
 	}()
-	ctx, cancel := context.WithTimeout(s.ctx, s.Behaviors.Get().SendTimeout)
+	ctx, cancel := context.WithTimeout(s.ctx, s.Behaviors.Get().SendTimeout())
 	defer cancel()
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
 		a.IPAddress, _, _ = net.SplitHostPort(info.Conn.RemoteAddr().String())
@@ -345,7 +345,7 @@ func (s *Sender) post(url string, body []byte, how Signature) (a model.Attempt) 
 	}
 	switch {
 	case ctx.Err() == context.DeadlineExceeded:
-		a.Err = fmt.Sprintf("no answer within %s", s.Behaviors.Get().SendTimeout)
+		a.Err = fmt.Sprintf("no answer within %s", s.Behaviors.Get().SendTimeout())
 	case err != nil:
 		a.Err = err.Error()
 	default:
@@ -396,4 +396,6 @@ func (s *Sender) Sign(body []byte, how Signature) string {
 	return signature.Header(cmp.Or(how.with, s.App.WebhookSecret), s.Clock.Now().Add(how.shift), body)
 }
 
-func (s *Sender) probeSignature() Signature { return Signature{none: s.Behaviors.Get().UnsignedProbe} }
+func (s *Sender) probeSignature() Signature {
+	return Signature{none: s.Behaviors.Get().Is(behavior.ProbeSignatureUnsigned)}
+}

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/clock"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/faults"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/memhttp"
@@ -166,7 +167,7 @@ func (s *Sender) Register(address string, types ...string) error {
 	if err := CheckEndpoint(address, types); err != nil {
 		return err
 	}
-	if s.Behaviors.Get().Probe != rules.ProbeNever {
+	if reads := s.Behaviors.Get(); reads.Is(behavior.ProbeOnRegistration) || reads.Is(behavior.ProbeBeforeEach) {
 		if a := s.post(address, nil, s.probeSignature()); a.Err != "" {
 			return fmt.Errorf("dispensarytest: %s", a.Err)
 		}
@@ -211,7 +212,7 @@ func (s *Sender) Enable() error {
 		return errors.New("dispensarytest: Webhooks.Enable: no webhook endpoint is registered")
 	}
 	ep.Disabled, ep.Reason, ep.FailingSince = false, "", time.Time{}
-	if s.Behaviors.Get().Resume {
+	if s.Behaviors.Get().Is(behavior.ResumeAfterEnableResumed) {
 		s.resume()
 	}
 	return nil
@@ -221,7 +222,7 @@ func (s *Sender) Enable() error {
 // caller holds mu.
 func (s *Sender) resume() {
 	stopped := table.Where(s.deliveries.Rows, func(d *Entry) bool {
-		return d.Stopped && !d.Delivered && !s.closed && len(d.Attempts) <= len(s.Behaviors.Get().RetrySchedule)
+		return d.Stopped && !d.Delivered && !s.closed && len(d.Attempts) <= len(s.Behaviors.Get().RetrySchedule())
 	})
 	for _, d := range stopped {
 		s.schedule(s.change(d.ID, func(d *Entry) { d.Stopped, d.NextAttemptAt = false, s.Clock.Now() }))
