@@ -273,7 +273,7 @@ func TestProtocolCreateRejectsInvalidInput(t *testing.T) {
 		says string
 	}{
 		{one(fake.Protocols.Create(model.ProtocolCreate{PractitionerID: "x"})), model.ErrNotFound, "no practitioner"},
-		{one(fake.Protocols.Create(model.ProtocolCreate{Ownership: "mine"})), model.ErrValidation, `ownership "mine"`},
+		{one(fake.Protocols.Create(model.ProtocolCreate{Ownership: "mine"})), model.ErrValidation, "ownership must be one of"},
 		{one(fake.Protocols.Create(model.ProtocolCreate{Recommendations: []model.ProtocolRecommendation{{VariantID: "x", Quantity: 1}}})), model.ErrNotFound, "no variant"},
 		{one(fake.Protocols.Create(model.ProtocolCreate{Recommendations: []model.ProtocolRecommendation{{VariantID: variant}}})), model.ErrValidation, "quantity"},
 	} {

@@ -15,6 +15,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/clock"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/faults"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/form"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/ids"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/people"
@@ -54,7 +55,7 @@ type call struct {
 	op        *operations.Operation
 	arg       string // the value of the route's parameter
 	params    params
-	form      *form
+	form      *form.Form
 	page      pageRequest
 	token     *tokens.AccessToken
 	behaviors *rules.Set

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/form"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
@@ -64,30 +65,13 @@ func listAddresses(c *call, w *store.World, patient *model.Patient) (reply, erro
 	}), nil
 }
 
-// readPerson reads the names and the email address. A new person needs all three.
-func readPerson(f *form, first, last, email *string, isNew bool) {
-	f.word("first_name", isNew).change(first)
-	f.word("last_name", isNew).change(last)
-	address := f.word("email", isNew)
-	if address.is != "" && !store.ValidEmail(address.is) {
-		f.complain("email", "is not an e-mail address")
-	}
-	address.change(email)
-}
-
-func readMetadata(f *form, id *string) {
-	metadata := f.object("metadata")
-	switch value, sent := f.values["metadata"]; {
+func readMetadata(f *form.Form, id *string) {
+	metadata := f.Object("metadata")
+	switch value, sent := f.Raw("metadata"); {
 	case metadata != nil:
-		metadata.text("id").change(id)
+		metadata.Text("id").Change(id)
 	case sent && value == nil:
 		*id = "" // null removes the identifier: an assumption
-	}
-}
-
-func checkUserEmail(w *store.World, f *form, email, id string) {
-	if email != "" && w.UserEmailTaken(email, id) {
-		f.complain("email", "has already been taken")
 	}
 }
 
@@ -108,8 +92,8 @@ func getPatient(c *call, w *store.World, p *model.Patient) (reply, error) {
 func createPatient(c *call, w *store.World) (reply, error) {
 	p := &model.Patient{ClinicID: c.clinicID(), CreatedAt: c.now}
 	readPatient(c.form, p, true)
-	p.Welcomed = c.form.truth("send_welcome_email").or(true)
-	if err := checkPatient(w, c.form, p); err != nil {
+	p.Welcomed = c.form.Truth("send_welcome_email").Or(true)
+	if err := c.check(w.EmailTaken(p.Email, p.ID)); err != nil {
 		return reply{}, err
 	}
 	p.ID = w.NewID("patient")
@@ -120,7 +104,7 @@ func createPatient(c *call, w *store.World) (reply, error) {
 func updatePatient(c *call, w *store.World, old *model.Patient) (reply, error) {
 	p := *old
 	readPatient(c.form, &p, false)
-	if err := checkPatient(w, c.form, &p); err != nil {
+	if err := c.check(w.EmailTaken(p.Email, p.ID)); err != nil {
 		return reply{}, err
 	}
 	table.Put(&w.Patients, &p)
@@ -128,25 +112,29 @@ func updatePatient(c *call, w *store.World, old *model.Patient) (reply, error) {
 }
 
 // readPatient reads the fields that were sent.
-func readPatient(f *form, p *model.Patient, isNew bool) {
-	readPerson(f, &p.FirstName, &p.LastName, &p.Email, isNew)
-	f.day("date_of_birth").change(&p.DateOfBirth)
-	f.choice("gender", store.GenderMale, store.GenderFemale, store.GenderX).change(&p.Gender)
-	mobile := f.text("mobile_number")
-	if mobile.is != "" && !store.MobileNumber.MatchString(mobile.is) {
-		f.complain("mobile_number", "must be in international form, a + and digits")
-	}
-	mobile.change(&p.MobileNumber)
-	f.percent("discount").change(&p.Discount)
+func readPatient(f *form.Form, p *model.Patient, isNew bool) {
+	f.Read(isNew, form.Patient(p)...)
+	f.Percent("discount").Change(&p.Discount)
 	readMetadata(f, &p.MetadataID)
 }
 
-// checkPatient checks the patient against the rest of the platform.
-func checkPatient(w *store.World, f *form, p *model.Patient) error {
-	if p.Email != "" && w.EmailTaken(p.Email, p.ID) {
-		f.complain("email", "has already been taken")
+// check returns all errors of the body as a 422. A handler calls it after it has read all of
+// its fields and before it changes anything. taken reports whether the e-mail address of the
+// person belongs to another one.
+func (c *call) check(taken bool) error {
+	if taken {
+		c.form.Complain("email", form.Taken)
 	}
-	return f.err()
+	wrong := slices.Clone(c.form.Errors())
+	if c.behaviors.Is(behavior.UnknownFieldsRejected) {
+		for _, u := range c.form.Unread() {
+			wrong = append(wrong, "Unknown field: "+u.Name)
+		}
+	}
+	if len(wrong) == 0 {
+		return nil
+	}
+	return invalid(wrong...)
 }
 
 // practitionerView is a practitioner. API section: "Practitioner".
@@ -172,7 +160,7 @@ func listPractitioners(c *call, w *store.World) (reply, error) {
 
 func createPractitioner(c *call, w *store.World) (reply, error) {
 	p := &model.Practitioner{ClinicID: c.clinicID(), CreatedAt: c.now}
-	if err := readPractitioner(w, c.form, p, true); err != nil {
+	if err := c.readPractitioner(w, p, true); err != nil {
 		return reply{}, err
 	}
 	p.ID = w.NewID("practitioner")
@@ -183,8 +171,8 @@ func createPractitioner(c *call, w *store.World) (reply, error) {
 func updatePractitioner(c *call, w *store.World, old *model.Practitioner) (reply, error) {
 	p := *old
 	// The API lists this argument as required, and as a parameter of the path.
-	c.form.text("practitioner_id")
-	if err := readPractitioner(w, c.form, &p, false); err != nil {
+	c.form.Text("practitioner_id")
+	if err := c.readPractitioner(w, &p, false); err != nil {
 		return reply{}, err
 	}
 	w.SetUserEmail(p.ID, p.Email)
@@ -192,16 +180,15 @@ func updatePractitioner(c *call, w *store.World, old *model.Practitioner) (reply
 	return ok(viewPractitioner(&p)), nil
 }
 
-func readPractitioner(w *store.World, f *form, p *model.Practitioner, isNew bool) error {
-	readPerson(f, &p.FirstName, &p.LastName, &p.Email, isNew)
-	kind := f.word("practitioner_type_id", isNew)
-	kind.change(&p.TypeID)
-	if _, known := table.Get(w.PractitionerTypes, kind.is); kind.is != "" && !known {
-		f.complain("practitioner_type_id", "must exist")
+func (c *call) readPractitioner(w *store.World, p *model.Practitioner, isNew bool) error {
+	c.form.Read(isNew, form.Person(&p.FirstName, &p.LastName, &p.Email)...)
+	kind := c.form.Word("practitioner_type_id", isNew)
+	kind.Change(&p.TypeID)
+	if _, known := table.Get(w.PractitionerTypes, kind.Is); kind.Is != "" && !known {
+		c.form.Complain("practitioner_type_id", form.Unknown)
 	}
-	readMetadata(f, &p.MetadataID)
-	checkUserEmail(w, f, p.Email, p.ID)
-	return f.err()
+	readMetadata(c.form, &p.MetadataID)
+	return c.check(w.UserEmailTaken(p.Email, p.ID))
 }
 
 // staffView is a member of the office staff. API section: "Staff".
@@ -225,7 +212,7 @@ func listStaff(c *call, w *store.World) (reply, error) {
 // arguments.
 func createStaff(c *call, w *store.World) (reply, error) {
 	m := &store.StaffMember{ClinicID: c.clinicID(), CreatedAt: c.now}
-	if err := readStaff(w, c.form, m, true); err != nil {
+	if err := c.readStaff(w, m, true); err != nil {
 		return reply{}, err
 	}
 	m.ID = w.NewID("staff")
@@ -235,7 +222,7 @@ func createStaff(c *call, w *store.World) (reply, error) {
 
 func updateStaff(c *call, w *store.World, old *store.StaffMember) (reply, error) {
 	m := *old
-	if err := readStaff(w, c.form, &m, false); err != nil {
+	if err := c.readStaff(w, &m, false); err != nil {
 		return reply{}, err
 	}
 	w.SetUserEmail(m.ID, m.Email)
@@ -243,11 +230,10 @@ func updateStaff(c *call, w *store.World, old *store.StaffMember) (reply, error)
 	return ok(viewStaff(&m)), nil
 }
 
-func readStaff(w *store.World, f *form, m *store.StaffMember, isNew bool) error {
-	readPerson(f, &m.FirstName, &m.LastName, &m.Email, isNew)
-	readMetadata(f, &m.MetadataID)
-	checkUserEmail(w, f, m.Email, m.ID)
-	return f.err()
+func (c *call) readStaff(w *store.World, m *store.StaffMember, isNew bool) error {
+	c.form.Read(isNew, form.Person(&m.FirstName, &m.LastName, &m.Email)...)
+	readMetadata(c.form, &m.MetadataID)
+	return c.check(w.UserEmailTaken(m.Email, m.ID))
 }
 
 // metadataEntry is an object with the integrator's identifier. API section: "Metadata entry".

@@ -39,8 +39,8 @@ const grantRefused = "The provided authorization grant is invalid, expired, revo
 // createToken implements POST /oauth/token. The JSON body is from the API. Status and shape of
 // its errors are an assumption.
 func createToken(c *call, _ *store.World) (reply, error) {
-	grantType := c.form.text("grant_type").is
-	code, refresh := c.form.text("code").is, c.form.text("refresh_token").is
+	grantType := c.form.Text("grant_type").Is
+	code, refresh := c.form.Text("code").Is, c.form.Text("refresh_token").Is
 	required := []string{"grant_type", "redirect_uri"}
 	switch grantType {
 	case "authorization_code":
@@ -51,7 +51,7 @@ func createToken(c *call, _ *store.World) (reply, error) {
 	if err := c.client(required...); err != nil {
 		return reply{}, err
 	}
-	if c.form.text("redirect_uri").is != c.api.App.RedirectURI {
+	if c.form.Text("redirect_uri").Is != c.api.App.RedirectURI {
 		return reply{}, oauthProblem(http.StatusBadRequest, "invalid_grant", grantRefused)
 	}
 	var token *tokens.AccessToken
@@ -76,7 +76,7 @@ func createToken(c *call, _ *store.World) (reply, error) {
 // Three points are assumptions: an unknown token is not an error (RFC 7009), a refresh token
 // can be revoked, and the reach of a revocation.
 func revokeToken(c *call, _ *store.World) (reply, error) {
-	token := c.form.text("token").is
+	token := c.form.Text("token").Is
 	if err := c.client("token"); err != nil {
 		return reply{}, err
 	}
@@ -88,9 +88,9 @@ func revokeToken(c *call, _ *store.World) (reply, error) {
 
 // client checks the application's credentials and the required fields.
 func (c *call) client(required ...string) error {
-	id, secret := c.form.text("client_id").is, c.form.text("client_secret").is
+	id, secret := c.form.Text("client_id").Is, c.form.Text("client_secret").Is
 	for _, name := range append([]string{"client_id", "client_secret"}, required...) {
-		if c.form.text(name).is == "" {
+		if c.form.Text(name).Is == "" {
 			return oauthProblem(http.StatusBadRequest, "invalid_request", "Missing required parameter: "+name+".")
 		}
 	}

@@ -8,8 +8,11 @@
 package httpapi
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
+	"mime"
 	"net/http"
 	"net/url"
 	"slices"
@@ -17,6 +20,7 @@ import (
 	"sync"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/form"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
@@ -121,7 +125,7 @@ func (c *call) answer(with handler) (reply, error) {
 	}
 	rep, err := c.handle(with)
 	if p := (*problem)(nil); err == nil || errors.As(err, &p) && p.status == http.StatusUnprocessableEntity {
-		c.record.Unread = c.form.unread()
+		c.record.Unread = c.form.Unread()
 	}
 	if c.behaviors.Is(behavior.PageBeyondLastNotFound) && rep.meta != nil && rep.meta.CurrentPage > max(rep.meta.TotalPages, 1) {
 		return reply{}, notFound()
@@ -166,9 +170,32 @@ func (c *call) parse() (err error) {
 	}
 	if c.op.Method != http.MethodGet {
 		c.keepRequestBody()
-		c.form, err = readForm(c.request, c.behaviors.Is(behavior.UnknownFieldsRejected))
+		c.form, err = readForm(c.request)
 	}
 	return err
+}
+
+// MaxBody is the maximum size of a request body. The status 413 beyond it is an assumption.
+const MaxBody = 1 << 20
+
+func readForm(r *http.Request) (*form.Form, error) {
+	f := form.New(form.Label)
+	body, err := io.ReadAll(io.LimitReader(r.Body, MaxBody+1))
+	switch {
+	case err != nil:
+		return f, badRequest("The request body could not be read")
+	case len(body) > MaxBody:
+		return f, problemOf(http.StatusRequestEntityTooLarge, "The request body is too large")
+	case len(bytes.TrimSpace(body)) == 0:
+		return f, nil
+	}
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		return f, badRequest("The request body must be JSON (Content-Type: application/json)")
+	}
+	if err := f.Decode(body); err != nil {
+		return f, badRequest("The request body " + err.Error())
+	}
+	return f, nil
 }
 
 // refuse sends a problem as the response.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/form"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
@@ -67,12 +68,12 @@ func createPlan(c *call, w *store.World) (reply, error) {
 		return reply{}, notFound()
 	}
 	p := &model.Plan{ClinicID: c.clinicID(), PatientID: patient.ID, CreatedAt: c.now, UpdatedAt: c.now}
-	p.PractitionerID = c.form.word("practitioner_id", true).is
+	p.PractitionerID = c.form.Word("practitioner_id", true).Is
 	if _, known := w.PractitionerOf(c.clinicID(), p.PractitionerID); p.PractitionerID != "" && !known {
-		c.form.complain("practitioner_id", "must exist")
+		c.form.Complain("practitioner_id", form.Unknown)
 	}
-	p.State = c.form.choice("state", model.PlanStateDraft, model.PlanStateActive).or(model.PlanStateActive)
-	if err := readPlan(w, c.form, p); err != nil {
+	p.State = c.form.Choice("state", model.PlanStateDraft, model.PlanStateActive).Or(model.PlanStateActive)
+	if err := c.readPlan(w, p); err != nil {
 		return reply{}, err
 	}
 	if p.State == model.PlanStateActive {
@@ -90,7 +91,7 @@ func updatePlan(c *call, w *store.World) (reply, error) {
 		return reply{}, err
 	}
 	p := *old
-	if err := readPlan(w, c.form, &p); err != nil {
+	if err := c.readPlan(w, &p); err != nil {
 		return reply{}, err
 	}
 	if old.State == model.PlanStateCanceled && !c.behaviors.Is(behavior.CanceledPlanUpdateAllowed) {
@@ -105,37 +106,38 @@ func updatePlan(c *call, w *store.World) (reply, error) {
 
 // readPlan reads the fields that create and update share. Assumption: an empty list of
 // recommendations is as invalid as a missing one.
-func readPlan(w *store.World, f *form, p *model.Plan) error {
-	f.prose("personal_message").change(&p.PersonalMessage)
+func (c *call) readPlan(w *store.World, p *model.Plan) error {
+	f := c.form
+	f.Prose("personal_message").Change(&p.PersonalMessage)
 	readMetadata(f, &p.MetadataID)
-	lines := f.objects("recommendations")
-	if len(lines.is) == 0 {
-		f.complain("recommendations", "can't be blank")
+	lines := f.Objects("recommendations")
+	if len(lines.Is) == 0 {
+		f.Complain("recommendations", form.Blank)
 	}
-	p.Recommendations = make([]model.Recommendation, 0, len(lines.is))
-	for _, line := range lines.is {
+	p.Recommendations = make([]model.Recommendation, 0, len(lines.Is))
+	for _, line := range lines.Is {
 		p.Recommendations = append(p.Recommendations, readRecommendation(w, line))
 	}
-	return f.err()
+	return c.check(false)
 }
 
 // readRecommendation requires variant_id and units_to_purchase. This is an assumption, because
 // the API does not state the required fields. The parts of a dosage must be strings: an
 // assumption.
-func readRecommendation(w *store.World, f *form) model.Recommendation {
-	before := len(*f.errs)
-	r := model.Recommendation{VariantID: f.word("variant_id", true).is, Refill: f.truth("refill").is}
+func readRecommendation(w *store.World, f *form.Form) model.Recommendation {
+	before := len(f.Errors())
+	r := model.Recommendation{VariantID: f.Word("variant_id", true).Is, Refill: f.Truth("refill").Is}
 	if _, known := w.Variant(r.VariantID); r.VariantID != "" && !known {
-		f.complain("variant_id", "must exist")
+		f.Complain("variant_id", form.Unknown)
 	}
-	units := f.amount("units_to_purchase")
-	if r.UnitsToPurchase = units.is; (!units.sent || units.null) && len(*f.errs) == before {
-		f.complain("units_to_purchase", "can't be blank")
+	units := f.Amount("units_to_purchase")
+	if r.UnitsToPurchase = units.Is; (!units.Sent || units.Null) && len(f.Errors()) == before {
+		f.Complain("units_to_purchase", form.Blank)
 	}
-	if d := f.object("dosage"); d != nil {
+	if d := f.Object("dosage"); d != nil {
 		r.Dosage = &model.Dosage{
-			Amount: d.text("amount").is, Frequency: d.text("frequency").is, Duration: d.text("duration").is,
-			Format: d.text("format").is, AdditionalInfo: d.prose("additional_info").is,
+			Amount: d.Text("amount").Is, Frequency: d.Text("frequency").Is, Duration: d.Text("duration").Is,
+			Format: d.Text("format").Is, AdditionalInfo: d.Prose("additional_info").Is,
 		}
 	}
 	return r
@@ -165,7 +167,7 @@ func (c *call) movePlan(w *store.World, move func(*model.Plan) error, from ...st
 	if err != nil {
 		return reply{}, err
 	}
-	if err := c.form.err(); err != nil { // the operation has no fields
+	if err := c.check(false); err != nil { // the operation has no fields
 		return reply{}, err
 	}
 	if !slices.Contains(from, old.State) {
@@ -185,7 +187,7 @@ func checkoutPlan(c *call, w *store.World) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	if err := c.form.err(); err != nil { // the operation has no fields
+	if err := c.check(false); err != nil { // the operation has no fields
 		return reply{}, err
 	}
 	if p.State != model.PlanStateActive && !(p.State == model.PlanStateDraft && c.behaviors.Is(behavior.CheckoutStateNotCanceled)) {
@@ -355,7 +357,7 @@ func getDynamicLink(c *call, w *store.World) (reply, error) {
 
 // createDynamicLink creates a draft. It finds the patient by email address or creates one.
 func createDynamicLink(c *call, w *store.World) (reply, error) {
-	plan := c.form.object("treatment_plan")
+	plan := c.form.Object("treatment_plan")
 	if plan == nil {
 		return reply{}, badRequest("param is missing or the value is empty: treatment_plan")
 	}
@@ -363,9 +365,9 @@ func createDynamicLink(c *call, w *store.World) (reply, error) {
 	if !c.behaviors.Is(behavior.LinkPractitionerRequired) {
 		self = c.practitionerID()
 	}
-	practitioner := cmp.Or(plan.word("practitioner_id", self == "").is, self)
+	practitioner := cmp.Or(plan.Word("practitioner_id", self == "").Is, self)
 	if _, known := w.PractitionerOf(c.clinicID(), practitioner); practitioner != "" && !known {
-		plan.complain("practitioner_id", "must exist")
+		plan.Complain("practitioner_id", form.Unknown)
 	}
 	patient, err := c.linkedPatient(w)
 	if err != nil {
@@ -388,17 +390,17 @@ func createDynamicLink(c *call, w *store.World) (reply, error) {
 // Assumption: an email address alone is enough for a patient without names, and other fields
 // are allowed.
 func (c *call) linkedPatient(w *store.World) (*model.Patient, error) {
-	f := c.form.object("patient")
+	f := c.form.Object("patient")
 	if f == nil {
-		return nil, c.form.err()
+		return nil, c.check(false)
 	}
 	p := &model.Patient{ClinicID: c.clinicID(), CreatedAt: c.now}
 	readPatient(f, p, false)
-	p.Welcomed = f.truth("send_welcome_email").or(true)
-	if p.Email == "" && len(*f.errs) == 0 {
-		f.complain("email", "can't be blank")
+	p.Welcomed = f.Truth("send_welcome_email").Or(true)
+	if p.Email == "" && len(f.Errors()) == 0 {
+		f.Complain("email", form.Blank)
 	}
-	if err := f.err(); err != nil {
+	if err := c.check(false); err != nil {
 		return nil, err
 	}
 	if known, exists := w.PatientByEmail(p.Email); exists {

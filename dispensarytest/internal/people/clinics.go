@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/form"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
@@ -133,7 +134,7 @@ func (p Patients) Create(in model.PatientCreate) (out model.Patient, e model.Eve
 	if _, known := table.Get(w.Clinics, row.ClinicID); !known {
 		return out, e, store.Unknown("CreatePatient", "clinic", row.ClinicID)
 	}
-	if err := personFits(w, "CreatePatient", row); err != nil {
+	if err := checkPatient(w, "CreatePatient", row, &model.Patient{}); err != nil {
 		return out, e, err
 	}
 	row.ID = w.NewID("patient")
@@ -157,11 +158,7 @@ func (p Patients) Update(patientID string, in model.PatientUpdate) (out model.Pa
 	set(&row.Gender, in.Gender)
 	set(&row.MobileNumber, in.MobileNumber)
 	set(&row.TextNotification, in.TextNotification)
-	// A patient that a dynamic link created has no names at first.
-	if old.FirstName != "" && row.FirstName == "" || old.LastName != "" && row.LastName == "" {
-		return out, e, store.Refused("UpdatePatient", model.ErrValidation, "a name cannot be removed")
-	}
-	if err := personFits(w, "UpdatePatient", &row); err != nil {
+	if err := checkPatient(w, "UpdatePatient", &row, old); err != nil {
 		return out, e, err
 	}
 	table.Put(&w.Patients, &row)
@@ -169,19 +166,27 @@ func (p Patients) Update(patientID string, in model.PatientUpdate) (out model.Pa
 	return out, e, nil
 }
 
-// personFits checks a patient against the rules of the API.
-func personFits(w *store.World, action string, p *model.Patient) error {
-	switch {
-	case !store.ValidEmail(p.Email):
-		return store.Refused(action, model.ErrValidation, "%q is not an e-mail address", p.Email)
-	case w.EmailTaken(p.Email, p.ID):
-		return store.Refused(action, model.ErrValidation, "the e-mail address %q is taken", p.Email)
-	case p.DateOfBirth != "" && !store.ValidDay(p.DateOfBirth):
-		return store.Refused(action, model.ErrValidation, "%q is not a date (yyyy-mm-dd)", p.DateOfBirth)
-	case p.Gender != "" && !slices.Contains([]string{store.GenderMale, store.GenderFemale, store.GenderX}, p.Gender):
-		return store.Refused(action, model.ErrValidation, "%q is not a gender of the API", p.Gender)
-	case p.MobileNumber != "" && !store.MobileNumber.MatchString(p.MobileNumber):
-		return store.Refused(action, model.ErrValidation, "%q is not a number in international form", p.MobileNumber)
+// checkPatient checks the changes of a patient by the rules of requests. A patient that a
+// dynamic link created has no names at first.
+func checkPatient(w *store.World, action string, p, old *model.Patient) error {
+	if w.EmailTaken(p.Email, p.ID) {
+		return store.Refused(action, model.ErrValidation, "email %s", form.Taken)
+	}
+	before := form.Patient(old)
+	for i, field := range form.Patient(p) {
+		if *field.To != *before[i].To {
+			if err := check(action, field); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// check checks a text that a person enters by the rules of requests.
+func check(action string, field form.Field) error {
+	if reason := field.Problem(); reason != "" {
+		return store.Refused(action, model.ErrValidation, "%s %s", field.Name, reason)
 	}
 	return nil
 }

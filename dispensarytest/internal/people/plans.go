@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/form"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
@@ -250,8 +251,8 @@ func (p Protocols) Create(in model.ProtocolCreate) (out model.Protocol, err erro
 }
 
 func protocolFits(w *store.World, row *model.Protocol) error {
-	if row.Ownership != store.ProtocolOwned && row.Ownership != store.ProtocolShared {
-		return store.Refused("CreateProtocol", model.ErrValidation, "ownership %q is neither %q nor %q", row.Ownership, store.ProtocolOwned, store.ProtocolShared)
+	if err := check("CreateProtocol", form.Ownership(&row.Ownership)); err != nil {
+		return err
 	}
 	for _, r := range row.Recommendations {
 		if _, known := w.Variant(r.VariantID); !known {

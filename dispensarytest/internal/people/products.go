@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/form"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
@@ -39,7 +40,7 @@ func (p Products) Create(in model.ProductCreate) (out model.Product, e model.Eve
 		packs = []model.VariantCreate{{}}
 	}
 	for _, pack := range packs {
-		if err := statusFits("CreateProduct", cmp.Or(pack.Status, model.VariantAvailable)); err != nil {
+		if err := check("CreateProduct", form.Status(&pack.Status)); err != nil {
 			return out, e, err
 		}
 	}
@@ -133,18 +134,8 @@ func variantFits(v *model.Variant) error {
 		return store.Refused("UpdateVariant", model.ErrValidation, "%s is not a price", v.MSRP)
 	case v.Units < 0:
 		return store.Refused("UpdateVariant", model.ErrValidation, "%d is not a number of units", v.Units)
-	case v.Status == "":
-		return nil
 	}
-	return statusFits("UpdateVariant", v.Status)
-}
-
-func statusFits(action, status string) error {
-	known := []string{model.VariantAvailable, model.VariantBackordered, model.VariantDiscontinued, model.VariantUnavailable, model.VariantVendorBackorder}
-	if !slices.Contains(known, status) {
-		return store.Refused(action, model.ErrValidation, "%q is not a variant status", status)
-	}
-	return nil
+	return check("UpdateVariant", form.Status(&v.Status))
 }
 
 // Variants lists the packs of all products.

@@ -19,7 +19,6 @@ import (
 	"bytes"
 	"fmt"
 	"net/mail"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -172,5 +171,3 @@ func ValidEmail(s string) bool {
 	a, err := mail.ParseAddress(s)
 	return err == nil && a.Address == s
 }
-
-var MobileNumber = regexp.MustCompile(`^\+[0-9]{7,15}$`)
