@@ -81,6 +81,15 @@ func TestDeliveryFaultsChangeSignatures(t *testing.T) {
 	assert.Equal(t, time.Hour, age)
 }
 
+func TestLostDeliveryNamesFault(t *testing.T) {
+	t.Parallel()
+	b, _ := hooked(t, nil)
+	b.fake.Fault(model.Fault{Effect: model.EffectDeliveryLost, Times: 1})
+	_, event, err := b.fake.Patients.Create(model.PatientCreate{})
+	require.NoError(t, err)
+	require.ErrorContains(t, b.fake.Webhooks.WaitDelivered(t.Context(), event.ID), "the fault delivery_lost prevented the delivery")
+}
+
 func TestDeliveryFaultRepeatsEvent(t *testing.T) {
 	t.Parallel()
 	b, hook := hooked(t, nil)

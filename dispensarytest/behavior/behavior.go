@@ -120,7 +120,7 @@ func answerChoices() []entry {
 		point("validation-status", "Errors 7", "The spec does not show the status of a validation failure.", takesToken, statuses(422, 400)),
 		point("wrong-state-status", "Errors 7", "The spec does not show the status for a wrong state, such as the activation of an active plan.", oneOf("dynamic_links.get", "treatment_plans.update", "treatment_plans.cancel", "treatment_plans.activate", "treatment_plans.in_office_checkout"), statuses(422, 409)),
 		point("missing-scope-status", "Errors 7", "The spec does not show the status for a missing scope.", takesToken, statuses(403, 404)),
-		point("plain-http-status", "Errors 1", "The spec does not specify which error plain HTTP produces.", every, statuses(403, 400)),
+		point("plain-http-status", "Errors 1", "The spec does not specify which error plain HTTP produces. With TLS on a socket, plain HTTP gets status 400 of the HTTP server under every variant.", every, statuses(403, 400)),
 		point("empty-values", "Resources and their fields", "The spec does not show whether fields without a value are null or absent.",
 			answersJSON,
 			ways{{"null", "null"}, {"absent", "absent, except for fields of meta"}}),

@@ -189,7 +189,7 @@ func (s *Sender) state(eventID string) (text string, final bool) {
 		case d.Delivered:
 			continue
 		case d.Lost:
-			parts = append(parts, "the fault DeliveryLost prevented the delivery")
+			parts = append(parts, "the fault "+string(model.EffectDeliveryLost)+" prevented the delivery")
 		case s.closed:
 			parts = append(parts, d.String()+"; the platform was closed")
 		case d.NextAttemptAt.IsZero():

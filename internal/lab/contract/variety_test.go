@@ -394,6 +394,7 @@ func TestPlatformPage(t *testing.T) {
 	}
 	for _, effect := range model.Effects() {
 		known = append(known, string(effect))
+		assert.NotRegexp(t, "`[A-Z]", rows[string(effect)], "%s: the intro has the rule for Go names", effect)
 	}
 	assert.ElementsMatch(t, known, listed)
 }
