@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -63,6 +64,7 @@ type call struct {
 	record    model.Request // for the journal
 	noted     bool          // whether record is in the journal
 	out       notedAnswer
+	wrong     error // of the first invalid parameter
 }
 
 // note writes the request to the journal, once.
@@ -233,29 +235,28 @@ func (p params) count(name string, fallback int) (int, error) {
 	return n, nil
 }
 
+// reject makes the response of a GET request an error, whatever its handler returns. Only the
+// first call has an effect.
+func (c *call) reject(message string) {
+	if c.wrong == nil {
+		c.wrong = invalid(message)
+	}
+}
+
 // oneOf reads a parameter with a fixed set of values. It returns "" if the parameter is
 // absent.
-func (p params) oneOf(name string, allowed ...string) (string, error) {
-	value := p.get(name)
-	if value == "" || slices.Contains(allowed, value) {
-		return value, nil
+func (c *call) oneOf(name string, allowed ...string) string {
+	value := c.params.get(name)
+	if value != "" && !slices.Contains(allowed, value) {
+		c.reject(name + " must be one of " + strings.Join(allowed, ", "))
 	}
-	return "", invalid(name + " must be one of " + strings.Join(allowed, ", "))
+	return value
 }
 
-// order reads sort_by and order_by.
-func (p params) order(fields ...string) (field string, descending bool, err error) {
-	if field, err = p.oneOf("sort_by", fields...); err != nil {
-		return "", false, err
-	}
-	direction, err := p.oneOf("order_by", "ASC", "DESC")
-	return field, direction == "DESC", err
-}
-
-func (p params) days(name string) (store.Days, error) {
-	text := p.get(name)
+func (c *call) days(name string) store.Days {
+	text := c.params.get(name)
 	if text == "" {
-		return store.Days{}, nil
+		return store.Days{}
 	}
 	from, to, isRange := strings.Cut(text, "..")
 	switch {
@@ -269,9 +270,9 @@ func (p params) days(name string) (store.Days, error) {
 	}
 	open := text[0] == '<' || text[0] == '>'
 	if !(store.ValidDay(from) || open && from == "") || !(store.ValidDay(to) || open && to == "") || from == to && from == "" {
-		return store.Days{}, invalid(name + " must be a date (yyyy-mm-dd)")
+		c.reject(name + " must be a date (yyyy-mm-dd)")
 	}
-	return store.Days{From: store.DayNumber(from), To: store.DayNumber(to), Set: true}, nil
+	return store.Days{From: store.DayNumber(from), To: store.DayNumber(to), Set: true}
 }
 
 // pageMeta is the meta object of a list. API section: "Pagination".
@@ -304,14 +305,34 @@ func (p pageRequest) cut(total int) (from, to int, meta *pageMeta) {
 	return from, min(from+p.size, total), meta
 }
 
-// sorted returns rows in the order of a key. Among equal keys it keeps the order of creation in
-// both directions.
-func sorted[T any, K cmp.Ordered](rows []*T, descending bool, key func(*T) K) []*T {
+// order contains the comparisons of rows, by the value of sort_by.
+type order[T any] map[string]func(a, b *T) int
+
+// by compares rows by a key.
+func by[T any, K cmp.Ordered](key func(*T) K) func(a, b *T) int {
+	return func(a, b *T) int { return cmp.Compare(key(a), key(b)) }
+}
+
+// sorted returns rows in the order of sort_by and order_by. Among equal keys it keeps the order
+// of creation in both directions. Fallback is the key of order_by alone. Without this key, DESC
+// reverses the rows.
+func sorted[T any](c *call, rows []*T, fallback string, keys order[T]) []*T {
+	field := c.oneOf("sort_by", slices.Sorted(maps.Keys(keys))...)
+	descending := c.oneOf("order_by", "ASC", "DESC") == "DESC"
+	compare := keys[cmp.Or(field, fallback)]
+	switch {
+	case field == "" && !descending || c.wrong != nil:
+		return rows
+	case compare == nil:
+		rows = slices.Clone(rows)
+		slices.Reverse(rows)
+		return rows
+	}
 	return slices.SortedStableFunc(slices.Values(rows), func(a, b *T) int {
 		if descending {
-			return cmp.Compare(key(b), key(a))
+			a, b = b, a
 		}
-		return cmp.Compare(key(a), key(b))
+		return compare(a, b)
 	})
 }
 

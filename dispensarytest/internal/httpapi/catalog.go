@@ -66,14 +66,7 @@ func viewBrand(b *store.Brand) brandView {
 
 // listBrands filters the list only for "true". Other values include all brands.
 func listBrands(c *call, w *store.World) (reply, error) {
-	available, err := c.params.oneOf("available", "true", "false")
-	if err != nil {
-		return reply{}, err
-	}
-	permitted, err := c.params.oneOf("clinic_permitted", "true", "false")
-	if err != nil {
-		return reply{}, err
-	}
+	available, permitted := c.oneOf("available", "true", "false"), c.oneOf("clinic_permitted", "true", "false")
 	return listOf(c, table.Where(w.Brands.Rows, func(b *store.Brand) bool {
 		return (available != "true" || b.Available) && (permitted != "true" || b.Permits(c.clinicID()))
 	}), viewBrand), nil
@@ -112,7 +105,7 @@ func listSimilarProducts(c *call, w *store.World) (reply, error) {
 		return reply{}, notFound()
 	}
 	rows := table.Where(table.Of(w.Products, store.Listed, ""), func(p *model.Product) bool { return p != self && store.Shares(self, p) > 0 })
-	rows = sorted(rows, true, func(p *model.Product) int { return store.Shares(self, p) })
+	slices.SortStableFunc(rows, func(a, b *model.Product) int { return store.Shares(self, b) - store.Shares(self, a) })
 	return listOf(c, rows[:min(len(rows), maxSimilar)], view.ProductItems(w, c.behaviors)), nil
 }
 

@@ -259,10 +259,7 @@ func listMetadata(c *call, w *store.World) (reply, error) {
 	if id == "" {
 		return reply{}, invalid("id can't be blank")
 	}
-	kind, err := c.params.oneOf("type", "patient", "practitioner", "staff", "treatment_plan")
-	if err != nil {
-		return reply{}, err
-	}
+	kind := c.oneOf("type", "patient", "practitioner", "staff", "treatment_plan")
 	if kind == "" && c.behaviors.Is(behavior.MetadataTypeRequired) {
 		return reply{}, invalid("type can't be blank")
 	}
@@ -324,14 +321,7 @@ func getOrder(c *call, w *store.World) (reply, error) {
 }
 
 func listOrders(c *call, w *store.World) (reply, error) {
-	completed, err := c.params.days("completed_at")
-	if err != nil {
-		return reply{}, err
-	}
-	field, descending, err := c.params.order("patient_id", "treatment_plan_id", "completed_at", "order_number")
-	if err != nil {
-		return reply{}, err
-	}
+	completed := c.days("completed_at")
 	patient, plan, number := c.params.get("patient_id"), c.params.get("treatment_plan_id"), c.params.get("order_number")
 	rows := table.Of(w.Orders, store.ByClinic, c.clinicID())
 	if completed.Set || patient != "" || plan != "" || number != "" {
@@ -340,15 +330,10 @@ func listOrders(c *call, w *store.World) (reply, error) {
 				(number == "" || number == o.Number) && (plan == "" || slices.Contains(o.PlanIDs, plan))
 		})
 	}
-	switch {
-	case field == "patient_id":
-		rows = sorted(rows, descending, func(o *model.Order) string { return o.PatientID })
-	case field == "treatment_plan_id":
-		rows = sorted(rows, descending, store.OrderPlan)
-	case field == "order_number":
-		rows = sorted(rows, descending, func(o *model.Order) string { return o.Number })
-	case field != "" || descending:
-		rows = sorted(rows, descending, func(o *model.Order) int64 { return o.CompletedAt.UnixNano() })
-	}
-	return listOf(c, rows, view.OrderItem), nil
+	return listOf(c, sorted(c, rows, "completed_at", order[model.Order]{
+		"patient_id":        by(func(o *model.Order) string { return o.PatientID }),
+		"treatment_plan_id": by(store.OrderPlan),
+		"order_number":      by(func(o *model.Order) string { return o.Number }),
+		"completed_at":      func(a, b *model.Order) int { return a.CompletedAt.Compare(b.CompletedAt) },
+	}), view.OrderItem), nil
 }

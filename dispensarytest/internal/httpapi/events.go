@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"slices"
+	"strconv"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
@@ -31,18 +32,7 @@ func getEvent(c *call, w *store.World) (reply, error) {
 func listEvents(group string) handler {
 	types := slices.DeleteFunc(model.EventTypes(), func(t string) bool { return store.EventGroup(t) != group })
 	return func(c *call, w *store.World) (reply, error) {
-		day, err := c.params.days("created_at")
-		if err != nil {
-			return reply{}, err
-		}
-		kind, err := c.params.oneOf("event_type", types...)
-		if err != nil {
-			return reply{}, err
-		}
-		field, descending, err := c.params.order("event_type", "created_at")
-		if err != nil {
-			return reply{}, err
-		}
+		day, kind := c.days("created_at"), c.oneOf("event_type", types...)
 		whose := c.clinicID()
 		if group == "product" {
 			whose = ""
@@ -50,13 +40,10 @@ func listEvents(group string) handler {
 		rows := table.Where(table.Of(w.Events, group, whose), func(e *model.Event) bool {
 			return (kind == "" || kind == e.Type) && c.now.Sub(e.CreatedAt) <= store.Retention && day.Holds(e.CreatedAt)
 		})
-		switch {
-		case field == "event_type":
-			rows = sorted(rows, descending, func(e *model.Event) string { return e.Type })
-		case field != "" || descending:
-			rows = sorted(rows, descending, func(e *model.Event) int64 { return e.CreatedAt.UnixNano() })
-		}
-		return listOf(c, rows, view.EventItem), nil
+		return listOf(c, sorted(c, rows, "created_at", order[model.Event]{
+			"event_type": by(func(e *model.Event) string { return e.Type }),
+			"created_at": func(a, b *model.Event) int { return a.CreatedAt.Compare(b.CreatedAt) },
+		}), view.EventItem), nil
 	}
 }
 
@@ -81,21 +68,14 @@ type deliveryView struct {
 // listDeliveries returns one row for each event and integration, with the latest attempt. The
 // rows, and a response_status of null without a response, are an assumption.
 func listDeliveries(c *call, w *store.World) (reply, error) {
-	day, err := c.params.days("attempted_at")
-	if err != nil {
-		return reply{}, err
-	}
-	delivered, err := c.params.oneOf("successfully_delivered", "true", "false")
-	if err != nil {
-		return reply{}, err
-	}
-	field, descending, err := c.params.order("event_id", "attempted_at")
-	if err != nil {
-		return reply{}, err
-	}
-	asked := webhooks.DeliveryQuery{Clinic: c.clinicID(), Event: c.params.get("event_id"), Delivered: delivered, Days: day, Field: field, Descending: descending}
-	rows := c.api.Sender.List(c.now, asked, c.behaviors.Is(behavior.DeliveryLogAttempt))
-	return listOf(c, rows, func(d *webhooks.Entry) deliveryView {
+	day, delivered, event := c.days("attempted_at"), c.oneOf("successfully_delivered", "true", "false"), c.params.get("event_id")
+	rows := table.Where(c.api.Sender.List(c.now, c.clinicID(), c.behaviors.Is(behavior.DeliveryLogAttempt)), func(d *webhooks.Entry) bool {
+		return day.Holds(d.Latest().At) && (event == "" || event == d.EventID) && (delivered == "" || delivered == strconv.FormatBool(d.Delivered))
+	})
+	return listOf(c, sorted(c, rows, "attempted_at", order[webhooks.Entry]{
+		"event_id":     by(func(d *webhooks.Entry) string { return d.EventID }),
+		"attempted_at": func(a, b *webhooks.Entry) int { return a.Latest().At.Compare(b.Latest().At) },
+	}), func(d *webhooks.Entry) deliveryView {
 		return viewDelivery(d, c.behaviors.Is(behavior.UnansweredStatusZero))
 	}), nil
 }

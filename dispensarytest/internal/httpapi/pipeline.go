@@ -152,7 +152,11 @@ func (c *call) handle(with handler) (reply, error) {
 		c.api.Store.Lock()
 		defer c.api.Store.Unlock()
 	}
-	return with(c, c.api.Store.World)
+	rep, err := with(c, c.api.Store.World)
+	if c.wrong != nil {
+		return reply{}, c.wrong
+	}
+	return rep, err
 }
 
 func (c *call) readQuery() (err error) {

@@ -34,19 +34,12 @@ func (c *call) planOf(w *store.World, id string) (*model.Plan, error) {
 }
 
 func listPlans(c *call, w *store.World, patient *model.Patient) (reply, error) {
-	field, descending, err := c.params.order("created_at", "updated_at")
-	if err != nil {
-		return reply{}, err
-	}
 	outside := c.token.Has(operations.ScopePlanHistory)
 	rows := table.Where(table.Of(w.Plans, store.ByPatient, patient.ID), func(p *model.Plan) bool { return outside || !p.Outside })
-	switch {
-	case field == "updated_at":
-		rows = sorted(rows, descending, func(p *model.Plan) int64 { return p.UpdatedAt.UnixNano() })
-	case field != "" || descending:
-		rows = sorted(rows, descending, func(p *model.Plan) int64 { return p.CreatedAt.UnixNano() })
-	}
-	return listOf(c, rows, view.PlanItem), nil
+	return listOf(c, sorted(c, rows, "created_at", order[model.Plan]{
+		"created_at": func(a, b *model.Plan) int { return a.CreatedAt.Compare(b.CreatedAt) },
+		"updated_at": func(a, b *model.Plan) int { return a.UpdatedAt.Compare(b.UpdatedAt) },
+	}), view.PlanItem), nil
 }
 
 func getPlan(c *call, w *store.World) (reply, error) {
@@ -262,30 +255,16 @@ func viewTemplate(p *model.Protocol) protocolView {
 // listProtocols supports the API's filters and ownership_type. The values and the default
 // ("owned") of ownership_type are an assumption.
 func listProtocols(c *call, w *store.World, practitioner *model.Practitioner) (reply, error) {
-	state, err := c.params.oneOf("current_state", model.PlanStateActive, model.PlanStateDraft, model.PlanStateCanceled)
-	if err != nil {
-		return reply{}, err
-	}
-	ownership, err := c.params.oneOf("ownership_type", "owned", "shared", "all")
-	if err != nil {
-		return reply{}, err
-	}
-	field, descending, err := c.params.order("name", "current_state")
-	if err != nil {
-		return reply{}, err
-	}
+	state := c.oneOf("current_state", model.PlanStateActive, model.PlanStateDraft, model.PlanStateCanceled)
+	ownership := c.oneOf("ownership_type", "owned", "shared", "all")
 	rows := table.Where(w.Protocols.Rows, func(p *model.Protocol) bool {
 		owned := p.PractitionerID == practitioner.ID
 		return (state == "" || state == p.State) && w.Offers(p, owned, ownership, c.clinicID())
 	})
-	switch {
-	case field == "name":
-		rows = sorted(rows, descending, func(p *model.Protocol) string { return p.Name })
-	case field == "current_state":
-		rows = sorted(rows, descending, func(p *model.Protocol) string { return p.State })
-	case descending:
-		slices.Reverse(rows)
-	}
+	rows = sorted(c, rows, "", order[model.Protocol]{
+		"name":          by(func(p *model.Protocol) string { return p.Name }),
+		"current_state": by(func(p *model.Protocol) string { return p.State }),
+	})
 	return listOf(c, rows, func(p *model.Protocol) protocolItem {
 		item := viewProtocolItem(p)
 		item.Ownership = "shared"

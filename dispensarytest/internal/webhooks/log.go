@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -82,55 +81,21 @@ func (s *Sender) forget(now time.Time) {
 	}
 }
 
-// DeliveryQuery selects and sorts a clinic's list of deliveries.
-type DeliveryQuery struct {
-	Clinic, Event, Delivered string
-	Days                     store.Days
-	Field                    string
-	Descending               bool
-}
-
-// List returns the deliveries of a query. If attempts is set, it returns one row for each
+// List returns the deliveries of a clinic. If attempts is set, it returns one row for each
 // attempt.
-func (s *Sender) List(now time.Time, asked DeliveryQuery, attempts bool) (found []*Entry) {
+func (s *Sender) List(now time.Time, clinicID string, attempts bool) (found []*Entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forget(now)
-	for _, d := range table.Of(s.deliveries, byClinic, asked.Clinic) {
-		if len(d.Attempts) == 0 {
-			continue
-		}
-		rows := []*Entry{d}
-		if attempts {
-			rows = d.byAttempt()
-		}
-		for _, row := range rows {
-			if asked.keeps(row) {
-				found = append(found, row)
-			}
+	for _, d := range table.Of(s.deliveries, byClinic, clinicID) {
+		switch {
+		case attempts:
+			found = append(found, d.byAttempt()...)
+		case len(d.Attempts) > 0:
+			found = append(found, d)
 		}
 	}
-	slices.SortStableFunc(found, asked.compare)
 	return found
-}
-
-func (q DeliveryQuery) keeps(d *Entry) bool {
-	return q.Days.Holds(d.Latest().At) && (q.Event == "" || q.Event == d.EventID) &&
-		(q.Delivered == "" || q.Delivered == strconv.FormatBool(d.Delivered))
-}
-
-// compare implements the sort order of the query.
-func (q DeliveryQuery) compare(a, b *Entry) int {
-	if q.Descending {
-		a, b = b, a
-	}
-	switch {
-	case q.Field == "event_id":
-		return strings.Compare(a.EventID, b.EventID)
-	case q.Field != "" || q.Descending:
-		return a.Latest().At.Compare(b.Latest().At)
-	}
-	return 0
 }
 
 // Deliveries implements dispensarytest.Webhooks.
