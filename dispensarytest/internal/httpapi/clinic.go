@@ -312,14 +312,6 @@ func listPatientOrders(c *call, w *store.World, patient *model.Patient) (reply, 
 	return listOf(c, table.Of(w.Orders, store.ByPatient, patient.ID), view.PatientOrder), nil
 }
 
-func getOrder(c *call, w *store.World) (reply, error) {
-	o, known := table.Get(w.Orders, c.arg)
-	if !known || o.ClinicID != c.clinicID() {
-		return reply{}, notFound()
-	}
-	return ok(view.Order(o)), nil
-}
-
 func listOrders(c *call, w *store.World) (reply, error) {
 	completed := c.days("completed_at")
 	patient, plan, number := c.params.get("patient_id"), c.params.get("treatment_plan_id"), c.params.get("order_number")

@@ -18,19 +18,17 @@ func (c *call) viewPlan(p *model.Plan) view.PlanView[view.DosageView] {
 	return view.Plan(c.api.Origin, c.behaviors.Is(behavior.DraftInvitationPresent), p, view.Dosage)
 }
 
-// planOf returns a plan of the clinic. Plans from outside the API need the scope for
-// historical plans.
-func (c *call) planOf(w *store.World, id string) (*model.Plan, error) {
-	p, known := table.Get(w.Plans, id)
-	if !known || p.ClinicID != c.clinicID() {
-		return nil, notFound()
-	}
-	if p.Outside {
-		if err := c.require(operations.ScopePlanHistory); err != nil {
-			return nil, err
+// ofPlan returns a handler for the plan of the caller's clinic with the id in the path. Plans
+// from outside the API need the scope for historical plans.
+func ofPlan(do func(*call, *store.World, *model.Plan) (reply, error)) handler {
+	return ofClinic((*store.World).PlanOf, func(c *call, w *store.World, p *model.Plan) (reply, error) {
+		if p.Outside {
+			if err := c.require(operations.ScopePlanHistory); err != nil {
+				return reply{}, err
+			}
 		}
-	}
-	return p, nil
+		return do(c, w, p)
+	})
 }
 
 func listPlans(c *call, w *store.World, patient *model.Patient) (reply, error) {
@@ -42,13 +40,7 @@ func listPlans(c *call, w *store.World, patient *model.Patient) (reply, error) {
 	}), view.PlanItem), nil
 }
 
-func getPlan(c *call, w *store.World) (reply, error) {
-	p, err := c.planOf(w, c.arg)
-	if err != nil {
-		return reply{}, err
-	}
-	return ok(c.viewPlan(p)), nil
-}
+func getPlan(c *call, _ *store.World, p *model.Plan) (reply, error) { return ok(c.viewPlan(p)), nil }
 
 // createPlan creates an active plan unless the state is draft. It requires clinic:write and,
 // as the API documents for that scope, patients:read.
@@ -78,11 +70,7 @@ func createPlan(c *call, w *store.World) (reply, error) {
 }
 
 // updatePlan keeps the state, and rejects changes of a canceled plan. Both are assumptions.
-func updatePlan(c *call, w *store.World) (reply, error) {
-	old, err := c.planOf(w, c.arg)
-	if err != nil {
-		return reply{}, err
-	}
+func updatePlan(c *call, w *store.World, old *model.Plan) (reply, error) {
 	p := *old
 	if err := c.readPlan(w, &p); err != nil {
 		return reply{}, err
@@ -136,8 +124,8 @@ func readRecommendation(w *store.World, f *form.Form) model.Recommendation {
 	return r
 }
 
-func activatePlan(c *call, w *store.World) (reply, error) {
-	return c.movePlan(w, func(p *model.Plan) error {
+func activatePlan(c *call, w *store.World, old *model.Plan) (reply, error) {
+	return c.movePlan(w, old, func(p *model.Plan) error {
 		if why := store.PlanUnready(p, c.behaviors); why != "" {
 			return wrongState("Treatment plan " + why)
 		}
@@ -146,20 +134,16 @@ func activatePlan(c *call, w *store.World) (reply, error) {
 	}, model.PlanStateDraft)
 }
 
-func cancelPlan(c *call, w *store.World) (reply, error) {
+func cancelPlan(c *call, w *store.World, old *model.Plan) (reply, error) {
 	from := []string{model.PlanStateActive}
 	if c.behaviors.Is(behavior.DraftCancellationAllowed) {
 		from = append(from, model.PlanStateDraft)
 	}
-	return c.movePlan(w, func(p *model.Plan) error { store.CancelPlan(p, c.now); return nil }, from...)
+	return c.movePlan(w, old, func(p *model.Plan) error { store.CancelPlan(p, c.now); return nil }, from...)
 }
 
 // movePlan moves a plan from one of the states in from to the next state.
-func (c *call) movePlan(w *store.World, move func(*model.Plan) error, from ...string) (reply, error) {
-	old, err := c.planOf(w, c.arg)
-	if err != nil {
-		return reply{}, err
-	}
+func (c *call) movePlan(w *store.World, old *model.Plan, move func(*model.Plan) error, from ...string) (reply, error) {
 	if err := c.check(false); err != nil { // the operation has no fields
 		return reply{}, err
 	}
@@ -175,11 +159,7 @@ func (c *call) movePlan(w *store.World, move func(*model.Plan) error, from ...st
 }
 
 // checkoutPlan fills the patient's cart from the plan. Assumption: the plan must be active.
-func checkoutPlan(c *call, w *store.World) (reply, error) {
-	p, err := c.planOf(w, c.arg)
-	if err != nil {
-		return reply{}, err
-	}
+func checkoutPlan(c *call, w *store.World, p *model.Plan) (reply, error) {
 	if err := c.check(false); err != nil { // the operation has no fields
 		return reply{}, err
 	}
@@ -323,11 +303,7 @@ func newDynamicLink(c *call, _ *store.World) (reply, error) {
 	}{c.api.Origin + "/plans/new?clinic=" + c.clinicID()}), nil
 }
 
-func getDynamicLink(c *call, w *store.World) (reply, error) {
-	p, err := c.planOf(w, c.arg)
-	if err != nil {
-		return reply{}, err
-	}
+func getDynamicLink(c *call, w *store.World, p *model.Plan) (reply, error) {
 	if p.State == model.PlanStateCanceled {
 		return reply{}, wrongState("Treatment plan is cancelled")
 	}

@@ -15,13 +15,9 @@ import (
 // Clinics performs actions of clinics on the keys of integrations.
 type Clinics struct{ *actions }
 
-func (p Clinics) All() []model.Clinic {
-	return all(p.actions, func(w *store.World) table.Table[*model.Clinic] { return w.Clinics })
-}
+func (p Clinics) All() []model.Clinic { return all(p.actions, clinics) }
 
-func (p Clinics) Get(id string) (model.Clinic, bool) {
-	return find(p.actions, func(w *store.World) table.Table[*model.Clinic] { return w.Clinics }, id)
-}
+func (p Clinics) Get(id string) (model.Clinic, bool) { return find(p.actions, clinics, id) }
 
 func (p Clinics) RevokeKey(key string) (e model.Event, err error) {
 	w, done := p.begin()
@@ -98,27 +94,21 @@ func (p Clinics) activate(w *store.World, old *store.Integration) model.Event {
 // Practitioners lists the practitioners of all clinics.
 type Practitioners struct{ *actions }
 
-func (p Practitioners) All() []model.Practitioner {
-	return all(p.actions, func(w *store.World) table.Table[*model.Practitioner] { return w.Practitioners })
-}
+func (p Practitioners) All() []model.Practitioner { return all(p.actions, practitioners) }
 
 func (p Practitioners) Get(id string) (model.Practitioner, bool) {
-	return find(p.actions, func(w *store.World) table.Table[*model.Practitioner] { return w.Practitioners }, id)
+	return find(p.actions, practitioners, id)
 }
 
 // Patients performs actions of patients.
 type Patients struct{ *actions }
 
-func (p Patients) All() []model.Patient {
-	return all(p.actions, func(w *store.World) table.Table[*model.Patient] { return w.Patients })
-}
+func (p Patients) All() []model.Patient { return all(p.actions, patients) }
 
-func (p Patients) Get(id string) (model.Patient, bool) {
-	return find(p.actions, func(w *store.World) table.Table[*model.Patient] { return w.Patients }, id)
-}
+func (p Patients) Get(id string) (model.Patient, bool) { return find(p.actions, patients, id) }
 
 func (p Patients) Cart(patientID string) []model.Line {
-	c, _ := find(p.actions, func(w *store.World) table.Table[*store.Cart] { return w.Carts }, patientID)
+	c, _ := find(p.actions, carts, patientID)
 	return slices.Clone(c.Lines)
 }
 
@@ -143,27 +133,20 @@ func (p Patients) Create(in model.PatientCreate) (out model.Patient, e model.Eve
 	return out, e, nil
 }
 
-func (p Patients) Update(patientID string, in model.PatientUpdate) (out model.Patient, e model.Event, err error) {
-	w, done := p.begin()
-	defer done()
-	old, known := table.Get(w.Patients, patientID)
-	if !known {
-		return out, e, store.Unknown("UpdatePatient", "patient", patientID)
-	}
-	row := *old
-	set(&row.FirstName, in.FirstName)
-	set(&row.LastName, in.LastName)
-	set(&row.Email, in.Email)
-	set(&row.DateOfBirth, in.DateOfBirth)
-	set(&row.Gender, in.Gender)
-	set(&row.MobileNumber, in.MobileNumber)
-	set(&row.TextNotification, in.TextNotification)
-	if err := checkPatient(w, "UpdatePatient", &row, old); err != nil {
-		return out, e, err
-	}
-	table.Put(&w.Patients, &row)
-	out, e = store.Detached(row), p.emit(model.EventPatientUpdated, row.ClinicID, row.ID, view.PatientData(w, &row))
-	return out, e, nil
+func (p Patients) Update(patientID string, in model.PatientUpdate) (model.Patient, model.Event, error) {
+	return revise(p.actions, "UpdatePatient", "patient", patientID, patients, func(w *store.World, row *model.Patient) error {
+		old := *row
+		set(&row.FirstName, in.FirstName)
+		set(&row.LastName, in.LastName)
+		set(&row.Email, in.Email)
+		set(&row.DateOfBirth, in.DateOfBirth)
+		set(&row.Gender, in.Gender)
+		set(&row.MobileNumber, in.MobileNumber)
+		set(&row.TextNotification, in.TextNotification)
+		return checkPatient(w, "UpdatePatient", row, &old)
+	}, func(w *store.World, row *model.Patient) model.Event {
+		return p.emit(model.EventPatientUpdated, row.ClinicID, row.ID, view.PatientData(w, row))
+	})
 }
 
 // checkPatient checks the changes of a patient by the rules of requests. A patient that a
@@ -194,13 +177,9 @@ func check(action string, field form.Field) error {
 // Orders performs actions of patients on orders.
 type Orders struct{ *actions }
 
-func (p Orders) All() []model.Order {
-	return all(p.actions, func(w *store.World) table.Table[*model.Order] { return w.Orders })
-}
+func (p Orders) All() []model.Order { return all(p.actions, orders) }
 
-func (p Orders) Get(id string) (model.Order, bool) {
-	return find(p.actions, func(w *store.World) table.Table[*model.Order] { return w.Orders }, id)
-}
+func (p Orders) Get(id string) (model.Order, bool) { return find(p.actions, orders, id) }
 
 func (p Orders) Place(patientID string, in model.OrderCreate) (out model.Order, e model.Event, err error) {
 	w, done := p.begin()
@@ -222,26 +201,19 @@ func (p Orders) Place(patientID string, in model.OrderCreate) (out model.Order, 
 	return out, e, nil
 }
 
-func (p Orders) Refund(orderID string, amount model.Cents) (out model.Order, err error) {
-	w, done := p.begin()
-	defer done()
-	old, known := table.Get(w.Orders, orderID)
-	if !known {
-		return out, store.Unknown("RefundOrder", "order", orderID)
-	}
-	if old.PaymentTotal == 0 {
-		return out, store.Refused("RefundOrder", model.ErrState, "the order is already refunded")
-	}
-	if amount == 0 {
-		amount = old.PaymentTotal
-	}
-	if amount < 0 || amount > old.PaymentTotal {
-		return out, store.Refused("RefundOrder", model.ErrValidation, "%s of %s cannot be refunded", amount, old.PaymentTotal)
-	}
-	row := *old
-	row.PaymentTotal -= amount
-	row.Refunded += amount
-	table.Put(&w.Orders, &row)
-	out = store.Detached(row)
-	return out, nil
+func (p Orders) Refund(orderID string, amount model.Cents) (model.Order, error) {
+	out, _, err := revise(p.actions, "RefundOrder", "order", orderID, orders, func(_ *store.World, row *model.Order) error {
+		paid := row.PaymentTotal
+		amount = cmp.Or(amount, paid)
+		switch {
+		case paid == 0:
+			return store.Refused("RefundOrder", model.ErrState, "the order is already refunded")
+		case amount < 0 || amount > paid:
+			return store.Refused("RefundOrder", model.ErrValidation, "%s of %s cannot be refunded", amount, paid)
+		}
+		row.PaymentTotal -= amount
+		row.Refunded += amount
+		return nil
+	}, func(*store.World, *model.Order) model.Event { return model.Event{} })
+	return out, err
 }

@@ -43,7 +43,7 @@ func (p *People) Events() []model.Event {
 	p.Patients.Store.Lock()
 	p.Patients.Store.World.ForgetEvents(p.Patients.Clock.Now(), p.Patients.EventLimit)
 	p.Patients.Store.Unlock()
-	return all(p.Patients.actions, func(w *store.World) table.Table[*model.Event] { return w.Events })
+	return all(p.Patients.actions, events)
 }
 
 // Overview returns up to latest rows of each kind, newest first, and the totals.
@@ -91,9 +91,21 @@ func (a *actions) begin() (w *store.World, done func()) {
 	}
 }
 
+// Tables of the world, for the functions below.
+func clinics(w *store.World) *table.Table[*model.Clinic]             { return &w.Clinics }
+func practitioners(w *store.World) *table.Table[*model.Practitioner] { return &w.Practitioners }
+func patients(w *store.World) *table.Table[*model.Patient]           { return &w.Patients }
+func carts(w *store.World) *table.Table[*store.Cart]                 { return &w.Carts }
+func orders(w *store.World) *table.Table[*model.Order]               { return &w.Orders }
+func plans(w *store.World) *table.Table[*model.Plan]                 { return &w.Plans }
+func protocols(w *store.World) *table.Table[*model.Protocol]         { return &w.Protocols }
+func products(w *store.World) *table.Table[*model.Product]           { return &w.Products }
+func variants(w *store.World) *table.Table[*model.Variant]           { return &w.Variants }
+func events(w *store.World) *table.Table[*model.Event]               { return &w.Events }
+
 // all copies a table. Like find, it is a function, because a package compiles the methods of
 // each generic type that its imports mention.
-func all[T any](a *actions, of func(*store.World) table.Table[*T]) (rows []T) {
+func all[T any](a *actions, of func(*store.World) *table.Table[*T]) (rows []T) {
 	a.Store.Look(func(w *store.World) {
 		for _, row := range of(w).Rows {
 			rows = append(rows, store.Detached(*row))
@@ -103,14 +115,32 @@ func all[T any](a *actions, of func(*store.World) table.Table[*T]) (rows []T) {
 }
 
 // find copies a row.
-func find[T any](a *actions, of func(*store.World) table.Table[*T], id string) (row T, known bool) {
+func find[T any](a *actions, of func(*store.World) *table.Table[*T], id string) (row T, known bool) {
 	a.Store.Look(func(w *store.World) {
 		var found *T
-		if found, known = table.Get(of(w), id); known {
+		if found, known = table.Get(*of(w), id); known {
 			row = store.Detached(*found)
 		}
 	})
 	return row, known
+}
+
+// revise performs an action that replaces a row by a changed copy. emit returns the event of
+// the action. If change fails, nothing changes.
+func revise[T any](a *actions, action, kind, id string, of func(*store.World) *table.Table[*T], change func(w *store.World, row *T) error, emit func(w *store.World, row *T) model.Event) (out T, e model.Event, err error) {
+	w, done := a.begin()
+	defer done()
+	old, known := table.Get(*of(w), id)
+	if !known {
+		return out, e, store.Unknown(action, kind, id)
+	}
+	row := *old
+	if err := change(w, &row); err != nil {
+		return out, e, err
+	}
+	table.Put(of(w), &row)
+	out, e = store.Detached(row), emit(w, &row)
+	return out, e, nil
 }
 
 func set[T any](field, value *T) {

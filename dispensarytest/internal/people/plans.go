@@ -15,13 +15,9 @@ import (
 // Plans performs actions of practitioners on treatment plans.
 type Plans struct{ *actions }
 
-func (p Plans) All() []model.Plan {
-	return all(p.actions, func(w *store.World) table.Table[*model.Plan] { return w.Plans })
-}
+func (p Plans) All() []model.Plan { return all(p.actions, plans) }
 
-func (p Plans) Get(id string) (model.Plan, bool) {
-	return find(p.actions, func(w *store.World) table.Table[*model.Plan] { return w.Plans }, id)
-}
+func (p Plans) Get(id string) (model.Plan, bool) { return find(p.actions, plans, id) }
 
 func (p Plans) Create(patientID string, in model.PlanCreate) (out model.Plan, e model.Event, err error) {
 	w, done := p.begin()
@@ -95,24 +91,15 @@ func (p Plans) Cancel(planID string) (model.Plan, model.Event, error) {
 	})
 }
 
-func (p Plans) change(action, planID, kind string, from []string, change func(*store.World, *model.Plan) error) (out model.Plan, e model.Event, err error) {
-	w, done := p.begin()
-	defer done()
-	old, known := table.Get(w.Plans, planID)
-	if !known {
-		return out, e, store.Unknown(action, "treatment plan", planID)
-	}
-	if !slices.Contains(from, old.State) {
-		return out, e, store.Refused(action, model.ErrState, "treatment plan %q is %s", planID, old.State)
-	}
-	row := *old
-	if err := change(w, &row); err != nil {
-		return out, e, err
-	}
-	row.UpdatedAt = p.eventTime(planID)
-	table.Put(&w.Plans, &row)
-	out, e = store.Detached(row), p.emitPlan(kind, &row)
-	return out, e, nil
+func (p Plans) change(action, planID, kind string, from []string, change func(*store.World, *model.Plan) error) (model.Plan, model.Event, error) {
+	return revise(p.actions, action, "treatment plan", planID, plans, func(w *store.World, row *model.Plan) error {
+		if !slices.Contains(from, row.State) {
+			return store.Refused(action, model.ErrState, "treatment plan %q is %s", planID, row.State)
+		}
+		err := change(w, row)
+		row.UpdatedAt = p.eventTime(planID)
+		return err
+	}, func(_ *store.World, row *model.Plan) model.Event { return p.emitPlan(kind, row) })
 }
 
 func recommendationsFit(w *store.World, action string, p *model.Plan) error {
@@ -216,13 +203,9 @@ func (p Plans) Send(planID string, e PlanEdit) (model.Event, error) {
 // Protocols performs actions of practitioners on protocols.
 type Protocols struct{ *actions }
 
-func (p Protocols) All() []model.Protocol {
-	return all(p.actions, func(w *store.World) table.Table[*model.Protocol] { return w.Protocols })
-}
+func (p Protocols) All() []model.Protocol { return all(p.actions, protocols) }
 
-func (p Protocols) Get(id string) (model.Protocol, bool) {
-	return find(p.actions, func(w *store.World) table.Table[*model.Protocol] { return w.Protocols }, id)
-}
+func (p Protocols) Get(id string) (model.Protocol, bool) { return find(p.actions, protocols, id) }
 
 func (p Protocols) Create(in model.ProtocolCreate) (out model.Protocol, err error) {
 	w, done := p.begin()

@@ -15,12 +15,10 @@ import (
 // Products changes the catalog.
 type Products struct{ *actions }
 
-func (p Products) Get(id string) (model.Product, bool) {
-	return find(p.actions, func(w *store.World) table.Table[*model.Product] { return w.Products }, id)
-}
+func (p Products) Get(id string) (model.Product, bool) { return find(p.actions, products, id) }
 
 func (p Products) All() []model.Product {
-	products := all(p.actions, func(w *store.World) table.Table[*model.Product] { return w.Products })
+	products := all(p.actions, products)
 	return slices.DeleteFunc(products, func(p model.Product) bool { return p.Removed })
 }
 
@@ -73,58 +71,42 @@ func (p Products) Describe(productID, html string) (model.Product, model.Event, 
 	})
 }
 
-func (p Products) changeProduct(action, productID, kind string, change func(*model.Product) error) (out model.Product, e model.Event, err error) {
-	w, done := p.begin()
-	defer done()
-	old, known := table.Get(w.Products, productID)
-	if !known || old.Removed {
-		return out, e, store.Unknown(action, "product", productID)
-	}
-	row := *old
-	if err := change(&row); err != nil {
-		return out, e, err
-	}
-	table.Put(&w.Products, &row)
-	out, e = store.Detached(row), p.emit(kind, "", row.ID, view.ProductData(w, &row, p.Behaviors.Get()))
-	return out, e, nil
+func (p Products) changeProduct(action, productID, kind string, change func(*model.Product) error) (model.Product, model.Event, error) {
+	return revise(p.actions, action, "product", productID, products, func(_ *store.World, row *model.Product) error {
+		if row.Removed {
+			return store.Unknown(action, "product", productID)
+		}
+		return change(row)
+	}, func(w *store.World, row *model.Product) (e model.Event) {
+		if w.RefreshBrand(row.BrandID); kind != "" {
+			e = p.emit(kind, "", row.ID, view.ProductData(w, row, p.Behaviors.Get()))
+		}
+		return e
+	})
 }
 
 func (p Products) Remove(productID string) error {
-	w, done := p.begin()
-	defer done()
-	old, known := table.Get(w.Products, productID)
-	if !known || old.Removed {
-		return store.Unknown("RemoveProduct", "product", productID)
-	}
-	row := *old
-	row.Removed = true
-	table.Put(&w.Products, &row)
-	w.RefreshBrand(row.BrandID)
-	return nil
+	_, _, err := p.changeProduct("RemoveProduct", productID, "", func(row *model.Product) error { row.Removed = true; return nil })
+	return err
 }
 
-func (p Products) UpdateVariant(variantID string, in model.VariantUpdate) (out model.Variant, e model.Event, err error) {
-	w, done := p.begin()
-	defer done()
-	old, known := w.Variant(variantID)
-	if !known {
-		return out, e, store.Unknown("UpdateVariant", "variant", variantID)
-	}
-	row := *old
-	set(&row.MSRP, in.MSRP)
-	set(&row.Status, in.Status)
-	set(&row.Units, in.Units)
-	set(&row.UnitOfMeasure, in.UnitOfMeasure)
-	set(&row.UPC, in.UPC)
-	set(&row.SupplierSKU, in.SupplierSKU)
-	if err := variantFits(&row); err != nil {
-		return out, e, err
-	}
-	table.Put(&w.Variants, &row)
-	product, _ := table.Get(w.Products, row.ProductID)
-	w.RefreshBrand(product.BrandID)
-	out, e = store.Detached(row), p.emit(model.EventProductUpdated, "", product.ID, view.ProductData(w, product, p.Behaviors.Get()))
-	return out, e, nil
+func (p Products) UpdateVariant(variantID string, in model.VariantUpdate) (model.Variant, model.Event, error) {
+	return revise(p.actions, "UpdateVariant", "variant", variantID, variants, func(w *store.World, row *model.Variant) error {
+		if _, known := w.Variant(variantID); !known { // its product was removed
+			return store.Unknown("UpdateVariant", "variant", variantID)
+		}
+		set(&row.MSRP, in.MSRP)
+		set(&row.Status, in.Status)
+		set(&row.Units, in.Units)
+		set(&row.UnitOfMeasure, in.UnitOfMeasure)
+		set(&row.UPC, in.UPC)
+		set(&row.SupplierSKU, in.SupplierSKU)
+		return variantFits(row)
+	}, func(w *store.World, row *model.Variant) model.Event {
+		product, _ := table.Get(w.Products, row.ProductID)
+		w.RefreshBrand(product.BrandID)
+		return p.emit(model.EventProductUpdated, "", product.ID, view.ProductData(w, product, p.Behaviors.Get()))
+	})
 }
 
 // variantFits checks a changed variant. Its status may be empty, which is null.
@@ -141,10 +123,6 @@ func variantFits(v *model.Variant) error {
 // Variants lists the packs of all products.
 type Variants struct{ *actions }
 
-func (p Variants) All() []model.Variant {
-	return all(p.actions, func(w *store.World) table.Table[*model.Variant] { return w.Variants })
-}
+func (p Variants) All() []model.Variant { return all(p.actions, variants) }
 
-func (p Variants) Get(id string) (model.Variant, bool) {
-	return find(p.actions, func(w *store.World) table.Table[*model.Variant] { return w.Variants }, id)
-}
+func (p Variants) Get(id string) (model.Variant, bool) { return find(p.actions, variants, id) }

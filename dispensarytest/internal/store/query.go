@@ -12,13 +12,6 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// CategoryOf returns a category of the clinic. It returns false if the category belongs to
-// another clinic.
-func (w *World) CategoryOf(clinicID, id string) (*Category, bool) {
-	k, known := table.Get(w.Categories, id)
-	return k, known && k.ClinicID == clinicID
-}
-
 // Shares returns a score for the ingredients and the supplement type that two products share.
 func Shares(p, other *model.Product) (score int) {
 	if p.SupplementTypeID != "" && other.SupplementTypeID == p.SupplementTypeID {

@@ -200,16 +200,36 @@ func (w *World) clinic(id string) *model.Clinic {
 	return c
 }
 
-// PatientOf returns a patient of the clinic. It returns false if the patient belongs to
-// another clinic.
+// PatientOf returns a patient of the clinic. Like the methods below, it returns false if the row
+// belongs to another clinic.
 func (w *World) PatientOf(clinicID, id string) (*model.Patient, bool) {
-	p, ok := table.Get(w.Patients, id)
-	return p, ok && p.ClinicID == clinicID
+	row, known := table.Get(w.Patients, id)
+	return row, known && row.ClinicID == clinicID
 }
 
 func (w *World) PractitionerOf(clinicID, id string) (*model.Practitioner, bool) {
-	p, ok := table.Get(w.Practitioners, id)
-	return p, ok && p.ClinicID == clinicID
+	row, known := table.Get(w.Practitioners, id)
+	return row, known && row.ClinicID == clinicID
+}
+
+func (w *World) StaffOf(clinicID, id string) (*StaffMember, bool) {
+	row, known := table.Get(w.Staff, id)
+	return row, known && row.ClinicID == clinicID
+}
+
+func (w *World) CategoryOf(clinicID, id string) (*Category, bool) {
+	row, known := table.Get(w.Categories, id)
+	return row, known && row.ClinicID == clinicID
+}
+
+func (w *World) PlanOf(clinicID, id string) (*model.Plan, bool) {
+	row, known := table.Get(w.Plans, id)
+	return row, known && row.ClinicID == clinicID
+}
+
+func (w *World) OrderOf(clinicID, id string) (*model.Order, bool) {
+	row, known := table.Get(w.Orders, id)
+	return row, known && row.ClinicID == clinicID
 }
 
 // FirstPractitioner returns the id of a clinic's first practitioner, or "" if it has none.
@@ -312,11 +332,6 @@ func (w *World) RefreshBrand(brandID string) {
 		changed.Available = available
 		table.Put(&w.Brands, &changed)
 	}
-}
-
-func (w *World) StaffOf(clinicID, id string) (*StaffMember, bool) {
-	m, ok := table.Get(w.Staff, id)
-	return m, ok && m.ClinicID == clinicID
 }
 
 func (w *World) FirstAvailable() *model.Variant {
