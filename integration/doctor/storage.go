@@ -175,7 +175,7 @@ func checkInboxSealed(ctx context.Context, r *run) Row {
 		return skip("the inbox does not decrypt events")
 	}
 	const consequence = "events are acknowledged but cannot be handled"
-	list, err := inbox.List(ctx, engine.Filter{}, engine.Position{}, sample)
+	list, err := inbox.List(ctx, engine.Filter{}, engine.Page{Limit: sample})
 	if err != nil {
 		return fail(reason(err), consequence, away)
 	}

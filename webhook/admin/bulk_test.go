@@ -197,7 +197,7 @@ type slow struct {
 }
 
 func (s *slow) Replay(ctx context.Context, f engine.Filter) (int, error) {
-	page, err := s.List(ctx, f, engine.Position{}, s.few)
+	page, err := s.List(ctx, f, engine.Page{Limit: s.few})
 	if err != nil || len(page) == 0 {
 		return 0, err
 	}

@@ -67,7 +67,7 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	v := listView{Filter: f, State: query.Get("state"), Zone: now.Format("MST"), Since: field(f.GivenUpFrom, now), Before: field(f.GivenUpBefore, now)}
-	listed, err := h.config.Engine.List(r.Context(), f, after, perPage+1)
+	listed, err := h.config.Engine.List(r.Context(), f, engine.Page{After: after, Limit: perPage + 1})
 	if err == nil {
 		err = h.countList(r, &v)
 	}
@@ -211,7 +211,7 @@ func (h *Handler) load(w http.ResponseWriter, r *http.Request) (v detailView, ok
 		return v, false
 	}
 	one := engine.Filter{Keys: f.Keys}
-	stored, err := h.config.Engine.List(r.Context(), one, engine.Position{}, 1)
+	stored, err := h.config.Engine.List(r.Context(), one, engine.Page{Limit: 1})
 	if err != nil {
 		h.fail(w, err)
 		return v, false
@@ -259,14 +259,14 @@ func (h *Handler) find(w http.ResponseWriter, r *http.Request) {
 		redirect(w, "events")
 		return
 	}
-	found, err := h.config.Engine.List(r.Context(), engine.Filter{ID: id}, engine.Position{}, 2)
+	found, err := h.config.Engine.List(r.Context(), engine.Filter{ID: id}, engine.Page{Limit: 2})
 	if err == nil && len(found) == 1 {
 		redirect(w, viewOf(&found[0], "", h.now()).Link)
 		return
 	}
 	var ofClinic []engine.Event
 	if err == nil && len(found) == 0 {
-		ofClinic, err = h.config.Engine.List(r.Context(), engine.Filter{ClinicID: id}, engine.Position{}, 1)
+		ofClinic, err = h.config.Engine.List(r.Context(), engine.Filter{ClinicID: id}, engine.Page{Limit: 1})
 	}
 	switch {
 	case err != nil:

@@ -42,11 +42,10 @@ import (
 type Engine interface {
 	webhook.Inbox
 
-	// List returns up to limit events that match filter, in the order of their positions,
-	// beginning after the position after. limit must be at least 1. Waiting events are ordered by
-	// the time at which they are due, dead letters by the time of their death. List does not
-	// decrypt bodies. It fails with [webhook.ErrInboxClosed]. See [All].
-	List(ctx context.Context, filter Filter, after Position, limit int) ([]Event, error)
+	// List returns a page of the events that match filter, in the order of their positions.
+	// Waiting events are ordered by the time at which they are due, dead letters by the time of
+	// their death. List does not decrypt bodies. It fails with [webhook.ErrInboxClosed]. See [All].
+	List(ctx context.Context, filter Filter, page Page) ([]Event, error)
 
 	// Count counts the events that match filter, but only the first most events. If most is 0, it
 	// counts all of them. It fails with [webhook.ErrInboxClosed].

@@ -102,6 +102,36 @@ func (p *Position) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// Page is a part of a list of an [Engine].
+type Page struct {
+	// After is the position that precedes the page. The page contains only later events in its
+	// order. Zero means the beginning of the list.
+	After Position
+
+	// Descending reverses the order of the list: the event with the last position comes first.
+	Descending bool
+
+	// Limit is the largest number of events. It must be at least 1.
+	Limit int
+}
+
+// Contains reports whether the page can contain an event at a position, without its Limit.
+func (p Page) Contains(at Position) bool {
+	order := at.Compare(p.After)
+	if p.Descending {
+		return p.After.IsZero() || order < 0
+	}
+	return order > 0
+}
+
+// Compare orders two positions as the page does. See [Position.Compare].
+func (p Page) Compare(a, b Position) int {
+	if p.Descending {
+		a, b = b, a
+	}
+	return a.Compare(b)
+}
+
 // Filter selects events to list, count or change. An event must match all fields that are set. The
 // zero value matches every event.
 type Filter struct {
@@ -116,6 +146,13 @@ type Filter struct {
 	Type     events.Type
 	ClinicID string
 	Reason   string
+
+	// NoReason matches only events without a reason. False matches every event.
+	NoReason bool
+
+	// EventID must equal the event ID of the event's key. Engines look it up in an index. Empty
+	// matches every event.
+	EventID string
 
 	// ID must be part of the text of the event's key, or of the request ID of one of its Failures,
 	// byte for byte. Empty matches every event.
@@ -142,6 +179,8 @@ func (f Filter) Matches(e Event) bool {
 		(f.Type == "" || f.Type == e.Type) &&
 		(f.ClinicID == "" || f.ClinicID == e.ClinicID) &&
 		(f.Reason == "" || f.Reason == e.Reason) &&
+		(!f.NoReason || e.Reason == "") &&
+		(f.EventID == "" || f.EventID == e.Key.EventID) &&
 		(f.ID == "" || e.hasID(f.ID)) &&
 		(f.ReceivedFrom.IsZero() || !e.ReceivedAt.Before(f.ReceivedFrom)) &&
 		(f.ReceivedBefore.IsZero() || e.ReceivedAt.Before(f.ReceivedBefore)) &&
@@ -211,7 +250,7 @@ func All(ctx context.Context, of Engine, f Filter) iter.Seq2[Event, error] {
 			}
 		}
 		for after := (Position{}); ; {
-			events, err := of.List(ctx, f, after, page)
+			events, err := of.List(ctx, f, Page{After: after, Limit: page})
 			if err != nil {
 				yield(Event{}, err)
 				return

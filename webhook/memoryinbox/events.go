@@ -120,8 +120,9 @@ func (e *entry) event() engine.Event {
 	return listed
 }
 
-// matching returns the events after a position that match f, in order. The caller locks i.mu.
-func (i *Inbox) matching(f engine.Filter, after engine.Position) (all []engine.Event) {
+// matching returns the events of a page that match f, in order. It ignores the limit of the page.
+// The caller locks i.mu.
+func (i *Inbox) matching(f engine.Filter, page engine.Page) (all []engine.Event) {
 	entries := i.entries
 	if f.Keys != nil {
 		entries = map[webhook.Key]*entry{}
@@ -132,11 +133,11 @@ func (i *Inbox) matching(f engine.Filter, after engine.Position) (all []engine.E
 		}
 	}
 	for _, e := range entries {
-		if listed := e.event(); listed.Position.Compare(after) > 0 && f.Matches(listed) {
+		if listed := e.event(); page.Contains(listed.Position) && f.Matches(listed) {
 			all = append(all, listed)
 		}
 	}
-	slices.SortFunc(all, func(a, b engine.Event) int { return a.Position.Compare(b.Position) })
+	slices.SortFunc(all, func(a, b engine.Event) int { return page.Compare(a.Position, b.Position) })
 	return all
 }
 
@@ -152,18 +153,18 @@ func (i *Inbox) unavailable(ctx context.Context) error {
 }
 
 // List implements [engine.Engine]. It also works on a closed inbox.
-func (i *Inbox) List(ctx context.Context, f engine.Filter, after engine.Position, limit int) ([]engine.Event, error) {
+func (i *Inbox) List(ctx context.Context, f engine.Filter, page engine.Page) ([]engine.Event, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	all := i.matching(f, after)
-	return all[:min(limit, len(all))], ctx.Err()
+	all := i.matching(f, page)
+	return all[:min(page.Limit, len(all))], ctx.Err()
 }
 
 // Count implements [engine.Engine]. It also works on a closed inbox.
 func (i *Inbox) Count(ctx context.Context, f engine.Filter, most int) (c engine.Counts, err error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	all := i.matching(f, engine.Position{})
+	all := i.matching(f, engine.Page{})
 	if most > 0 {
 		all = all[:min(most, len(all))]
 	}
@@ -236,7 +237,7 @@ func (i *Inbox) change(
 		if err := unavailable(ctx); err != nil {
 			return 0, err
 		}
-		all := i.matching(part, inboxkit.After(state, time.Now()))
+		all := i.matching(part, engine.Page{After: inboxkit.After(state, time.Now())})
 		for _, e := range all {
 			change(i.entries[e.Key])
 		}

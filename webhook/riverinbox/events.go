@@ -23,6 +23,9 @@ const reason = `CASE WHEN j.metadata ? 'cancel_attempted_at' THEN 'canceled in R
 // jobsByKeys is the SQL for the jobs of keys.
 const jobsByKeys = "ARRAY(SELECT l.job FROM {s}.inbox_ledger l WHERE l.digest = ANY (ARRAY(SELECT {s}.inbox_key_digest(key) FROM unnest({}::text[]) key)))"
 
+// jobsByEventID is the SQL for the jobs of an event ID.
+const jobsByEventID = "ARRAY(SELECT l.job FROM {s}.inbox_ledger l WHERE " + digestOfEventID + ")"
+
 // table describes the jobs of events.
 var table = inboxkit.Table{
 	From: "{s}.river_job j", Seq: "j.id", Parameter: "$", Limits: true,
@@ -31,14 +34,16 @@ var table = inboxkit.Table{
 	},
 	At:   map[engine.State]string{engine.StateWaiting: "j.scheduled_at", engine.StateRunning: "j.attempted_at"},
 	Type: "j.metadata->>'type'", ClinicID: "j.metadata->>'clinic'", Reason: reason, ReceivedAt: "j.created_at",
-	Keys: "j.id = ANY (" + jobsByKeys + ") AND j.args->>'key' = ANY ({})",
-	ID:   "(strpos(j.args->>'key', {}) > 0 OR EXISTS (SELECT FROM jsonb_path_query(j.metadata, '$.failures[*].request_id') r WHERE strpos(r #>> ARRAY[]::text[], {}) > 0))",
+	Keys:    "j.id = ANY (" + jobsByKeys + ") AND j.args->>'key' = ANY ({})",
+	EventID: "j.id = ANY (" + jobsByEventID + ") AND split_part(j.args->>'key', '/', 3) = {}",
+	ID:      "(strpos(j.args->>'key', {}) > 0 OR EXISTS (SELECT FROM jsonb_path_query(j.metadata, '$.failures[*].request_id') r WHERE strpos(r #>> ARRAY[]::text[], {}) > 0))",
 	Dead: &inboxkit.Table{
 		From: "{s}.inbox_dead d", Seq: "d.job",
 		Ranges: map[engine.State][]string{engine.StateDead: {"true"}}, At: map[engine.State]string{engine.StateDead: "d.at"},
 		Type: "d.type", ClinicID: "d.clinic", Reason: "d.reason", ReceivedAt: "d.received",
-		Keys: "d.job = ANY (" + jobsByKeys + ") AND d.key = ANY ({})",
-		ID:   "(strpos(d.key, {}) > 0 OR strpos(d.request_ids, {}) > 0)",
+		Keys:    "d.job = ANY (" + jobsByKeys + ") AND d.key = ANY ({})",
+		EventID: "d.job = ANY (" + jobsByEventID + ") AND split_part(d.key, '/', 3) = {}",
+		ID:      "(strpos(d.key, {}) > 0 OR strpos(d.request_ids, {}) > 0)",
 	},
 	Value: func(v any) any {
 		switch v := v.(type) {
@@ -50,6 +55,8 @@ var table = inboxkit.Table{
 				keys = append(keys, key.String())
 			}
 			return keys
+		case inboxkit.EventID:
+			return eventIDInKey(string(v))
 		}
 		return v
 	},
@@ -62,12 +69,12 @@ func jobs(state string) string {
 }
 
 // List implements [engine.Engine].
-func (i *Inbox) List(ctx context.Context, f engine.Filter, after engine.Position, limit int) ([]engine.Event, error) {
-	query, args := table.Select("{reason} AS reason", f, after, limit)
+func (i *Inbox) List(ctx context.Context, f engine.Filter, page engine.Page) ([]engine.Event, error) {
+	query, args := table.Select("{reason} AS reason", f, page)
 	// Only the jobs of the result are read. They are slow to read.
 	query = `SELECT e.state, coalesce(j.args->>'key', ''), j.created_at, j.metadata, j.attempt, e.reason, e.at, e.seq
-		FROM (` + query + `) e JOIN {s}.river_job j ON j.id = e.seq ORDER BY e.at, e.seq`
-	return read(ctx, i.db, func(row pgx.CollectableRow) (e engine.Event, err error) {
+		FROM (` + query + `) e JOIN {s}.river_job j ON j.id = e.seq`
+	all, err := read(ctx, i.db, func(row pgx.CollectableRow) (e engine.Event, err error) {
 		var key string
 		var metadata []byte
 		var a about
@@ -83,6 +90,8 @@ func (i *Inbox) List(ctx context.Context, f engine.Filter, after engine.Position
 		}
 		return e, nil
 	}, query, args...)
+	slices.SortFunc(all, func(a, b engine.Event) int { return page.Compare(a.Position, b.Position) })
+	return all, err
 }
 
 // Count implements [engine.Engine].
@@ -142,7 +151,7 @@ func (i *Inbox) revise(ctx context.Context, f engine.Filter, state engine.State,
 	return inboxkit.InBatches(ctx, i, f, state, inboxkit.After(state, now), func(ctx context.Context, part engine.Filter) (int, error) {
 		ctx, cancel := context.WithTimeout(ctx, transactionTimeout)
 		defer cancel()
-		query, args := table.Select("1", part, engine.Position{}, 0)
+		query, args := table.Select("1", part, engine.Page{})
 		statement := strings.ReplaceAll(statement, "{selected}", "SELECT seq FROM ("+query+") selected")
 		var changed []int
 		err := sqldb.Retry(ctx, func() (err error) { // River locks its jobs in an order of its own

@@ -87,7 +87,7 @@ func TestPollOnlyNeedsNoListen(t *testing.T) {
 	acceptAgain(t, inbox, handled)
 	require.NoError(t, errors.Join(inbox.Sweep(t.Context()), inbox.Beat(t.Context()), inbox.Purge(t.Context())))
 	for _, f := range []engine.Filter{{}, {ClinicID: "cl_1"}, {Keys: []webhook.Key{handled.Key, dead.Key}}} {
-		listed, err := inbox.List(t.Context(), f, engine.Position{}, 30)
+		listed, err := inbox.List(t.Context(), f, engine.Page{Limit: 30})
 		require.NoError(t, err)
 		require.Len(t, listed, 1, "a handled event is not stored")
 		assert.Equal(t, dead.Key, listed[0].Key)

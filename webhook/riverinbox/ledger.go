@@ -1,7 +1,6 @@
 package riverinbox
 
 import (
-	"bytes"
 	"context"
 	"strings"
 	"time"
@@ -59,18 +58,23 @@ func (l *ledger) missing(ctx context.Context, keys []webhook.Key) ([]webhook.Key
 
 // finished returns the keys of an event ID without stored events.
 func (l *ledger) finished(ctx context.Context, eventID string) ([]engine.Finished, error) {
-	key := webhook.Key{EventID: eventID}.String()
-	first := keyDigest(key)
-	last := first
-	copy(first.Bytes[8:], make([]byte, 8))
-	copy(last.Bytes[8:], bytes.Repeat([]byte{0xff}, 8))
 	return read(ctx, l.database, func(row pgx.CollectableRow) (f engine.Finished, err error) {
 		var at *time.Time
 		if err := row.Scan(&at); err != nil || at == nil {
 			return f, err
 		}
 		return engine.Finished{Discarded: true, At: at.UTC()}, nil
-	}, `SELECT l.discarded_at FROM {s}.inbox_ledger l WHERE l.digest BETWEEN $1 AND $2 AND NOT EXISTS (
-			SELECT FROM {s}.river_job j WHERE j.id = l.job AND j.state <> 'completed' AND split_part(j.args->>'key', '/', 3) = $3)`,
-		first, last, strings.Split(key, "/")[2])
+	}, `SELECT l.discarded_at FROM {s}.inbox_ledger l WHERE `+strings.ReplaceAll(digestOfEventID, "{}", "$1")+` AND NOT EXISTS (
+			SELECT FROM {s}.river_job j WHERE j.id = l.job AND j.state <> 'completed' AND split_part(j.args->>'key', '/', 3) = $1)`,
+		eventIDInKey(eventID))
+}
+
+// digestOfEventID is the condition on the digests of an event ID. A digest begins with 8 bytes
+// of the ID.
+const digestOfEventID = `l.digest BETWEEN rpad(encode(substr(sha256(convert_to({}::text, 'UTF8')), 1, 8), 'hex'), 32, '0')::uuid
+	AND rpad(encode(substr(sha256(convert_to({}::text, 'UTF8')), 1, 8), 'hex'), 32, 'f')::uuid`
+
+// eventIDInKey returns an event ID as in the text of its key.
+func eventIDInKey(eventID string) string {
+	return strings.Split(webhook.Key{EventID: eventID}.String(), "/")[2]
 }

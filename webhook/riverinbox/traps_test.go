@@ -75,11 +75,11 @@ func TestHandmadeJobBreaksNothing(t *testing.T) {
 	}
 	for _, c := range [][2]string{{`{}`, `{}`}, {`{"key": "x"}`, `{"failures": 3, "ordering_key": ""}`}, {`[]`, `{"type": 5}`}, {`{"key": 1, "body": 2}`, `{"ordering_key": null}`}} {
 		id := insert(c[0], c[1], "pending")
-		_, err := inbox.List(t.Context(), engine.Filter{ID: "x"}, engine.Position{}, 10)
+		_, err := inbox.List(t.Context(), engine.Filter{ID: "x"}, engine.Page{Limit: 10})
 		require.NoError(t, err)
 		_, err = inbox.River().JobCancel(t.Context(), id)
 		require.NoError(t, err, c)
-		listed, err := inbox.List(t.Context(), engine.Filter{}, engine.Position{}, 10)
+		listed, err := inbox.List(t.Context(), engine.Filter{}, engine.Page{Limit: 10})
 		require.NoError(t, err, c)
 		assert.Len(t, listed, 1)
 		_, err = inbox.River().JobDelete(t.Context(), id)
@@ -138,7 +138,7 @@ func TestAcceptReplacesTextsInvalidInJSON(t *testing.T) {
 	event.Type, event.ClinicID = events.Type(odd), odd
 	acceptNew(t, inbox, event)
 	assert.Equal(t, webhook.ResultDead, next(t, made).Result)
-	letters, err := inbox.List(t.Context(), engine.Filter{Type: events.Type(odd), ClinicID: odd}, engine.Position{}, 1)
+	letters, err := inbox.List(t.Context(), engine.Filter{Type: events.Type(odd), ClinicID: odd}, engine.Page{Limit: 1})
 	require.NoError(t, err)
 	require.Len(t, letters, 1)
 	for _, text := range []string{string(letters[0].Type), letters[0].ClinicID, string(letters[0].OrderingKey)} {

@@ -114,7 +114,7 @@ func TestCancelInRiverMakesDeadLetter(t *testing.T) {
 		d.becomes(t, "completed", handled)
 		d.becomes(t, "cancelled", dead...)
 		d.allEnd(t)
-		letters, err := inbox.List(t.Context(), engine.Filter{Reason: "canceled in River"}, engine.Position{}, 10)
+		letters, err := inbox.List(t.Context(), engine.Filter{Reason: "canceled in River"}, engine.Page{Limit: 10})
 		require.NoError(t, err)
 		require.Len(t, letters, len(dead))
 		replayAll(t, inbox, len(dead))

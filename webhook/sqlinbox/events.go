@@ -25,7 +25,8 @@ var table = inboxkit.Table{
 	At:     map[engine.State]string{engine.StateWaiting: "due_at", engine.StateRunning: "due_at", engine.StateDead: "due_at"},
 	Groups: "dispensary_inbox_causes", Type: "type", ClinicID: "clinic_id", Reason: "reason", ReceivedAt: "received_at",
 	Keys: "key IN (SELECT value FROM json_each({}))", ByKeys: "+",
-	ID: "(instr(key, {}) > 0 OR instr(request_ids, {}) > 0)",
+	EventID: "key IN (" + keysOfEvent + ")",
+	ID:      "(instr(key, {}) > 0 OR instr(request_ids, {}) > 0)",
 	Value: func(v any) any {
 		switch v := v.(type) {
 		case time.Time:
@@ -33,9 +34,24 @@ var table = inboxkit.Table{
 		case []webhook.Key:
 			list, _ := json.Marshal(v) // cannot fail
 			return string(list)
+		case inboxkit.EventID:
+			return prefixesOf(string(v))
 		}
 		return v
 	},
+}
+
+// keysOfEvent selects the keys of an event ID. It searches a range of keys for each environment.
+const keysOfEvent = "SELECT k.key FROM json_each({}) prefix JOIN dispensary_inbox k ON k.key >= prefix.value || '/' AND k.key < prefix.value || '0'"
+
+// prefixesOf returns the parameter of keysOfEvent.
+func prefixesOf(eventID string) string {
+	var prefixes []string
+	for _, e := range []api.Environment{api.USProduction, api.CanadaProduction, api.USSandbox, api.CanadaSandbox} {
+		prefixes = append(prefixes, strings.TrimSuffix(webhook.Key{Environment: e, EventID: eventID}.String(), "/"))
+	}
+	list, _ := json.Marshal(prefixes) // cannot fail
+	return string(list)
 }
 
 // listed are the columns read by scanEvent.
@@ -58,8 +74,8 @@ func scanEvent(row *sql.Rows) (e engine.Event, err error) {
 }
 
 // List implements [engine.Engine].
-func (i *Inbox) List(ctx context.Context, f engine.Filter, after engine.Position, limit int) (all []engine.Event, err error) {
-	query, args := table.Select(listed, f, after, limit)
+func (i *Inbox) List(ctx context.Context, f engine.Filter, page engine.Page) (all []engine.Event, err error) {
+	query, args := table.Select(listed, f, page)
 	err = i.each(ctx, query, args, func(rows *sql.Rows) error {
 		e, err := scanEvent(rows)
 		all = append(all, e)
@@ -134,19 +150,12 @@ func (i *Inbox) Open(ctx context.Context, key webhook.Key) (engine.Event, error)
 	})
 }
 
-// finishedQuery searches a range of keys for each environment. The plus prevents SQLite from
-// using the index by state.
-const finishedQuery = `SELECT reason IS NOT NULL, due_at FROM json_each(?) prefix
-	JOIN dispensary_inbox i ON i.key >= prefix.value || '/' AND i.key < prefix.value || '0' WHERE +state = 6`
+// The plus prevents SQLite from using the index by state.
+var finishedQuery = "SELECT reason IS NOT NULL, due_at FROM dispensary_inbox WHERE +state = 6 AND key IN (" + strings.ReplaceAll(keysOfEvent, "{}", "?") + ")"
 
 // Finished implements [engine.Engine].
 func (i *Inbox) Finished(ctx context.Context, eventID string) (all []engine.Finished, err error) {
-	var prefixes []string
-	for _, e := range []api.Environment{api.USProduction, api.CanadaProduction, api.USSandbox, api.CanadaSandbox} {
-		prefixes = append(prefixes, strings.TrimSuffix(webhook.Key{Environment: e, EventID: eventID}.String(), "/"))
-	}
-	list, _ := json.Marshal(prefixes) // cannot fail
-	err = i.each(ctx, finishedQuery, []any{string(list)}, func(rows *sql.Rows) error {
+	err = i.each(ctx, finishedQuery, []any{prefixesOf(eventID)}, func(rows *sql.Rows) error {
 		var f engine.Finished
 		var at int64
 		err := rows.Scan(&f.Discarded, &at)
@@ -189,7 +198,7 @@ func (i *Inbox) revise(
 ) (int, error) {
 	return inboxkit.InBatches(ctx, i, f, state, inboxkit.After(state, i.config.now()), func(ctx context.Context, part engine.Filter) (int, error) {
 		return valueOf(ctx, i.writer.do, func(t *tx) (int, error) {
-			query, args := table.Select("1", part, inboxkit.After(state, i.config.now()), 0)
+			query, args := table.Select("1", part, engine.Page{After: inboxkit.After(state, i.config.now())})
 			var causes []cause // of Replay and Discard
 			if state == engine.StateDead {
 				var err error

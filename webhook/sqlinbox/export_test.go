@@ -110,6 +110,12 @@ func (i *Inbox) FinishedPlan(t testing.TB) []string {
 	return i.plan(t, finishedQuery, []any{`["us/sandbox/evt_1"]`})
 }
 
+// ListPlan returns the plan of the list query for a filter.
+func (i *Inbox) ListPlan(t testing.TB, f engine.Filter) []string {
+	query, args := table.Select(listed, f, engine.Page{Limit: 50})
+	return i.plan(t, query, args)
+}
+
 // CountPlan returns the plan of the count query for a filter.
 func (i *Inbox) CountPlan(t testing.TB, f engine.Filter) (steps []string) {
 	_, _ = table.Count(f, 0, func(query string, args []any) ([]inboxkit.Group, error) {

@@ -135,12 +135,17 @@ func (c overridingConn) Prepare(query string) (driver.Stmt, error) {
 	return c.Conn.Prepare(query)
 }
 
-func TestFinishedSearchesKeyIndex(t *testing.T) {
+func TestEventIDSearchesKeyIndex(t *testing.T) {
 	t.Parallel()
 	inbox := open(t, newPath(t), config(t, receivertest.Succeed))
-	plan := inbox.FinishedPlan(t)
-	require.Len(t, plan, 2)
-	assert.Contains(t, plan[1], "SEARCH i USING INDEX sqlite_autoindex_dispensary_inbox_1 (key>? AND key<?)")
+	for name, plan := range map[string][]string{
+		"Finished": inbox.FinishedPlan(t), "List": inbox.ListPlan(t, engine.Filter{EventID: "evt_1"}), "dead": inbox.ListPlan(t, engine.Filter{EventID: "evt_1", States: []engine.State{engine.StateDead}}),
+	} {
+		text := strings.Join(plan, "\n")
+		assert.Contains(t, text, "(key>? AND key<?)", name)
+		assert.NotContains(t, text, "SCAN dispensary_inbox", name)
+		assert.NotContains(t, text, "(state=?", name)
+	}
 }
 
 // TestCountReadsNoRows counts dead letters from the table of causes, or from an index in the

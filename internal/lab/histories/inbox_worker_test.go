@@ -202,7 +202,7 @@ func (p *inboxPlayer) call(op string, n int, hurry bool) {
 		r.N, err = p.inbox.Discard(ctx, filter)
 	case opList:
 		var listed []engine.Event
-		listed, err = p.inbox.List(ctx, filter, engine.Position{}, 2)
+		listed, err = p.inbox.List(ctx, filter, engine.Page{Limit: 2})
 		for _, e := range listed {
 			if r.State = string(phaseWaiting); e.State == engine.StateDead {
 				r.State = string(phaseDead)

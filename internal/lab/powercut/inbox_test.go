@@ -165,7 +165,7 @@ func (r *inboxRun) accept(t *testing.T, inbox *sqlinbox.Inbox, n int) {
 // revise replays half of the dead letters and discards the others.
 func (r *inboxRun) revise(t *testing.T, inbox *sqlinbox.Inbox) {
 	r.repaired.Store(true)
-	letters, err := inbox.List(t.Context(), engine.Filter{States: []engine.State{engine.StateDead}}, engine.Position{}, 1000)
+	letters, err := inbox.List(t.Context(), engine.Filter{States: []engine.State{engine.StateDead}}, engine.Page{Limit: 1000})
 	require.NoError(t, err)
 	require.NotEmpty(t, letters)
 	for n, letter := range letters {

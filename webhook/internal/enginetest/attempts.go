@@ -117,7 +117,7 @@ func keepsFailures(r *harness) {
 	replayed.Store(true)
 	r.replay(inbox, d)
 	receive(r, begun)
-	running, err := inbox.List(r.Context(), only(d), engine.Position{}, 1)
+	running, err := inbox.List(r.Context(), only(d), engine.Page{Limit: 1})
 	require.NoError(r, err)
 	require.Len(r, running, 1)
 	assert.Equal(r, []any{1, "", kept}, []any{running[0].Attempts, running[0].Reason, running[0].Failures})
@@ -141,7 +141,7 @@ func keepsFailures(r *harness) {
 func (r *harness) failures(inbox engine.Engine, d webhook.Delivery, attempts ...int) (kept []engine.Failure) {
 	r.Helper()
 	require.Eventually(r, func() bool {
-		found, err := inbox.List(r.Context(), only(d), engine.Position{}, 1)
+		found, err := inbox.List(r.Context(), only(d), engine.Page{Limit: 1})
 		if err != nil || len(found) != 1 {
 			return false
 		}
@@ -180,7 +180,7 @@ func handledNow(r *harness) {
 	require.NoError(r, err)
 	require.Equal(r, most, counts.Total)
 	selected := map[webhook.Key]bool{}
-	for _, e := range r.pages(inbox, engine.Filter{States: waiting.States, Until: counts.Until}, 100) {
+	for _, e := range r.pages(inbox, engine.Filter{States: waiting.States, Until: counts.Until}, engine.Page{Limit: 100}) {
 		selected[e.Key] = true
 	}
 

@@ -81,7 +81,7 @@ func benchmarkCalls(b *testing.B, inbox engine.Engine, n int) {
 		f.States = dead.States
 		b.Run("List/"+name, func(b *testing.B) {
 			for b.Loop() {
-				_, err := inbox.List(context.Background(), f, engine.Position{}, 51)
+				_, err := inbox.List(context.Background(), f, engine.Page{Limit: 51})
 				require.NoError(b, err)
 			}
 		})

@@ -31,7 +31,7 @@ func calls(inbox engine.Engine, d webhook.Delivery) map[string]func(context.Cont
 	checkpoints := inbox.(reconcile.Inbox)
 	all := map[string]func(context.Context) error{
 		"Accept":          func(ctx context.Context) error { return errorOf(inbox.Accept(ctx, d)) },
-		"List":            func(ctx context.Context) error { return errorOf(inbox.List(ctx, only(d), engine.Position{}, 1)) },
+		"List":            func(ctx context.Context) error { return errorOf(inbox.List(ctx, only(d), engine.Page{Limit: 1})) },
 		"Count":           func(ctx context.Context) error { return errorOf(inbox.Count(ctx, only(d), 0)) },
 		"Open":            func(ctx context.Context) error { return errorOf(inbox.Open(ctx, d.Key)) },
 		"Finished":        func(ctx context.Context) error { return errorOf(inbox.Finished(ctx, d.Key.EventID)) },

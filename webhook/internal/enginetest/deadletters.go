@@ -151,7 +151,7 @@ func bulk(r *harness) {
 	require.Equal(r, most, counts.Total)
 	f.Until = counts.Until
 	selected := map[webhook.Key]bool{}
-	for _, e := range r.pages(inbox, f, 100) {
+	for _, e := range r.pages(inbox, f, engine.Page{Limit: 100}) {
 		selected[e.Key] = true
 	}
 	require.Len(r, selected, most)
@@ -190,7 +190,7 @@ func recounted(r *harness) {
 	}
 	check := func(n int) {
 		for _, f := range []engine.Filter{dead, {ClinicID: "cl_0"}, {ID: "evt_1", States: dead.States}} {
-			r.counts(inbox, f, 0, r.pages(inbox, f, 100))
+			r.counts(inbox, f, 0, r.pages(inbox, f, engine.Page{Limit: 100}))
 		}
 		r.holds(inbox, engine.Stats{Dead: n})
 	}

@@ -397,18 +397,18 @@ func die(r *harness, inbox engine.Engine, deliveries ...webhook.Delivery) {
 	}
 }
 
-// pages lists all events, page by page.
-func (r *harness) pages(inbox engine.Engine, f engine.Filter, limit int) (all []engine.Event) {
+// pages lists all events in the order of page, page by page.
+func (r *harness) pages(inbox engine.Engine, f engine.Filter, page engine.Page) (all []engine.Event) {
 	r.Helper()
-	for after := (engine.Position{}); ; {
-		page, err := inbox.List(r.Context(), f, after, limit)
+	for {
+		listed, err := inbox.List(r.Context(), f, page)
 		require.NoError(r, err)
-		all = append(all, page...)
-		if len(page) < limit {
+		all = append(all, listed...)
+		if len(listed) < page.Limit {
 			return all
 		}
-		text, err := page[limit-1].Position.MarshalText()
+		text, err := listed[page.Limit-1].Position.MarshalText()
 		require.NoError(r, err)
-		require.NoError(r, after.UnmarshalText(text))
+		require.NoError(r, page.After.UnmarshalText(text))
 	}
 }

@@ -103,7 +103,10 @@ func filtered(r *harness) {
 		want := slices.DeleteFunc(slices.Clone(all), func(e engine.Event) bool { return !c.filter.Matches(e) })
 		require.Len(r, want, c.want, name)
 		for _, limit := range []int{3, 100} {
-			assert.Equal(r, textsOf(want), textsOf(r.pages(inbox, c.filter, limit)), "%s, %d on a page", name, limit)
+			assert.Equal(r, textsOf(want), textsOf(r.pages(inbox, c.filter, engine.Page{Limit: limit})), "%s, %d on a page", name, limit)
+			reversed := r.pages(inbox, c.filter, engine.Page{Limit: limit, Descending: true})
+			slices.Reverse(reversed)
+			assert.Equal(r, textsOf(want), textsOf(reversed), "%s, %d on a page, descending", name, limit)
 		}
 		for _, most := range []int{0, 2, 100} {
 			some := want
@@ -142,6 +145,17 @@ func filters(all []engine.Event) map[string]selected {
 		"no key":           {engine.Filter{Keys: []webhook.Key{}}, 0},
 		"a key, not dead":  {engine.Filter{Keys: []webhook.Key{all[0].Key}, States: []engine.State{engine.StateWaiting}}, 0},
 		"several together": {engine.Filter{States: dead.States, Type: "robot.built", ClinicID: "cl_2", Reason: "permanent: context deadline exceeded"}, 1},
+
+		"no reason":            {engine.Filter{NoReason: true}, 3},
+		"no reason, but dead":  {engine.Filter{NoReason: true, States: dead.States}, 0},
+		"reason and no reason": {engine.Filter{NoReason: true, Reason: "x"}, 0},
+
+		"event ID":               {engine.Filter{EventID: "dies_1"}, 1},
+		"event ID of a waiting":  {engine.Filter{EventID: "waits_1"}, 1},
+		"event ID and state":     {engine.Filter{EventID: "waits_1", States: dead.States}, 0},
+		"part of an event ID":    {engine.Filter{EventID: "dies_"}, 0},
+		"event ID and slash":     {engine.Filter{EventID: "dies_1/in_1"}, 0},
+		"event ID as a wildcard": {engine.Filter{EventID: "%"}, 0},
 
 		"ID in keys":           {engine.Filter{ID: "dies_"}, 3},
 		"ID in all keys":       {engine.Filter{ID: "/in_1"}, 10},

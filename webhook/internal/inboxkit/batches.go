@@ -126,11 +126,11 @@ type startingAfter struct {
 }
 
 // List implements [engine.Engine].
-func (s startingAfter) List(ctx context.Context, f engine.Filter, after engine.Position, limit int) ([]engine.Event, error) {
-	if after.IsZero() {
-		after = s.position
+func (s startingAfter) List(ctx context.Context, f engine.Filter, page engine.Page) ([]engine.Event, error) {
+	if page.After.IsZero() {
+		page.After = s.position
 	}
-	return s.Engine.List(ctx, f, after, limit)
+	return s.Engine.List(ctx, f, page)
 }
 
 // parts splits a filter with more than 100 keys.

@@ -33,11 +33,11 @@ func newGraveyard(n int) *graveyard {
 	return g
 }
 
-func (g *graveyard) List(_ context.Context, f engine.Filter, after engine.Position, limit int) (found []engine.Event, err error) {
+func (g *graveyard) List(_ context.Context, f engine.Filter, page engine.Page) (found []engine.Event, err error) {
 	g.lists++
-	at, _ := slices.BinarySearchFunc(g.dead, after, func(e engine.Event, p engine.Position) int { return e.Position.Compare(p) })
-	for ; at < len(g.dead) && len(found) < limit; at++ {
-		if e := g.dead[at]; e.Position.Compare(after) > 0 && f.Matches(e) {
+	at, _ := slices.BinarySearchFunc(g.dead, page.After, func(e engine.Event, p engine.Position) int { return e.Position.Compare(p) })
+	for ; at < len(g.dead) && len(found) < page.Limit; at++ {
+		if e := g.dead[at]; page.Contains(e.Position) && f.Matches(e) {
 			found = append(found, e)
 		}
 	}

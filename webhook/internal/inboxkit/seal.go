@@ -67,7 +67,7 @@ func OpenError(aead seal.AEAD, key webhook.Key, sealed []byte) error {
 func OpenEvent(
 	ctx context.Context, of engine.Engine, aead seal.AEAD, key webhook.Key, read func(engine.Event) (body, failure []byte, err error),
 ) (engine.Event, error) {
-	found, err := of.List(ctx, engine.Filter{Keys: []webhook.Key{key}}, engine.Position{}, 1)
+	found, err := of.List(ctx, engine.Filter{Keys: []webhook.Key{key}}, engine.Page{Limit: 1})
 	if err != nil {
 		return engine.Event{}, err
 	}

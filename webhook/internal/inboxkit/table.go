@@ -28,10 +28,10 @@ type Table struct {
 	// Type, ClinicID, Reason and ReceivedAt are columns of an event.
 	Type, ClinicID, Reason, ReceivedAt string
 
-	// Keys and ID are the conditions of [engine.Filter].Keys and [engine.Filter].ID, with {}
-	// for the value. If a filter has Keys, its ranges have the prefix ByKeys, which can
-	// prevent the database from using their index.
-	Keys, ByKeys, ID string
+	// Keys, EventID and ID are the conditions of these fields of [engine.Filter], with {} for the
+	// value. If a filter has Keys or EventID, its ranges have the prefix ByKeys, which can prevent
+	// the database from using their index.
+	Keys, ByKeys, EventID, ID string
 
 	// Dead describes dead letters if they have a table of their own. It needs all fields
 	// above.
@@ -46,22 +46,29 @@ type Table struct {
 	// false, Count first checks whether there are more events.
 	Limits bool
 
-	// Value converts the keys, texts, times and numbers of conditions for the driver.
+	// Value converts the keys, texts, times and numbers of conditions for the driver. The event ID
+	// of a filter is an [EventID].
 	Value func(any) any
 
 	// Parameter is the prefix of a numbered parameter.
 	Parameter string
 }
 
-// Select returns a query for state, columns, at and seq of the events that match f after a
-// position. It sorts them if limit is not 0. The query is a union of one query per range.
-// {reason} in columns stands for the column Reason.
-func (t Table) Select(columns string, f engine.Filter, after engine.Position, limit int) (query string, args []any) {
+// EventID is the value of the condition [Table].EventID.
+type EventID string
+
+// Select returns a query for state, columns, at and seq of a page of the events that match f. It
+// sorts them if the page has a limit. The query is a union of one query per range. {reason} in
+// columns stands for the column Reason.
+func (t Table) Select(columns string, f engine.Filter, page engine.Page) (query string, args []any) {
 	order := ""
-	if limit > 0 {
-		order = " ORDER BY at, seq LIMIT " + strconv.Itoa(limit)
+	if page.Limit > 0 {
+		order = " ORDER BY at, seq LIMIT " + strconv.Itoa(page.Limit)
 	}
-	union, args := t.union(f, after)
+	if page.Descending {
+		order = strings.Replace(order, "at, seq", "at DESC, seq DESC", 1)
+	}
+	union, args := t.union(f, page)
 	return union("SELECT * FROM (SELECT '{state}' AS state, "+columns+", {at} AS at, {seq} AS seq FROM {from} WHERE {where}"+order+") part", "") + order, args
 }
 
@@ -74,7 +81,7 @@ func (t Table) Count(f engine.Filter, most int, read func(query string, args []a
 		states = slices.DeleteFunc(states, func(state engine.State) bool { return state == engine.StateDead })
 	}
 	if most > 0 && !t.Limits && len(states) > 0 {
-		union, args := t.union(engine.Filter{States: states}, engine.Position{})
+		union, args := t.union(engine.Filter{States: states}, engine.Page{})
 		more, err := read(lone+union("SELECT {at} AS at, {seq} AS seq FROM {from} WHERE {where}", "")+") x LIMIT 1 OFFSET "+strconv.Itoa(most), args)
 		if many = len(more) > 0; err != nil {
 			return c, err
@@ -85,7 +92,7 @@ func (t Table) Count(f engine.Filter, most int, read func(query string, args []a
 			return c, err
 		}
 	}
-	query, args := t.Select("1", f, engine.Position{}, most)
+	query, args := t.Select("1", f, engine.Page{Limit: most})
 	last, err := read(lone+query+") x ORDER BY at DESC, seq DESC LIMIT 1", args)
 	if err != nil || len(last) == 0 {
 		return engine.Counts{}, err
@@ -99,7 +106,7 @@ const lone = "SELECT '', '', '', 1, at, at, at, seq FROM ("
 
 // grouped reports whether Groups can count the dead letters of a filter.
 func (t Table) grouped(f engine.Filter) bool {
-	return t.Groups != "" && reflect.DeepEqual(f, engine.Filter{States: f.States, Type: f.Type, ClinicID: f.ClinicID, Reason: f.Reason})
+	return t.Groups != "" && reflect.DeepEqual(f, engine.Filter{States: f.States, Type: f.Type, ClinicID: f.ClinicID, Reason: f.Reason, NoReason: f.NoReason})
 }
 
 // count counts the events that match f in one pass. If most is not 0 and more events match,
@@ -112,7 +119,7 @@ func (t Table) count(f engine.Filter, most int, read func(query string, args []a
 	if t.grouped(f) {
 		dead = "SELECT {reason}, {type}, {clinic}, events, oldest, first, last FROM " + t.Groups + " WHERE {where}"
 	}
-	union, args := t.union(f, engine.Position{})
+	union, args := t.union(f, engine.Page{})
 	groups, err := read("WITH g (reason, type, clinic, events, oldest, first, last) AS MATERIALIZED ("+
 		union(`SELECT reason, type, clinic, count(*), min(received), min(at), max(at) FROM (SELECT {reason} AS reason, {type} AS type,
 			{clinic} AS clinic, {received} AS received, {at} AS at FROM {from} WHERE {where}`+limit+") part GROUP BY 1, 2, 3", dead)+
@@ -144,15 +151,16 @@ func statesOf(f engine.Filter) (states []engine.State) {
 // union returns the arguments of the conditions, and a function that returns the union of one
 // query per range. dead is the query for dead letters, without a range. If it is "", query is
 // used for them too. {where} stands for the conditions.
-func (t Table) union(f engine.Filter, after engine.Position) (union func(query, dead string) string, args []any) {
-	where, keys, id, args := t.where(f, after)
+func (t Table) union(f engine.Filter, page engine.Page) (union func(query, dead string) string, args []any) {
+	where, values, args := t.where(f, page)
 	return func(query, dead string) string {
 		var parts []string
 		add := func(query string, of Table, state engine.State, rows string) {
 			parts = append(parts, strings.NewReplacer(
 				"{state}", string(state), "{from}", of.From, "{range}", rows, "{at}", of.At[state], "{seq}", of.Seq,
 				"{type}", of.Type, "{clinic}", of.ClinicID, "{reason}", of.Reason, "{received}", of.ReceivedAt,
-				"{by keys}", of.ByKeys, "{keys}", strings.ReplaceAll(of.Keys, "{}", keys), "{ID}", strings.ReplaceAll(of.ID, "{}", id),
+				"{by keys}", of.ByKeys, "{keys}", strings.ReplaceAll(of.Keys, "{}", values["{keys}"]),
+				"{event ID}", strings.ReplaceAll(of.EventID, "{}", values["{event ID}"]), "{ID}", strings.ReplaceAll(of.ID, "{}", values["{ID}"]),
 			).Replace(strings.ReplaceAll(query, "{where}", where)))
 		}
 		for _, state := range statesOf(f) {
@@ -175,18 +183,28 @@ func (t Table) union(f engine.Filter, after engine.Position) (union func(query, 
 	}, args
 }
 
-// where returns conditions on the columns in braces, and the parameters of {keys} and {ID}.
-func (t Table) where(f engine.Filter, after engine.Position) (where, keys, id string, args []any) {
+// where returns conditions on the columns in braces, and the parameters of {keys}, {event ID} and
+// {ID}.
+func (t Table) where(f engine.Filter, page engine.Page) (where string, values map[string]string, args []any) {
 	value := func(v any) string {
 		args = append(args, t.Value(v))
 		return t.Parameter + strconv.Itoa(len(args))
 	}
-	where = "{range}"
-	if f.Keys != nil {
-		where, keys = "{by keys}{range} AND {keys}", value(f.Keys)
+	where, values = "{range}", map[string]string{}
+	if f.Keys != nil || f.EventID != "" {
+		where = "{by keys}{range}"
 	}
-	if f.ID != "" {
-		where, id = where+" AND {ID}", value(f.ID)
+	for _, c := range []struct {
+		condition string
+		value     any
+		set       bool
+	}{{"{keys}", f.Keys, f.Keys != nil}, {"{event ID}", EventID(f.EventID), f.EventID != ""}, {"{ID}", f.ID, f.ID != ""}} {
+		if c.set {
+			where, values[c.condition] = where+" AND "+c.condition, value(c.value)
+		}
+	}
+	if f.NoReason {
+		where += " AND coalesce({reason}, '') = ''"
 	}
 	for _, c := range []struct {
 		condition string
@@ -205,15 +223,19 @@ func (t Table) where(f engine.Filter, after engine.Position) (where, keys, id st
 			where += " AND " + c.condition + value(c.value)
 		}
 	}
+	beyond := ">"
+	if page.Descending {
+		beyond = "<"
+	}
 	for _, place := range []struct {
 		compare  string
 		position engine.Position
-	}{{"<=", f.Until}, {">", after}} {
+	}{{"<=", f.Until}, {beyond, page.After}} {
 		if !place.position.IsZero() {
 			where += " AND ({at}, {seq}) " + place.compare + " (" + value(place.position.At) + ", " + value(place.position.Seq) + ")"
 		}
 	}
-	return where, keys, id, args
+	return where, values, args
 }
 
 // Group is a number of events of one type, clinic and reason.
