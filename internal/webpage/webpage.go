@@ -28,10 +28,13 @@ var Icon template.HTML
 //go:embed style.css
 var style string
 
-// HandleAssets serves icon.svg and style.css. The style sheet is Base plus the frame, tables
-// and figures of the console and webhook/admin.
+//go:embed live.js
+var script string
+
+// HandleAssets serves icon.svg, style.css and live.js. The style sheet is Base plus the frame,
+// tables and figures of the console and webhook/admin. The script updates open pages.
 func HandleAssets(mux *http.ServeMux) {
-	for name, asset := range map[string][2]string{"style.css": {"text/css", string(Base) + style}, "icon.svg": {"image/svg+xml", string(Icon)}} {
+	for name, asset := range map[string][2]string{"style.css": {"text/css", string(Base) + style}, "icon.svg": {"image/svg+xml", string(Icon)}, "live.js": {"text/javascript", script}} {
 		mux.HandleFunc("GET /"+name, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", asset[0]+"; charset=utf-8")
 			_, _ = io.WriteString(w, asset[1]) // fails only if the browser has disconnected

@@ -26,7 +26,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/webpage"
 )
 
-//go:embed *.html live.js
+//go:embed *.html
 var assets embed.FS
 
 // templates returns the parsed pages.
@@ -71,11 +71,6 @@ func New(fake *dispensarytest.Server, api *control.Handler) *Handler {
 	mux.HandleFunc("POST /actions/{id}", h.runAction)
 	mux.HandleFunc("GET /live", h.live)
 	webpage.HandleAssets(mux)
-	mux.HandleFunc("GET /live.js", func(w http.ResponseWriter, _ *http.Request) {
-		content, _ := assets.ReadFile("live.js") // cannot fail, because it is embedded
-		w.Header().Set("Content-Type", "text/javascript; charset=utf-8")
-		_, _ = w.Write(content) // fails only if the browser has disconnected
-	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		up := strings.Repeat("../", max(0, strings.Count(r.URL.Path, "/")-1))
 		h.show(w, http.StatusNotFound, "problem", &frame{Base: up, Title: "Not found", View: "The console has no page at this URL."})
