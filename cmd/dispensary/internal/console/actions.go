@@ -7,9 +7,7 @@ import (
 	"net/url"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/control"
@@ -53,7 +51,7 @@ func (h *Handler) runAction(w http.ResponseWriter, r *http.Request) {
 	if strings.Contains(to, "?") {
 		name = "&did="
 	}
-	w.Header().Set("Location", to+name+h.outcomes.keep(did))
+	w.Header().Set("Location", to+name+h.outcomes.Keep(did))
 	w.WriteHeader(http.StatusSeeOther)
 }
 
@@ -132,35 +130,6 @@ func (h *Handler) call(op control.Operation, path string, body []byte) string {
 		command += "-X " + op.Method + " --json " + terminal.Quote(string(body)) + " "
 	}
 	return command + terminal.Quote(h.api.Settings().ControlURL+path)
-}
-
-// outcomes stores the last 64 actions. The page after an action shows its result, and a reload
-// does not repeat the action.
-type outcomes struct {
-	mu   sync.Mutex
-	n    int // number of all outcomes so far
-	last [64]outcome
-}
-
-// keep stores an outcome and returns its name for a URL.
-func (o *outcomes) keep(v outcome) string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.n++
-	o.last[o.n%len(o.last)] = v
-	return strconv.Itoa(o.n)
-}
-
-// find returns an outcome by name, or nil if it is unknown or no longer stored.
-func (o *outcomes) find(name string) *outcome {
-	n, err := strconv.Atoi(name)
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if err != nil || n < 1 || n > o.n || n <= o.n-len(o.last) {
-		return nil
-	}
-	v := o.last[n%len(o.last)]
-	return &v
 }
 
 // outcome is an operation with its response.

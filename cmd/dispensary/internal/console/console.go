@@ -89,6 +89,6 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (h *Handler) servePage(w http.ResponseWriter, q *http.Request, r page) {
 	h.show(w, http.StatusOK, or(r.Path, "settings"), &frame{
 		Title: r.Title, Here: r.Title, Path: r.Path + filterQuery(q.URL.Query()), Live: true, Ticks: r.ticks && !h.fake.Clock.Frozen(),
-		Did: h.outcomes.find(q.URL.Query().Get("did")), Calls: h.controlCalls(r), View: r.view(h, q.URL.Query()),
+		Did: h.outcomes.Find(q.URL.Query().Get("did")), Calls: h.controlCalls(r), View: r.view(h, q.URL.Query()),
 	})
 }

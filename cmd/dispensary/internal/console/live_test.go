@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -285,21 +284,6 @@ func TestActionRedirects(t *testing.T) {
 	assert.Empty(t, to)
 	status, _ = send("clock.advance", url.Values{"body.to": {"2026-03-02T08:00:00Z"}})
 	assert.Equal(t, http.StatusSeeOther, status, "the clock has passed the time of the button")
-}
-
-func TestOldOutcomesAreRemoved(t *testing.T) {
-	t.Parallel()
-	var o outcomes
-	for i := range 100 {
-		assert.Equal(t, strconv.Itoa(i+1), o.keep(outcome{Status: i + 1}))
-	}
-	for name, want := range map[string]int{"100": 100, "37": 37, "36": 0, "0": 0, "101": 0, "-1": 0, "": 0} {
-		if found := o.find(name); want > 0 {
-			assert.Equal(t, want, found.Status)
-		} else {
-			assert.Nil(t, found, name)
-		}
-	}
 }
 
 // The pages list every operation with its command.

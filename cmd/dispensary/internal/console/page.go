@@ -22,7 +22,7 @@ type Handler struct {
 	api       *control.Handler
 	templates *template.Template
 	pages     []page
-	outcomes  outcomes
+	outcomes  webpage.Outcomes[outcome]
 	mux       http.Handler
 }
 
