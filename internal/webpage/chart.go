@@ -62,30 +62,33 @@ func (c *Chart) Total(series int) (n int) {
 const (
 	chartHeight = 100
 	barWidth    = 10
-	leastHeight = 1.5 // minimum height of a part above 0
+	leastHeight = 2.0 // minimum height of a part above 0
+	partGap     = 1.0 // between the parts of a bar
 )
 
-// HTML returns the chart with a legend above and the hours below. Hours are in the location of
-// Start.
+// HTML returns the chart with a legend and the height of the top line above, and the hours below.
+// Hours are in the location of Start, and the first one names it.
 func (c *Chart) HTML() template.HTML {
 	var b strings.Builder
 	b.WriteString(`<figure class="chart"><figcaption>`)
 	for n, series := range c.Series {
 		fmt.Fprintf(&b, `<span class="%s">%s <b>%s</b></span> `, series.Class, template.HTMLEscapeString(series.Name), Number(c.Total(n)))
 	}
-	fmt.Fprintf(&b, `</figcaption><svg viewBox="0 0 %d %d" preserveAspectRatio="none" aria-hidden="true">`, Bars*barWidth, chartHeight)
 	most := 1
 	for bar := range Bars {
 		most = max(most, c.height(bar))
 	}
+	fmt.Fprintf(&b, `</figcaption><p class="top" aria-hidden="true">%s in 15 min</p><svg viewBox="0 0 %d %d" preserveAspectRatio="none" aria-hidden="true">`, Number(most), Bars*barWidth, chartHeight)
 	for bar := range Bars {
 		if c.height(bar) > 0 {
 			c.writeBar(&b, bar, most)
 		}
 	}
 	b.WriteString(`</svg><p class="hours" aria-hidden="true">`)
+	form := "15:04 MST"
 	for hour := 0; hour < 24; hour += 3 {
-		b.WriteString("<span>" + c.Hour(hour).Format("15:04") + "</span>")
+		b.WriteString("<span>" + c.Hour(hour).Format(form) + "</span>")
+		form = "15:04"
 	}
 	b.WriteString(`</p></figure>`)
 	return template.HTML(b.String())
@@ -113,7 +116,7 @@ func (c *Chart) writeBar(b *strings.Builder, bar, most int) {
 		if n := series.Bars[bar]; n > 0 {
 			height := max(leastHeight, float64(chartHeight)*float64(n)/float64(most))
 			top -= height
-			fmt.Fprintf(b, `<rect class="%s" x="%d" y="%.1f" width="%d" height="%.1f"/>`, series.Class, bar*barWidth+1, max(0, top), barWidth-2, height)
+			fmt.Fprintf(b, `<rect class="%s" x="%d" y="%.1f" width="%d" height="%.1f"/>`, series.Class, bar*barWidth+1, max(0, top), barWidth-2, max(partGap, height-partGap))
 		}
 	}
 	b.WriteString("</g>")

@@ -53,38 +53,27 @@ func Protect(header http.Header, sources ...string) {
 	header.Set("X-Content-Type-Options", "nosniff")
 }
 
-// Stamp formats a time in UTC. It returns "–" for the zero time.
-func Stamp(t time.Time) string {
-	if t.IsZero() {
-		return "–"
-	}
-	return t.UTC().Format("2006-01-02 15:04:05 UTC")
-}
+// StampTime returns a time element with t in the location of now as its text, and the distance
+// from now as its title. It returns "–" for the zero time.
+func StampTime(t, now time.Time) template.HTML { return element(t, stamp(t, now), Ago(t, now)) }
 
-// StampTime returns a time element with [Stamp] as its text. Its title is the distance from
-// now, and also the local time if now is not in UTC.
-func StampTime(t, now time.Time) template.HTML {
-	title := Ago(t, now)
-	if now.Location() != time.UTC {
-		title += ", " + local(t, now)
-	}
-	return element(t, Stamp(t), title)
-}
+// AgoTime returns a time element with [Ago] as its text, and the text of [StampTime] as its
+// title.
+func AgoTime(t, now time.Time) template.HTML { return element(t, Ago(t, now), stamp(t, now)) }
 
-// AgoTime returns a time element with [Ago] as its text, and the time in the location of now
-// as its title.
-func AgoTime(t, now time.Time) template.HTML { return element(t, Ago(t, now), local(t, now)) }
-
-// ShortTime returns a time element with t in UTC, formatted with form, as its text, and the
-// title of [AgoTime]. It returns "–" for the zero time.
+// ShortTime returns a time element with t in the location of now, formatted with form, as its
+// text, and the title of [AgoTime]. It returns "–" for the zero time.
 func ShortTime(t, now time.Time, form string) template.HTML {
 	if t.IsZero() {
 		return "–"
 	}
-	return element(t, t.UTC().Format(form), local(t, now))
+	return element(t, t.In(now.Location()).Format(form), stamp(t, now))
 }
 
-func local(t, now time.Time) string {
+func stamp(t, now time.Time) string {
+	if t.IsZero() {
+		return "–"
+	}
 	return t.In(now.Location()).Format("2006-01-02 15:04:05 MST")
 }
 

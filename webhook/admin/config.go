@@ -28,8 +28,8 @@ type Config struct {
 	// Production marks every page as a page of a production system.
 	Production bool
 
-	// Location is the time zone of midnight, of times in fields, and of the local times in
-	// tooltips. Nil means UTC.
+	// Location is the time zone of all times on the pages, of midnight and of times in fields. Nil
+	// means UTC.
 	Location *time.Location
 
 	// Activity counts the attempts for the overview. Its AttemptEnd must be called for the

@@ -79,7 +79,7 @@ func TestPagesUseTimeZone(t *testing.T) {
 	page = f.get(midnight)
 	assert.Contains(t, page, `value="2026-03-03T00:00:00"`)
 	assert.Contains(t, page, `aria-current="true">Since midnight`)
-	assert.Contains(t, page, `title="in less than a second, 2026-03-03 01:30:00 EAT">2026-03-02 22:30:00 UTC`)
+	assert.Contains(t, page, `title="in less than a second">2026-03-03 01:30:00 EAT`)
 }
 
 // The search field finds an event, a list or a clinic, and the end of a finished event.

@@ -87,7 +87,7 @@ func (h *Handler) deliveries(query url.Values) any {
 	}
 	v := view{Filter: filterOf(query)}
 	v.Endpoint, v.Registered = h.fake.Webhooks.Endpoint()
-	v.Now, v.Next = h.fake.Clock.Now(), h.next()
+	v.Now, v.Next = h.fake.Clock.Now().UTC(), h.next()
 	all := h.fake.Webhooks.Deliveries()
 	v.Chart = chartOf(all, v.Now)
 	for _, d := range filtered(&v.Filter, all, func(d model.Delivery) listed {

@@ -73,7 +73,7 @@ type controlCall struct {
 // show renders a page completely before it sends it, so that an error does not send half a
 // page.
 func (h *Handler) show(w http.ResponseWriter, status int, name string, f *frame) {
-	f.Base, f.Pages, f.Now, f.Frozen = or(f.Base, "./"), h.pages, h.fake.Clock.Now(), h.fake.Clock.Frozen()
+	f.Base, f.Pages, f.Now, f.Frozen = or(f.Base, "./"), h.pages, h.fake.Clock.Now().UTC(), h.fake.Clock.Frozen()
 	var page bytes.Buffer
 	if err := h.templates.ExecuteTemplate(&page, name, f); err != nil {
 		http.Error(w, "console: "+err.Error(), http.StatusInternalServerError)

@@ -33,7 +33,7 @@ func (h *Handler) tokens(query url.Values) any {
 		Users       []model.User
 		Now         time.Time
 	}
-	v := view{Filter: filterOf(query), Users: h.fake.Users(), Now: h.fake.Clock.Now()}
+	v := view{Filter: filterOf(query), Users: h.fake.Users(), Now: h.fake.Clock.Now().UTC()}
 	v.Credentials = filtered(&v.Filter, h.fake.Tokens.Credentials(), func(k model.Credential) listed {
 		return listed{ID: k.Value, Kind: k.Kind, State: or(k.Rejection, "valid"), Failed: k.Rejection != "", Text: func() string {
 			return strings.Join([]string{k.Value, k.TokenID, k.User.Name, k.User.Email, strings.Join(k.Scopes, " ")}, "\n")
@@ -139,7 +139,7 @@ func (h *Handler) clock(url.Values) any {
 		Due    []model.Delivery
 		Ending []model.Credential
 	}
-	v := view{Now: h.fake.Clock.Now(), Frozen: h.fake.Clock.Frozen()}
+	v := view{Now: h.fake.Clock.Now().UTC(), Frozen: h.fake.Clock.Frozen()}
 	v.Next = h.next()
 	v.Due = soonest(h.fake.Webhooks.Deliveries(), func(d *model.Delivery) time.Time { return d.NextAttemptAt })
 	v.Ending = soonest(h.fake.Tokens.Credentials(), func(k *model.Credential) time.Time {
