@@ -18,7 +18,7 @@ func New(c Config) (*Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Handler{config: c, mux: http.NewServeMux(), origins: http.NewCrossOriginProtection()}
+	h := &Handler{config: c, started: c.Now(), mux: http.NewServeMux(), origins: http.NewCrossOriginProtection()}
 	for _, origin := range c.TrustedOrigins {
 		if err := h.origins.AddTrustedOrigin(origin); err != nil {
 			return nil, &api.ArgumentError{Field: "admin.Config.TrustedOrigins", Reason: fmt.Sprintf("contains %q: use an origin such as https://ops.example", origin), Err: err}

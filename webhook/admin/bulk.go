@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/dispensary-go/dispensary/webhook/engine"
@@ -67,28 +66,31 @@ func (a action) message(n int) string {
 	return number(n) + " events were " + a.Done + "."
 }
 
-// didOf returns the message about the last change of a single event, from the query of the
-// current page.
-func didOf(query url.Values) string {
-	name, n, _ := strings.Cut(query.Get("did"), ".")
-	a, ok := actionOf(name)
-	switch {
-	case !ok:
-		return ""
-	case n == "0":
-		return a.Gone
-	}
-	return a.message(1)
+// outcome is the number of events that forms have changed.
+type outcome struct {
+	action
+	Count int
 }
+
+// Message returns the message about a form for a single event.
+func (o outcome) Message() string {
+	if o.Count == 0 {
+		return o.Gone
+	}
+	return o.message(o.Count)
+}
+
+// did returns the outcome of the preceding form, or nil.
+func (h *Handler) did(query url.Values) *outcome { return h.outcomes.Find(query.Get("did")) }
 
 // bulk is a change requested by a link or a form of this page.
 type bulk struct {
 	action
 	filter engine.Filter
-	most   int
-	from   string // query of the list that it started from
-	done   int    // events changed by earlier requests
-	begun  bool   // there were earlier requests
+	most   int      // 0 for all events
+	from   string   // query of the list that it started from
+	did    string   // name of before
+	before *outcome // of earlier requests, or nil
 }
 
 // bulkOf reads a change from a query. If the query is invalid, it shows an error and returns
@@ -107,12 +109,12 @@ func (h *Handler) bulkOf(w http.ResponseWriter, query url.Values) (b bulk, ok bo
 		return b, false
 	}
 	f.States = a.states
-	b = bulk{action: a, filter: f, most: mostCounted, from: query.Get("from")}
+	b = bulk{action: a, filter: f, from: query.Get("from"), did: query.Get("did"), before: h.did(query)}
 	if n, err := strconv.Atoi(query.Get("most")); err == nil && n > 0 {
 		b.most = n
 	}
-	if n, err := strconv.Atoi(query.Get("done")); err == nil && n >= 0 {
-		b.done, b.begun = n, true
+	if b.before != nil && b.before.Name != a.Name {
+		b.did, b.before = "", nil
 	}
 	return b, true
 }
@@ -122,7 +124,7 @@ func (b bulk) query() url.Values {
 	query := queryOf(b.filter)
 	query.Del("state")
 	query.Set("action", string(b.Name))
-	if b.most != mostCounted {
+	if b.most > 0 {
 		query.Set("most", strconv.Itoa(b.most))
 	}
 	if b.from != "" {
@@ -135,9 +137,8 @@ func (b bulk) query() url.Values {
 type bulkView struct {
 	action
 	Begun     bool
-	Count     int // changed events
-	Total     int // events to change
-	Capped    bool
+	Count     int  // changed events
+	Total     int  // events to change
 	More      int  // more matching events, beyond Total
 	Again     bool // Total counts the events that match now, not those of the dry run
 	Most      int
@@ -166,7 +167,10 @@ func (h *Handler) dryRun(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	v := bulkView{action: b.action, Begun: b.begun, Count: b.done, Most: b.most, ByKey: b.filter.Keys != nil, Back: back(r.URL.Query(), "")}
+	v := bulkView{action: b.action, Begun: b.before != nil, Most: b.most, ByKey: b.filter.Keys != nil, Back: back(r.URL.Query(), "")}
+	if v.Begun {
+		v.Count = b.before.Count
+	}
 	open := b
 	open.filter.Until = engine.Position{}
 	v.Limit = fieldsOf(open.query())
@@ -178,7 +182,11 @@ func (h *Handler) dryRun(w http.ResponseWriter, r *http.Request) {
 		open.filter.Keys = nil
 		v.Back = address("events", queryOf(open.filter))
 	}
-	v.Form = fieldsOf(b.query())
+	form := b.query()
+	if v.Begun {
+		form.Set("did", b.did)
+	}
+	v.Form = fieldsOf(form)
 	if !v.Begun && !v.ByKey && b.Name != ActionHandleNow {
 		v.Shortcuts = shortcuts("bulk", r.URL.Query(), open.filter)
 	}
@@ -189,12 +197,12 @@ func (h *Handler) dryRun(w http.ResponseWriter, r *http.Request) {
 // are changed, it counts the events that match now, so that one click continues with them. It
 // skips this after [ActionHandleNow], because its events match until a worker is free.
 func (h *Handler) count(ctx context.Context, b *bulk, v *bulkView) error {
-	if v.Again = b.begun && b.filter.Until.IsZero(); v.Again && b.Name == ActionHandleNow {
+	if v.Again = v.Begun && b.filter.Until.IsZero(); v.Again && b.Name == ActionHandleNow {
 		v.Again = false
 		return nil
 	}
 	counts, err := h.config.Engine.Count(ctx, b.filter, b.most)
-	if err == nil && counts.Total == 0 && b.begun && !v.Again { // the last request changed all events, but used up its time
+	if err == nil && counts.Total == 0 && v.Begun && !v.Again { // the last request changed all events, but used up its time
 		v.Again, b.filter.Until = true, engine.Position{}
 		counts, err = h.config.Engine.Count(ctx, b.filter, b.most)
 	}
@@ -204,11 +212,11 @@ func (h *Handler) count(ctx context.Context, b *bulk, v *bulkView) error {
 	if v.Total, v.By = counts.Total, breakdowns(counts); v.ByKey || !b.filter.Until.IsZero() {
 		return nil
 	}
-	var all engine.Counts
+	all := counts
 	if counts.Total == b.most {
-		all, err = h.config.Engine.Count(ctx, b.filter, counts.Total+mostCounted)
+		all, err = h.config.Engine.Count(ctx, b.filter, 0)
 	}
-	v.More, v.Capped = max(0, all.Total-counts.Total), all.Total == counts.Total+mostCounted
+	v.More = max(0, all.Total-counts.Total)
 	b.filter.Until = counts.Until
 	return err
 }
@@ -234,11 +242,15 @@ func (h *Handler) change(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, fmt.Errorf("%s Then the inbox failed: %w", b.message(n), err))
 		return
 	}
-	did := fmt.Sprintf("%s.%d", b.Name, n)
+	o := outcome{b.action, n}
+	if b.before != nil {
+		o.Count += b.before.Count
+	}
+	did := h.outcomes.Keep(o)
 	switch {
 	case len(b.filter.Keys) != 1:
 		query := b.query()
-		query.Set("done", strconv.Itoa(b.done+n))
+		query.Set("did", did)
 		if err == nil {
 			query.Del("until")
 		}

@@ -28,23 +28,23 @@
 //
 // # Recovering from failures
 //
-// The overview compares the last hour with the hour before, draws the last 24 hours, and lists
-// dead letters by cause. Deploy the fix, and use "Replay" in the row of its cause. This starts
-// a dry run: it counts the events by type, clinic and reason, and can limit them to those
-// since midnight, to the last hour, or to a number. Only the button of the dry run changes
-// events.
+// The overview shows the dead letters of the last hour and of the hour before, draws the attempts
+// of this process in the last 24 hours, and lists all causes of dead letters, the newest one
+// first. Deploy the fix, and use "Replay" in the row of its cause. This starts a dry run: it
+// counts the events by type, clinic and reason, and can limit them to those since midnight, to
+// the last hour, or to a number. Only the button of the dry run changes events.
 //
-// The search field at the top finds an event by a part of its ID or of a request ID of the
-// platform, and all events of a clinic by the clinic's ID. For the whole ID of an event that
-// is not stored, it reports whether the event was handled, discarded or never received. The
-// page of an event lists its last failed attempts with the request IDs for the platform's
-// support.
+// The search field at the top finds an event by its ID or a part of it, by a request ID of the
+// platform, and all events of a clinic by the clinic's ID. For the whole ID of an event that is
+// not stored, it reports whether the event was handled or discarded. The page of an event lists
+// its last failed attempts with the request IDs for the platform's support.
 //
 // A bulk change runs for up to 5 seconds per request. Then the page shows the number of
 // remaining events, with a button to continue, and at the end a button for the events that
 // match by then. You can interrupt it at any time, even by a restart, and continue from the
 // same URL: each event of the dry run is changed once, even if it becomes a dead letter again.
-// See [engine.Engine.Replay].
+// See [engine.Engine.Replay]. The page reports the number of changed events if the same process
+// has changed them.
 //
 // # Patient data
 //

@@ -36,7 +36,7 @@ const (
 // of now.
 func filterOf(query url.Values, now time.Time) (f engine.Filter, err error) {
 	f.Type, f.ClinicID, f.Reason = events.Type(trimmed(query, "type")), trimmed(query, "clinic"), trimmed(query, "reason")
-	f.ID = trimmed(query, "id")
+	f.ID, f.NoReason = trimmed(query, "id"), query.Get("noreason") != ""
 	for _, text := range query["key"] {
 		var key webhook.Key
 		err = errors.Join(err, key.UnmarshalText([]byte(text)))
@@ -91,6 +91,9 @@ func queryOf(f engine.Filter) url.Values {
 	set("clinic", f.ClinicID)
 	set("reason", f.Reason)
 	set("id", f.ID)
+	if f.NoReason {
+		set("noreason", "1")
+	}
 	set("until", f.Until.String())
 	for name, states := range states {
 		if f.States != nil && slices.Equal(states, f.States) {
@@ -188,15 +191,6 @@ func shortcuts(path string, query url.Values, f engine.Filter) (all []shortcut) 
 		all = append(all, shortcut{choice[0], address(path, narrowed), query.Get("since") == choice[1]})
 	}
 	return all
-}
-
-// backOf returns the query of a list page, for a link back to it.
-func backOf(f engine.Filter, after engine.Position) string {
-	query := queryOf(f)
-	if !after.IsZero() {
-		query.Set("after", after.String())
-	}
-	return query.Encode()
 }
 
 // back returns the link to the list in the query's parameter from. It never leads to another

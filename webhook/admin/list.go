@@ -2,6 +2,7 @@ package admin
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"html/template"
 	"net/http"
@@ -18,10 +19,6 @@ const (
 	// perPage is the number of rows on a page of a list.
 	perPage = 50
 
-	// mostCounted is the largest number of events that a page counts by type, clinic and
-	// reason. [engine.Stats] counts all events.
-	mostCounted = 20_000
-
 	// mostOptions is the largest number of clinics in a select element. If there are more, a
 	// text field suggests them.
 	mostOptions = 500
@@ -37,11 +34,14 @@ type listView struct {
 	Shortcuts              []shortcut
 	Narrowed               bool
 	Total                  int
-	Capped                 bool // more events may match
 	Oldest                 time.Time
 	Events                 []*eventView
 	From                   string       // query of this page
+	Order                  string       // "newest" or "oldest", empty for the default of the state
+	Newest                 bool         // newest first
+	Turned                 template.URL // link to the other order
 	First                  template.URL // link to the first page, empty on it
+	Previous               template.URL // link to the previous page, empty on the first
 	Next                   template.URL // link to the next page, empty on the last
 	Bulk                   []bulkLink
 	Finished               []engine.Finished
@@ -61,13 +61,13 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request) {
 	now := h.now()
 	query := r.URL.Query()
 	f, err := filterOf(query, now)
-	var after engine.Position
-	if errors.Join(err, after.UnmarshalText([]byte(query.Get("after")))) != nil {
+	p, badPage := pageOf(query)
+	if errors.Join(err, badPage) != nil {
 		h.refuse(w, http.StatusBadRequest, badLink, 1)
 		return
 	}
-	v := listView{Filter: f, State: query.Get("state"), Zone: now.Format("MST"), Since: field(f.GivenUpFrom, now), Before: field(f.GivenUpBefore, now)}
-	listed, err := h.config.Engine.List(r.Context(), f, engine.Page{After: after, Limit: perPage + 1})
+	v := listView{Filter: f, State: query.Get("state"), Order: query.Get("order"), Newest: p.newest, Zone: now.Format("MST"), Since: field(f.GivenUpFrom, now), Before: field(f.GivenUpBefore, now)}
+	listed, err := p.list(r.Context(), h.config.Engine, f)
 	if err == nil {
 		err = h.countList(r, &v)
 	}
@@ -78,7 +78,7 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, err)
 		return
 	}
-	v.setPages(listed, after, now)
+	v.setPages(listed, p, now)
 	v.Shortcuts = shortcuts("events", query, f)
 	for _, a := range actions {
 		if v.Total > 0 && (f.States == nil || slices.Contains(f.States, a.states[0])) {
@@ -92,14 +92,14 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request) {
 	case "waiting":
 		title, path = "Waiting events", pathOf(engine.StateWaiting)
 	}
-	h.show(w, http.StatusOK, "list", frame{Title: title, Path: path, View: v, Did: didOf(query)})
+	h.show(w, http.StatusOK, "list", frame{Title: title, Path: path, View: v, Did: h.did(query)})
 }
 
 // countList counts the events of the list. Their types, clinics and reasons become the choices
 // of the filter.
 func (h *Handler) countList(r *http.Request, v *listView) error {
-	counts, err := h.config.Engine.Count(r.Context(), v.Filter, mostCounted)
-	v.Total, v.Capped, v.Oldest = counts.Total, counts.Total == mostCounted, counts.Oldest
+	counts, err := h.config.Engine.Count(r.Context(), v.Filter, 0)
+	v.Total, v.Oldest = counts.Total, counts.Oldest
 	v.Types = optionsOf(counts.Types, v.Filter.Type, same)
 	v.Clinics = optionsOf(counts.Clinics, v.Filter.ClinicID, same)
 	v.Causes = optionsOf(counts.Causes, v.Filter.Reason, func(c engine.Cause) int { return c.Events })
@@ -110,19 +110,79 @@ func (h *Handler) countList(r *http.Request, v *listView) error {
 }
 
 // setPages sets the rows of a page, and the links to other pages.
-func (v *listView) setPages(listed []engine.Event, after engine.Position, now time.Time) {
-	v.From = backOf(v.Filter, after)
-	for n := range listed[:min(perPage, len(listed))] {
+func (v *listView) setPages(listed []engine.Event, p page, now time.Time) {
+	link := func(name, value string) string {
+		query := queryOf(v.Filter)
+		for name, value := range map[string]string{"order": v.Order, name: value} {
+			if value != "" {
+				query.Set(name, value)
+			}
+		}
+		return query.Encode()
+	}
+	to := func(name, value string) template.URL { return template.URL("events?" + link(name, value)) }
+	v.From = link(p.name(), p.at.String())
+	for n := range listed {
 		v.Events = append(v.Events, viewOf(&listed[n], v.From, now))
 	}
-	if !after.IsZero() {
-		v.First = address("events", queryOf(v.Filter))
+	v.Turned = to("order", map[bool]string{true: "oldest", false: "newest"}[v.Newest])
+	if !p.at.IsZero() {
+		v.First = to("", "")
 	}
-	if len(listed) > perPage {
-		next := queryOf(v.Filter)
-		next.Set("after", listed[perPage-1].Position.String())
-		v.Next = address("events", next)
+	if !p.at.IsZero() && len(listed) > 0 {
+		v.Previous = to("back", listed[0].Position.String())
 	}
+	if p.more {
+		v.Next = to("after", listed[len(listed)-1].Position.String())
+	}
+}
+
+// page is a page of a list in its order.
+type page struct {
+	newest bool            // newest first
+	at     engine.Position // the page begins after it, or with back ends before it
+	back   bool
+	more   bool // another page follows, set by list
+}
+
+// name returns the name of the position in links.
+func (p page) name() string {
+	if p.back {
+		return "back"
+	}
+	return "after"
+}
+
+// pageOf reads a page from a link. By default, the newest event is first. Of waiting events, the
+// event due next is first.
+func pageOf(query url.Values) (p page, err error) {
+	p.back = query.Has("back")
+	switch order := query.Get("order"); order {
+	case "":
+		p.newest = query.Get("state") != "waiting"
+	case "newest", "oldest":
+		p.newest = order == "newest"
+	default:
+		return p, errLink
+	}
+	return p, p.at.UnmarshalText([]byte(query.Get(p.name())))
+}
+
+// list returns the events of the page. If fewer events precede the position than a page has, it
+// returns the first page.
+func (p *page) list(ctx context.Context, of engine.Engine, f engine.Filter) ([]engine.Event, error) {
+	listed, err := of.List(ctx, f, engine.Page{After: p.at, Descending: p.newest != p.back, Limit: perPage + 1})
+	p.more = len(listed) > perPage
+	listed = listed[:min(perPage, len(listed))]
+	switch {
+	case err != nil || !p.back:
+	case p.more:
+		slices.Reverse(listed)
+	default:
+		p.at, p.back = engine.Position{}, false
+		return p.list(ctx, of, f)
+	}
+	return listed, err
 }
 
 // field formats a time for a form field.
@@ -240,8 +300,13 @@ func (h *Handler) notStored(w http.ResponseWriter, r *http.Request, key webhook.
 	if len(finished) == 0 {
 		status = http.StatusNotFound
 	}
+	h.showEnded(w, r, status, key.EventID, finished)
+}
+
+// showEnded shows the end of an event that is not stored. finished is nil if it is unknown.
+func (h *Handler) showEnded(w http.ResponseWriter, r *http.Request, status int, id string, finished []engine.Finished) {
 	query := r.URL.Query()
-	h.show(w, status, "ended", frame{Title: "Event", Path: noPage, Did: didOf(query), View: finishedView{key.EventID, finished, back(query, "")}})
+	h.show(w, status, "ended", frame{Title: "Event", Path: noPage, Did: h.did(query), View: finishedView{id, finished, back(query, "")}})
 }
 
 // finishedView is the page of an event that is not stored.
@@ -251,35 +316,42 @@ type finishedView struct {
 	List     template.URL
 }
 
-// find redirects to the page of an event with a part of an ID, to the list of several events,
-// or to the list of a clinic.
+// find redirects to the page of the event with an ID or a part of an ID, to the list of several
+// events, or to the list of a clinic. If there is none, it shows whether the event was handled or
+// discarded. It looks up an exact event ID before it searches, because a search reads all events.
 func (h *Handler) find(w http.ResponseWriter, r *http.Request) {
 	id := trimmed(r.URL.Query(), "id")
 	if id == "" {
 		redirect(w, "events")
 		return
 	}
-	found, err := h.config.Engine.List(r.Context(), engine.Filter{ID: id}, engine.Page{Limit: 2})
-	if err == nil && len(found) == 1 {
-		redirect(w, viewOf(&found[0], "", h.now()).Link)
+	for _, f := range []engine.Filter{{EventID: id}, {ID: id}, {ClinicID: id}} {
+		found, err := h.config.Engine.List(r.Context(), f, engine.Page{Limit: 2})
+		var finished []engine.Finished
+		if err == nil && len(found) == 0 && f.EventID != "" {
+			finished, err = h.config.Engine.Finished(r.Context(), id)
+		}
+		switch {
+		case err != nil:
+			h.fail(w, err)
+		case len(finished) > 0:
+			h.showEnded(w, r, http.StatusOK, id, finished)
+		case len(found) == 1 && f.ClinicID == "":
+			redirect(w, viewOf(&found[0], "", h.now()).Link)
+		case len(found) > 0 && f.ClinicID == "":
+			redirect(w, address("events", queryOf(engine.Filter{ID: id})))
+		case len(found) > 0:
+			redirect(w, address("events", queryOf(f)))
+		default:
+			continue
+		}
 		return
 	}
-	var ofClinic []engine.Event
-	if err == nil && len(found) == 0 {
-		ofClinic, err = h.config.Engine.List(r.Context(), engine.Filter{ClinicID: id}, engine.Page{Limit: 1})
-	}
-	switch {
-	case err != nil:
-		h.fail(w, err)
-	case len(ofClinic) > 0:
-		redirect(w, address("events", queryOf(engine.Filter{ClinicID: id})))
-	default:
-		redirect(w, address("events", queryOf(engine.Filter{ID: id})))
-	}
+	h.showEnded(w, r, http.StatusOK, id, nil)
 }
 
 func (h *Handler) showEvent(w http.ResponseWriter, r *http.Request, v detailView) {
-	h.show(w, http.StatusOK, "event", frame{Title: string(v.Type), Path: pathOf(v.State), Did: didOf(r.URL.Query()), View: v})
+	h.show(w, http.StatusOK, "event", frame{Title: string(v.Type), Path: pathOf(v.State), Did: h.did(r.URL.Query()), View: v})
 }
 
 // openBody shows an event with its body after the access was recorded. Its URL is the URL of

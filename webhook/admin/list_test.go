@@ -2,10 +2,12 @@ package admin_test
 
 import (
 	"context"
+	"fmt"
 	"html"
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -64,6 +66,45 @@ func TestListsFilterEvents(t *testing.T) {
 	assert.Contains(t, f.get("events?clinic=gone"), `<option value="gone" selected>gone (0)</option>`, "a clinic without events")
 }
 
+// Pages lead from the newest event to the oldest one and back, also in the other order.
+func TestListsTurnPages(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	all := f.die(120)
+	keys := func(page string) (ids []string) {
+		for _, found := range regexp.MustCompile(`<td class="event"><a href="event\?from=[^"]*key=([^"]*)"`).FindAllStringSubmatch(page, -1) {
+			text, err := url.QueryUnescape(html.UnescapeString(found[1]))
+			require.NoError(t, err)
+			ids = append(ids, text)
+		}
+		return ids
+	}
+	var oldest []string
+	for _, d := range all {
+		oldest = append(oldest, d.Key.String())
+	}
+	newest := slices.Clone(oldest)
+	slices.Reverse(newest)
+	first := f.get("events?state=dead")
+	for _, want := range [][]string{newest, oldest} {
+		page := first
+		assert.Equal(t, want[:50], keys(page))
+		assert.NotContains(t, page, "Previous page")
+		page = f.get(f.link(page, "Next page"))
+		page = f.get(f.link(page, "Next page"))
+		assert.Equal(t, want[100:], keys(page))
+		assert.NotContains(t, page, "Next page")
+		page = f.get(f.link(page, "Previous page"))
+		assert.Equal(t, want[50:100], keys(page))
+		page = f.get(f.link(page, "Previous page"))
+		assert.Equal(t, want[:50], keys(page))
+		assert.NotContains(t, page, "Previous page")
+		if strings.Contains(page, "Oldest first") {
+			first = f.get(f.link(page, "Oldest first"))
+		}
+	}
+}
+
 // Midnight and the fields use the time zone of the pages.
 func TestPagesUseTimeZone(t *testing.T) {
 	t.Parallel()
@@ -98,10 +139,13 @@ func TestFindOpensEventOrList(t *testing.T) {
 	assert.Contains(t, find(all[1].ClinicID), `<option value="`+all[1].ClinicID+`" selected>`)
 	assert.Contains(t, find(handled.Key.EventID), "This event was handled")
 	assert.Contains(t, find(all[0].Key.EventID), "This event was discarded")
-	assert.Contains(t, find("evt_unknown"), "No event with the ID <code>evt_unknown</code> was received")
+	unknown := "No waiting event or dead letter has <code>%s</code> in its key or in a request ID, or is of a clinic with this ID. No handled or discarded event on record has exactly this event ID."
+	for _, id := range []string{"evt_unknown", handled.Key.EventID[1:], "clinic without stored events"} {
+		assert.Contains(t, find(id), fmt.Sprintf(unknown, id))
+	}
 	assert.Contains(t, f.get(eventPath(handled)), "This event was handled")
 	answer, err := http.Get(f.url + "event?key=us/sandbox/evt_unknown/")
-	assert.Contains(t, f.read(http.StatusNotFound, answer, err), "was received in the last 30 days")
+	assert.Contains(t, f.read(http.StatusNotFound, answer, err), "No handled or discarded event on record")
 	assert.Contains(t, f.get("find"), "<h1>Events</h1>")
 }
 
@@ -143,16 +187,57 @@ func TestOverviewShowsCauses(t *testing.T) {
 		activity.AttemptEnd(t.Context(), webhook.Attempt{Result: result, Duration: 3 * time.Millisecond})
 	}
 	page := f.get("")
-	assert.Less(t, strings.Index(page, ">unnamed error: see webhook.WithReason</a>"), strings.Index(page, ">events: "), "most frequent first")
-	assert.Contains(t, page, "1 new in the last hour, 0 in the hour before")
-	assert.Contains(t, page, "1 attempt failed in the last hour, 0 in the hour before")
+	assert.Less(t, strings.Index(page, ">unnamed error: see webhook.WithReason</a>"), strings.Index(page, ">events: "), "newest cause first")
+	assert.Contains(t, page, "0 in the hour before. 1 attempt failed, 0 in the hour before. This process, since <time")
 	assert.Contains(t, page, `Handled in the last hour</dt><dd><span class="big">2</span>`)
 	assert.Contains(t, page, `<dt>under 10 ms</dt><dd><svg viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true"><rect class="done" width="100" height="10"/></svg><b>4</b>`)
 	hour := f.link(page, `1<span class="word"> dead</span><span class="hide"> letters since 09:00</span>`)
 	assert.Equal(t, "events?before=2026-03-02T10%3A00%3A00Z&since=2026-03-02T09%3A00%3A00Z&state=dead", hour)
 	assert.Contains(t, f.get(hour), "No events match.")
 	replay := f.link(page, `<span class="hide"> unnamed error: see webhook.WithReason</span>`)
-	assert.Contains(t, f.get(replay), "<b>20 dead letters</b> will be replayed.")
+	assert.Contains(t, f.get(replay), "<b>20 dead letters</b> will be replayed if")
+}
+
+// The figures of dead letters are those of the inbox, also in a process that has just started.
+func TestDeadLettersOfHourSurviveRestart(t *testing.T) {
+	t.Parallel()
+	shift := time.Duration(0)
+	f := newFixture(t, func(_ *fixture, c *admin.Config) {
+		c.Activity, c.Now = &admin.Activity{}, func() time.Time { return time.Now().Add(shift) }
+	})
+	f.die(3)
+	assert.Contains(t, f.get(""), "3 new in the last hour, 0 in the hour before")
+	assert.Contains(t, f.get("events?state=dead&since=1h"), "<b>3</b> events")
+	shift = 90 * time.Minute
+	assert.Contains(t, f.get(""), "0 new in the last hour, 3 in the hour before")
+}
+
+// uncaused is an engine with a dead letter without a reason and two with one.
+type uncaused struct{ engine.Engine }
+
+func (uncaused) Stats(context.Context) (engine.Stats, error) { return engine.Stats{Dead: 3}, nil }
+
+func (uncaused) Count(_ context.Context, f engine.Filter, _ int) (c engine.Counts, err error) {
+	c.Causes = map[string]engine.Cause{}
+	for reason, n := range map[string]int{"": 1, "bug": 2} {
+		if f.Matches(engine.Event{State: engine.StateDead, Reason: reason, Position: engine.Position{At: time.Now()}}) {
+			c.Causes[reason] = engine.Cause{Events: n}
+			c.Total += n
+		}
+	}
+	return c, nil
+}
+
+func TestReplayWithoutReasonLeavesOthers(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, func(f *fixture, c *admin.Config) { c.Engine = uncaused{f.inbox} })
+	page := f.get("")
+	assert.Contains(t, f.get(f.link(page, `<span class="hide"> bug</span>`)), "Replay 2<", "control")
+	assert.Contains(t, f.get(f.link(page, `<span class="hide"> no reason</span>`)), "Replay 1<")
+	list := f.link(page, "no reason")
+	assert.Equal(t, "events?noreason=1&state=dead", list)
+	assert.Contains(t, f.get(list), "<b>1</b> event")
+	assert.Contains(t, f.get(list), `<input type="hidden" name="noreason" value="1">`)
 }
 
 // The page of an event shows its failed attempts without the body.

@@ -24,8 +24,9 @@ type overviewView struct {
 	Activity   *activityView
 	Hours      []hourView
 	Causes     []causeView
-	Counted    int          // dead letters in Causes
-	Capped     bool         // there may be more dead letters
+	Hour       int          // dead letters of the last hour
+	Before     int          // dead letters of the hour before
+	Started    time.Time    // of the figures of this process
 	Watched    bool         // alarms are configured
 	Outages    []outageView // by name of the alarm
 	Doubts     []outageView // failures without an alarm yet
@@ -42,7 +43,7 @@ type overviewView struct {
 // causeView is the dead letters with one reason.
 type causeView struct {
 	engine.Cause
-	Reason  string
+	Reason  string // short form
 	Types   string
 	Clinics int
 	Link    template.URL
@@ -63,7 +64,7 @@ type hourView struct {
 }
 
 func (h *Handler) overview(w http.ResponseWriter, r *http.Request) {
-	var v overviewView
+	v := overviewView{Started: h.started}
 	if err := h.countOverview(r.Context(), &v); err != nil {
 		h.fail(w, err)
 		return
@@ -98,15 +99,22 @@ func outagesOf(alarm string, outages []webhook.Outage) (views []outageView) {
 	return views
 }
 
-// countOverview counts events, and dead letters by cause, most frequent first.
+// countOverview counts events, and dead letters by cause, newest cause first.
 func (h *Handler) countOverview(ctx context.Context, v *overviewView) (err error) {
 	if v.Stats, err = h.config.Engine.Stats(ctx); err != nil || v.Stats.Dead == 0 {
 		return err
 	}
-	dead, err := h.config.Engine.Count(ctx, engine.Filter{States: states["dead"]}, mostCounted)
-	v.Counted, v.Capped = dead.Total, dead.Total == mostCounted
-	for reason, cause := range dead.Causes {
-		f := engine.Filter{States: states["dead"], Reason: reason}
+	hour := h.now().Add(-time.Hour)
+	counts := make([]engine.Counts, 3)
+	for n, f := range []engine.Filter{{}, {GivenUpFrom: hour}, {GivenUpFrom: hour.Add(-time.Hour), GivenUpBefore: hour}} {
+		f.States = states["dead"]
+		if counts[n], err = h.config.Engine.Count(ctx, f, 0); err != nil {
+			return err
+		}
+	}
+	v.Hour, v.Before = counts[1].Total, counts[2].Total
+	for reason, cause := range counts[0].Causes {
+		f := engine.Filter{States: states["dead"], Reason: reason, NoReason: reason == ""}
 		types := make([]string, 0, len(cause.Types))
 		for _, name := range slices.Sorted(maps.Keys(cause.Types)) {
 			types = append(types, string(name))
@@ -117,9 +125,9 @@ func (h *Handler) countOverview(ctx context.Context, v *overviewView) (err error
 		})
 	}
 	slices.SortFunc(v.Causes, func(a, b causeView) int {
-		return cmp.Or(cmp.Compare(b.Events, a.Events), cmp.Compare(a.Reason, b.Reason))
+		return cmp.Or(b.First.Compare(a.First), cmp.Compare(a.Reason, b.Reason))
 	})
-	return err
+	return nil
 }
 
 // hoursOf returns the hours with attempts, latest first.

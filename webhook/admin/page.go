@@ -42,6 +42,9 @@ type Handler struct {
 	mux     *http.ServeMux
 	origins *http.CrossOriginProtection
 	runs    runs
+
+	started  time.Time // of the figures of this process
+	outcomes webpage.Outcomes[outcome]
 }
 
 // Format prints the type only.
@@ -51,8 +54,8 @@ func (h *Handler) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "admin.
 type frame struct {
 	Base  string // relative URL from the page to the handler
 	Title string
-	Path  string // path of the page below the handler
-	Did   string // message about the preceding change
+	Path  string   // path of the page below the handler
+	Did   *outcome // of the preceding form
 	View  any
 
 	// The method show sets these fields.
