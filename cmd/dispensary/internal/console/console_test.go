@@ -34,9 +34,14 @@ type fixture struct {
 
 func newFixture(t *testing.T, opts ...dispensarytest.Option) *fixture {
 	t.Helper()
+	return newInactiveFixture(t, append(opts, dispensarytest.WithBehavior(behavior.IntegrationActivationFromTheStart))...)
+}
+
+// newInactiveFixture is newFixture with an integration that is not active.
+func newInactiveFixture(t *testing.T, opts ...dispensarytest.Option) *fixture {
+	t.Helper()
 	clock := dispensarytest.FrozenClock(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC))
-	active := dispensarytest.WithBehavior(behavior.IntegrationActivationFromTheStart)
-	fake := dispensarytest.New(t, append(opts, dispensarytest.WithClock(clock), active)...)
+	fake := dispensarytest.New(t, append(opts, dispensarytest.WithClock(clock))...)
 	api := control.New(fake, control.Options{ControlURL: "http://127.0.0.1:8081/control"})
 	mux := http.NewServeMux()
 	mux.Handle("/console/", http.StripPrefix("/console", New(fake, api)))
@@ -384,6 +389,30 @@ func TestTimelineJoinsTraffic(t *testing.T) {
 	}, lines)
 	d.sees("timeline?kind=delivery&failed=true", "1 to 1 of 1")
 	d.sees("timeline?state=ok&q="+order.ID, "1 to 2 of 2")
+}
+
+// Events that were not sent are red on the timeline. Every page of traffic has the action that helps.
+func TestPagesShowUnsentEvents(t *testing.T) {
+	t.Parallel()
+	d := newInactiveFixture(t)
+	fake := d.fake
+	place := func() {
+		_, _, err := fake.Orders.Place(fake.Patients.All()[0].ID, model.OrderCreate{})
+		require.NoError(t, err)
+	}
+	place()
+	page := d.sees("timeline", `<span class="state failed">not sent: no webhook endpoint is registered</span>`, "not sent: no webhook endpoint is registered.</p>", `<a href="./deliveries">Register an endpoint</a>`)
+	assert.NotContains(t, page, ">created<")
+
+	require.NoError(t, fake.Host("https://ehr.example.com", http.NotFoundHandler()))
+	require.NoError(t, fake.Webhooks.Register("https://ehr.example.com/webhooks"))
+	place()
+	d.sees("events", "1 event was not sent: no integration of the clinic is active")
+	d.sees("deliveries", "There are no deliveries yet.</p>")
+	page = d.press("timeline", "Activate the integration")
+	assert.Contains(t, page, "Done.")
+	assert.NotContains(t, page, "1 event was not sent")
+	assert.NotContains(t, d.sees("deliveries"), "not sent")
 }
 
 func TestRowShowsOtherDay(t *testing.T) {

@@ -84,8 +84,9 @@ func (h *Handler) deliveries(query url.Values) any {
 		Chart      *webpage.Chart
 		Rows       []deliveryRow
 		Now, Next  time.Time
+		Unsent     *unsent
 	}
-	v := view{Filter: filterOf(query)}
+	v := view{Filter: filterOf(query), Unsent: h.unsent()}
 	v.Endpoint, v.Registered = h.fake.Webhooks.Endpoint()
 	v.Now, v.Next = h.fake.Clock.Now().UTC(), h.next()
 	all := h.fake.Webhooks.Deliveries()

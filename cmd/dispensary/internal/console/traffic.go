@@ -146,6 +146,39 @@ func (h *Handler) whereSent() map[string]sent {
 	return all
 }
 
+// unsent is the reason why the last events were not sent, with the action that helps.
+type unsent struct {
+	Events int
+	Reason string
+	Label  string // of the action, empty if none helps
+	ID     string // operation of its button, or empty for the form of the deliveries
+	Key    string // clinic key of the operation
+}
+
+// unsent returns the reason if the newest event was not sent, or nil.
+func (h *Handler) unsent() *unsent {
+	all := h.fake.Events()
+	if len(all) == 0 || all[len(all)-1].NotSent == "" {
+		return nil
+	}
+	u := &unsent{Reason: all[len(all)-1].NotSent}
+	for _, e := range all {
+		if e.NotSent == u.Reason {
+			u.Events++
+		}
+	}
+	endpoint, registered := h.fake.Webhooks.Endpoint()
+	switch {
+	case !registered:
+		u.Label = "Register an endpoint"
+	case endpoint.Disabled:
+		u.Label, u.ID = "Enable the endpoint", "webhook.enable"
+	case strings.HasPrefix(u.Reason, "no integration of the clinic is active"):
+		u.Label, u.ID, u.Key = "Activate the integration", "platform.activate_clinic_key", h.fake.ClinicKey()
+	}
+	return u
+}
+
 func (h *Handler) events(query url.Values) any {
 	type row struct {
 		model.Event
@@ -154,8 +187,9 @@ func (h *Handler) events(query url.Values) any {
 	type view struct {
 		Filter filter
 		Events []row
+		Unsent *unsent
 	}
-	v, where := view{Filter: filterOf(query)}, h.whereSent()
+	v, where := view{Filter: filterOf(query), Unsent: h.unsent()}, h.whereSent()
 	for _, e := range filtered(&v.Filter, h.fake.Events(), func(e model.Event) listed {
 		s := where[e.ID]
 		return listed{ID: e.ID, Kind: e.Type, State: s.Text, Failed: s.Failed, Text: func() string { return eventText(e) }}
@@ -193,8 +227,9 @@ func (h *Handler) timeline(query url.Values) any {
 	type view struct {
 		Filter  filter
 		Moments []row
+		Unsent  *unsent
 	}
-	v := view{Filter: filterOf(query)}
+	v := view{Filter: filterOf(query), Unsent: h.unsent()}
 	for _, m := range filtered(&v.Filter, h.moments(), func(m *moment) listed {
 		state := "ok"
 		if m.failed {
@@ -218,8 +253,12 @@ func (h *Handler) moments() (all []*moment) {
 	about := map[string]string{} // object of each event
 	for _, e := range h.fake.Events() {
 		about[e.ID] = e.ObjectID
-		all = append(all, &moment{e.CreatedAt, e.ID, "event", false, func() momentLine {
-			return momentLine{e.Type, "created", "events?select=" + e.ID + "#" + e.ID}
+		outcome := "created"
+		if e.NotSent != "" {
+			outcome = "not sent: " + e.NotSent
+		}
+		all = append(all, &moment{e.CreatedAt, e.ID, "event", e.NotSent != "", func() momentLine {
+			return momentLine{e.Type, outcome, "events?select=" + e.ID + "#" + e.ID}
 		}, func() string { return eventText(e) }})
 	}
 	for _, d := range h.fake.Webhooks.Deliveries() {
