@@ -2,6 +2,9 @@ package admin
 
 import (
 	"context"
+	"fmt"
+	"math"
+	"sort"
 	"sync"
 	"time"
 
@@ -10,7 +13,7 @@ import (
 )
 
 // Activity counts the attempts of this process to handle events, by minute, for a day. It uses
-// about 60 kB of memory. The zero value is ready to use. It is safe for concurrent use.
+// about 240 kB of memory. The zero value is ready to use. It is safe for concurrent use.
 type Activity struct {
 	// Now returns the current time. Nil means [time.Now].
 	Now func() time.Time
@@ -24,7 +27,7 @@ const minutes = 25 * 60 // the chart starts up to an hour before the last day
 type minute struct {
 	n         int64 // since 1970
 	outcomes  [3]uint32
-	durations [len(steps)]uint32
+	durations [len(limits)]uint32
 }
 
 // The outcomes of an attempt.
@@ -34,17 +37,15 @@ const (
 	outcomeDead
 )
 
-// steps are ranges of durations of attempts, each from the limit before to its own limit.
-var steps = [...]struct {
-	Name  string
-	limit time.Duration
-}{
-	{"under 10 ms", 10 * time.Millisecond},
-	{"under 100 ms", 100 * time.Millisecond},
-	{"under 1 s", time.Second},
-	{"under 10 s", 10 * time.Second},
-	{"longer", 1<<63 - 1},
-}
+// limits are ranges of durations of attempts, each from the limit before to its own limit. A limit
+// is 1.4 times the limit before, so a percentile is at most that much too high.
+var limits = func() (all [37]time.Duration) {
+	for n := range all {
+		all[n] = time.Duration(float64(time.Millisecond) * math.Pow(2, float64(n)/2))
+	}
+	all[len(all)-1] = 1<<63 - 1
+	return all
+}()
 
 // AttemptEnd counts an attempt. Use it as AttemptEnd of a [webhook.Observer]. It runs for less
 // than a microsecond and does not allocate.
@@ -59,10 +60,7 @@ func (a *Activity) AttemptEnd(_ context.Context, attempt webhook.Attempt) {
 	default:
 		return
 	}
-	step := 0
-	for attempt.Duration >= steps[step].limit {
-		step++
-	}
+	step := sort.Search(len(limits)-1, func(n int) bool { return attempt.Duration < limits[n] })
 	n := a.now().Unix() / 60
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -85,13 +83,36 @@ func (a *Activity) now() time.Time {
 type activityView struct {
 	webpage.Chart
 	Hour, Before [3]int // outcomes of the last 60 minutes, and of the 60 before
-	Durations    []durationView
+	Percentiles  []percentile
 }
 
-type durationView struct {
+// percentile is a duration under which a share of the attempts stayed.
+type percentile struct {
 	Name  string
-	Count int
-	Width int // of the bar, out of 100
+	Under string // "–" without attempts
+}
+
+// percentiles returns percentiles of the counted durations.
+func percentiles(durations [len(limits)]uint32) (all []percentile) {
+	var total uint64
+	for _, count := range durations {
+		total += uint64(count)
+	}
+	for _, share := range []uint64{50, 95, 99} {
+		p := percentile{fmt.Sprintf("%d %%", share), "–"}
+		sum := uint64(0)
+		for n, count := range durations {
+			if sum += uint64(count); total > 0 && 100*sum >= share*total {
+				p.Under = "under " + took(limits[n])
+				if n == len(limits)-1 {
+					p.Under = took(limits[n-1]) + " or longer"
+				}
+				break
+			}
+		}
+		all = append(all, p)
+	}
+	return all
 }
 
 // view returns the activity until now, in the location of now.
@@ -101,9 +122,7 @@ func (a *Activity) view(now time.Time) *activityView {
 		webpage.Series{Name: "failed, to be retried", Class: "due"},
 		webpage.Series{Name: "handled", Class: "done"},
 	)}
-	for _, step := range steps {
-		v.Durations = append(v.Durations, durationView{Name: step.Name})
-	}
+	var durations [len(limits)]uint32
 	last := now.Unix() / 60
 	a.mu.Lock()
 	for _, m := range a.minutes {
@@ -121,16 +140,10 @@ func (a *Activity) view(now time.Time) *activityView {
 			}
 		}
 		for step, count := range m.durations {
-			v.Durations[step].Count += int(count)
+			durations[step] += count
 		}
 	}
 	a.mu.Unlock()
-	most := 1
-	for _, d := range v.Durations {
-		most = max(most, d.Count)
-	}
-	for n := range v.Durations {
-		v.Durations[n].Width = 100 * v.Durations[n].Count / most
-	}
+	v.Percentiles = percentiles(durations)
 	return v
 }

@@ -28,7 +28,7 @@ func TestActivityCountsAttempts(t *testing.T) {
 	assert.Equal(t, [3]int{2, 1, 1}, v.Hour)
 	assert.Equal(t, [3]int{}, v.Before)
 	assert.Equal(t, []int{1, 1, 2}, []int{v.Total(0), v.Total(1), v.Total(2)}, "dead, failed, handled")
-	assert.Equal(t, []durationView{{"under 10 ms", 1, 50}, {"under 100 ms", 2, 100}, {"under 1 s", 0, 0}, {"under 10 s", 0, 0}, {"longer", 1, 50}}, v.Durations)
+	assert.Equal(t, []percentile{{"50 %", "under 11 ms"}, {"95 %", "under 65.5 s"}, {"99 %", "under 65.5 s"}}, v.Percentiles)
 
 	now = start.Add(time.Hour)
 	attempt(webhook.ResultDead, 0)
@@ -42,6 +42,9 @@ func TestActivityCountsAttempts(t *testing.T) {
 	assert.Equal(t, []int{0, 0, 1}, []int{v.Total(0), v.Total(1), v.Total(2)}, "replaces the minute of the day before")
 	assert.Equal(t, 1, a.view(now.Add(time.Minute)).Total(2))
 	assert.Zero(t, a.view(start).Total(2), "ignores the future after the clock was set back")
+	assert.Equal(t, percentile{"99 %", "–"}, a.view(start).Percentiles[2], "no attempts")
+	attempt(webhook.ResultDead, time.Hour)
+	assert.Equal(t, percentile{"99 %", "185.4 s or longer"}, a.view(now).Percentiles[2])
 }
 
 func BenchmarkActivity(b *testing.B) {

@@ -190,7 +190,7 @@ func TestOverviewShowsCauses(t *testing.T) {
 	assert.Less(t, strings.Index(page, ">unnamed error: see webhook.WithReason</a>"), strings.Index(page, ">events: "), "newest cause first")
 	assert.Contains(t, page, "0 in the hour before. 1 attempt failed, 0 in the hour before. This process, since <time")
 	assert.Contains(t, page, `Handled in the last hour</dt><dd><span class="big">2</span>`)
-	assert.Contains(t, page, `<dt>under 10 ms</dt><dd><svg viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true"><rect class="done" width="100" height="10"/></svg><b>4</b>`)
+	assert.Contains(t, page, `<dt>95 %</dt><dd><b>under 4 ms</b></dd>`)
 	hour := f.link(page, `1<span class="word"> dead</span><span class="hide"> letters since 09:00</span>`)
 	assert.Equal(t, "events?before=2026-03-02T10%3A00%3A00Z&since=2026-03-02T09%3A00%3A00Z&state=dead", hour)
 	assert.Contains(t, f.get(hour), "No events match.")
