@@ -1,17 +1,22 @@
-// Updates an open page. After each change, the console sends an event. The script then fetches
-// the page again and replaces only the differences. Focus, selection, scroll position, open
-// details and typed text stay.
+// Updates an open page. The script fetches the page again and replaces only the differences.
+// Focus, selection, scroll position, open details and typed text stay. It does so after each
+// event of the server at data-live, or if main has data-every, after this number of seconds. It
+// also continues a form with data-continue until the page has none.
 "use strict";
 
 (() => {
   const main = document.querySelector("main");
   const clock = document.querySelector("header time");
+  const every = 1000 * Number(main.dataset.every ?? 0);
+  let read = performance.now(); // when the contents of the page arrived
+  let took = 0; // the duration of the last fetch
   let source = null;
   let fetching = false;
   let again = false;
 
   // A hidden page closes its connection, because browsers limit the connections per site.
   function follow() {
+    if (!document.body.dataset.live) return;
     if (document.hidden) {
       leave();
     } else if (!source) {
@@ -30,6 +35,7 @@
 
   // The page shows UTC. The title has the local time.
   function localize() {
+    if (!document.body.dataset.live) return;
     for (const time of document.querySelectorAll("time[datetime]")) time.title = new Date(time.dateTime).toLocaleString();
   }
 
@@ -44,20 +50,71 @@
     again = fetching;
     if (fetching) return;
     fetching = true;
+    const began = performance.now();
     try {
-      const answer = await fetch(location.href);
-      if (answer.ok) {
-        const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-        merge(main, page.querySelector("main"));
-        merge(clock, page.querySelector("header time"));
-        localize();
-      }
+      const shown = location.href;
+      const answer = await fetch(shown);
+      if (answer.ok && shown === location.href) show(await answer.text());
+      if (every) document.body.classList.toggle("away", !answer.ok);
     } catch {
-      // The platform is unreachable. EventSource reconnects.
+      if (every) document.body.classList.add("away"); // otherwise EventSource reconnects
     } finally {
+      took = performance.now() - began;
       fetching = false;
     }
     if (again) refresh();
+  }
+
+  function show(text) {
+    const page = new DOMParser().parseFromString(text, "text/html");
+    merge(main, page.querySelector("main"));
+    merge(clock, page.querySelector("header time"));
+    localize();
+    read = performance.now();
+  }
+
+  // A page with data-every refreshes unless its reader uses a form, selects text or has paused it.
+  // A slow server gets 20 times as long to rest as it has worked.
+  const age = document.querySelector("header .age");
+  const pause = document.querySelector("header .pause");
+
+  function look() {
+    const seconds = Math.round((performance.now() - read) / 1000);
+    age.textContent = seconds < 2 * every / 1000 ? "" : ` ${seconds} s ago`;
+    const used = main.querySelector(":is(form, .acts):is(:hover, :focus-within)") || !getSelection().isCollapsed;
+    if (!document.hidden && !used && !paused() && performance.now() - read >= Math.max(every, 20 * took)) refresh();
+  }
+
+  const paused = () => sessionStorage.getItem("refresh") === "off";
+  const name = () => { pause.textContent = paused() ? "Refresh" : "Pause"; };
+
+  if (every && pause) {
+    name();
+    pause.addEventListener("click", () => {
+      sessionStorage.setItem("refresh", paused() ? "on" : "off");
+      name();
+      if (!paused()) refresh();
+    });
+    setInterval(look, 1000);
+  }
+
+  // carryOn sends the form with data-continue until the page has none, its reader stops it, or the
+  // server fails.
+  let stopped = false;
+
+  async function carryOn() {
+    for (let form; !stopped && (form = main.querySelector("form[data-continue]"));) {
+      const answer = await fetch(new URL(form.getAttribute("action"), location.href), { method: "POST", body: new URLSearchParams(new FormData(form)) });
+      if (!answer.ok) break;
+      history.replaceState(null, "", answer.url);
+      show(await answer.text());
+    }
+    document.body.classList.remove("running");
+  }
+
+  if (main.querySelector("form[data-continue]")) {
+    document.body.classList.add("running");
+    carryOn().catch(() => document.body.classList.remove("running"));
   }
 
   // merge updates old to equal fresh. It matches children by id, or by position without an id.
@@ -102,6 +159,7 @@
   // The script enables the copy buttons. Without it, a click selects the whole command.
   document.body.classList.add("scripted");
   document.addEventListener("click", async ({ target }) => {
+    if (target.matches(".stop")) stopped = true;
     if (!target.matches(".copy")) return;
     await navigator.clipboard.writeText(target.previousElementSibling.textContent);
     target.textContent = "Copied";

@@ -29,8 +29,8 @@ func New(c Config) (*Handler, error) {
 	h.mux.HandleFunc("GET /find", h.find)
 	h.mux.HandleFunc("GET /event", h.event)
 	h.mux.HandleFunc("POST /event", h.openBody)
-	h.mux.HandleFunc("GET /bulk", h.dryRun)
-	h.mux.HandleFunc("POST /bulk", h.change)
+	h.mux.HandleFunc("GET /bulk", h.writers(h.dryRun))
+	h.mux.HandleFunc("POST /bulk", h.writers(h.change))
 	h.mux.HandleFunc("GET /runs", h.showRuns)
 	if c.Accounts != nil {
 		h.mux.HandleFunc("GET /accounts", h.accounts)
@@ -44,7 +44,7 @@ func New(c Config) (*Handler, error) {
 
 // ServeHTTP implements [http.Handler].
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	webpage.Protect(w.Header())
+	webpage.Protect(w.Header(), "script-src 'self'", "connect-src 'self'")
 	if len(h.config.Hosts) > 0 && !slices.ContainsFunc(h.config.Hosts, func(host string) bool { return strings.EqualFold(host, r.Host) }) {
 		h.refuse(w, http.StatusMisdirectedRequest, "This host is not allowed. Open the page under its own host, or add this one to Hosts in the program.", 1)
 		return
@@ -62,6 +62,17 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	h.mux.ServeHTTP(w, r)
+}
+
+// writers rejects users who may only read.
+func (h *Handler) writers(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if h.config.ReadOnly(r) {
+			h.refuse(w, http.StatusForbidden, "You may only read. Nothing was done.", 1)
+			return
+		}
+		next(w, r)
+	}
 }
 
 // otherSite is the message if the origin of a form is not the Host of the request.

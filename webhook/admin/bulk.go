@@ -32,6 +32,9 @@ type action struct {
 	change func(engine.Engine, context.Context, engine.Filter) (int, error)
 }
 
+// Sum returns the number of events of the dry run.
+func (v bulkView) Sum() int { return v.Count + v.Total }
+
 // Destroys reports whether the change cannot be undone.
 func (a action) Destroys() bool { return a.Name == ActionDiscard }
 
@@ -140,6 +143,7 @@ type bulkView struct {
 	Count     int  // changed events
 	Total     int  // events to change
 	More      int  // more matching events, beyond Total
+	Continue  bool // the script sends the form again
 	Again     bool // Total counts the events that match now, not those of the dry run
 	Most      int
 	ByKey     bool // the filter has Keys
@@ -182,6 +186,7 @@ func (h *Handler) dryRun(w http.ResponseWriter, r *http.Request) {
 		open.filter.Keys = nil
 		v.Back = address("events", queryOf(open.filter))
 	}
+	v.Continue = v.Begun && !v.Again
 	form := b.query()
 	if v.Begun {
 		form.Set("did", b.did)

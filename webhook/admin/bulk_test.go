@@ -242,6 +242,8 @@ func TestBulkContinuesAfterTimeout(t *testing.T) {
 	page := f.press(f.get("bulk?action=replay"), "bulk") // they become dead letters again
 	assert.Contains(t, page, "<b>10 events were replayed.</b>")
 	assert.Contains(t, page, "<b>15 dead letters</b> are left.")
+	assert.Contains(t, page, `<progress max="25" value="10"`)
+	assert.Contains(t, page, " data-continue>", "the script continues")
 	for range 10 {
 		assert.Equal(t, webhook.ResultDead, (<-f.made).Result)
 	}
@@ -251,6 +253,7 @@ func TestBulkContinuesAfterTimeout(t *testing.T) {
 	page = f.press(page, "bulk")
 	assert.Contains(t, page, "<b>25 events were replayed.</b>")
 	assert.Contains(t, page, "<b>10 dead letters</b> match now.", "dead again")
+	assert.NotContains(t, page, "data-continue", "they are not of the dry run")
 	for range 15 {
 		assert.Equal(t, webhook.ResultHandled, (<-f.made).Result)
 	}

@@ -57,6 +57,11 @@ type Config struct {
 	// Observer is called for actions of operators.
 	Observer Observer
 
+	// ReadOnly reports whether the user of a request may only read. The pages then have no actions
+	// and reject them with status 403. Observer.BodyOpened decides about bodies. Nil means that
+	// every user may change events.
+	ReadOnly func(r *http.Request) bool
+
 	// TrustedOrigins are the origins of this page if a proxy changes the Host header, such as
 	// "https://ops.example". The page accepts a form from a trusted origin. Without a proxy,
 	// leave it empty. If you have one, prefer to configure it to forward the original Host.
@@ -119,6 +124,9 @@ func (c Config) withDefaults() (Config, error) {
 		if u, err := url.Parse("//" + host); err != nil || host == "" || u.Host != host {
 			return c, &api.ArgumentError{Field: "admin.Config.Hosts", Reason: fmt.Sprintf("contains %q: use a host such as ops.example", host)}
 		}
+	}
+	if c.ReadOnly == nil {
+		c.ReadOnly = func(*http.Request) bool { return false }
 	}
 	if c.Now == nil {
 		c.Now = time.Now

@@ -140,7 +140,7 @@ var (
 // press sends the form of a page with a given path, using its first button.
 func (f *fixture) press(page, path string) string {
 	f.Helper()
-	_, form, found := strings.Cut(page, `method="post" action="`+path+`">`)
+	_, form, found := strings.Cut(page, `method="post" action="`+path+`"`)
 	require.True(f, found, "no form with path %s", path)
 	form, _, _ = strings.Cut(form, "</form>")
 	values := url.Values{}

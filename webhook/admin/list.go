@@ -92,7 +92,7 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request) {
 	case "waiting":
 		title, path = "Waiting events", pathOf(engine.StateWaiting)
 	}
-	h.show(w, http.StatusOK, "list", frame{Title: title, Path: path, View: v, Did: h.did(query)})
+	h.show(w, http.StatusOK, "list", frame{Title: title, Path: path, Live: true, ReadOnly: h.config.ReadOnly(r), View: v, Did: h.did(query)})
 }
 
 // countList counts the events of the list. Their types, clinics and reasons become the choices
@@ -351,7 +351,7 @@ func (h *Handler) find(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) showEvent(w http.ResponseWriter, r *http.Request, v detailView) {
-	h.show(w, http.StatusOK, "event", frame{Title: string(v.Type), Path: pathOf(v.State), Did: h.did(r.URL.Query()), View: v})
+	h.show(w, http.StatusOK, "event", frame{Title: string(v.Type), Path: pathOf(v.State), ReadOnly: h.config.ReadOnly(r), Did: h.did(r.URL.Query()), View: v})
 }
 
 // openBody shows an event with its body after the access was recorded. Its URL is the URL of

@@ -247,7 +247,7 @@ func TestEventShowsAttempts(t *testing.T) {
 	d := f.accept(waiting)
 	page := f.get(eventPath(d))
 	assert.Contains(t, page, `<span class="word">attempt </span>1</td>`)
-	assert.Contains(t, page, `503 Service Unavailable</td><td class="id"><code>r-1</code></td>`)
+	assert.Contains(t, page, `503 Service Unavailable</td><td class="id"><code>r-1</code> <button type="button" class="copy">Copy</button></td>`)
 	assert.Contains(t, page, " ms</td>")
 	assert.Contains(t, page, "Handle now")
 	assert.NotContains(t, page, "Discard")

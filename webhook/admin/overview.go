@@ -89,7 +89,7 @@ func (h *Handler) overview(w http.ResponseWriter, r *http.Request) {
 		v.Pending = h.config.Accounts.PendingCommits()
 		v.PausedUntil, v.Paused = h.config.Accounts.Paused()
 	}
-	h.show(w, http.StatusOK, "overview", frame{Title: "Overview", View: v})
+	h.show(w, http.StatusOK, "overview", frame{Title: "Overview", Live: true, ReadOnly: h.config.ReadOnly(r), View: v})
 }
 
 func outagesOf(alarm string, outages []webhook.Outage) (views []outageView) {

@@ -52,11 +52,13 @@ func (h *Handler) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "admin.
 
 // frame is the common data of all pages.
 type frame struct {
-	Base  string // relative URL from the page to the handler
-	Title string
-	Path  string   // path of the page below the handler
-	Did   *outcome // of the preceding form
-	View  any
+	Base     string // relative URL from the page to the handler
+	Title    string
+	Path     string   // path of the page below the handler
+	Did      *outcome // of the preceding form
+	Live     bool     // the page refreshes by itself
+	ReadOnly bool     // without actions
+	View     any
 
 	// The method show sets these fields.
 	Name       string

@@ -25,14 +25,15 @@ const (
 	paper  = 794
 )
 
-// look is the color scheme and width for a check of a page. The scheme "print" is paper.
+// look is the color scheme and width for a check of a page. The scheme "print" is paper, and
+// "forced" is a theme of the system with few colors.
 type look struct {
 	scheme string
 	width  int64
 }
 
 // looks are the looks for every page.
-var looks = []look{{"light", 1280}, {"dark", 1280}, {"light", phone}, {"dark", phone}, {"light", narrow}, {"print", paper}}
+var looks = []look{{"light", 1280}, {"dark", 1280}, {"light", phone}, {"dark", phone}, {"light", narrow}, {"print", paper}, {"forced", 1280}}
 
 // audit checks the open page in all looks, with all details open.
 func (b *tab) audit(page string) {
@@ -58,8 +59,11 @@ func (b *tab) auditIn(looks []look, page string) {
 func (b *tab) look(scheme string, width int64) {
 	b.t.Helper()
 	media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}
-	if scheme == "print" {
+	switch scheme {
+	case "print":
 		media = emulation.SetEmulatedMediaParams{Media: scheme}
+	case "forced":
+		media.Features = []*emulation.MediaFeature{{Name: "forced-colors", Value: "active"}}
 	}
 	call(b, emulation.SetEmulatedMedia, media)
 	b.window(width, 900)
