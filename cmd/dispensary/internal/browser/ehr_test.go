@@ -235,7 +235,7 @@ func TestPractitionerWorksInHealthRecord(t *testing.T) {
 
 			b.press("Sign out")
 			b.press("Jo Park")
-			b.sees("No failures in receiving webhooks", "Dead letters")
+			b.sees("no failures in receiving webhooks", "Dead letters")
 			b.auditAndGoOn("operations")
 			b.press("Accounts")
 			b.sees("Connected")
