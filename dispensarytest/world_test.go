@@ -83,6 +83,12 @@ func TestWorldReferencesExist(t *testing.T) {
 				assert.Equal(t, i == 0, v.Primary)
 				assert.False(t, seen[v.SKU], "SKUs are unique: %s", v.SKU)
 				seen[v.SKU] = true
+				sum := 0
+				for n, digit := range v.UPC {
+					sum += int(digit-'0') * []int{3, 1}[n%2]
+				}
+				assert.Zero(t, sum%10, "check digit of %s", v.UPC)
+				assert.Contains(t, []int{0, 12}, len(v.UPC))
 			}
 			for _, id := range p.IngredientIDs {
 				inTable(t, w.Ingredients, id)

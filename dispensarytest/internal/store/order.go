@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
@@ -28,9 +29,19 @@ func (w *World) NewVariant(productID, prefix string, primary bool, in model.Vari
 	n := w.Numbers["variant"]
 	v.SKU = fmt.Sprintf("%s-%04d-%d", prefix, 1000+n, v.Units)
 	v.SupplierSKU = fmt.Sprintf("%s%d", prefix, 5000+n)
-	v.UPC = fmt.Sprintf("8500%08d", 10_000+n*37)
+	v.UPC = upc(10_000 + n*37)
 	table.Put(&w.Variants, v)
 	return v
+}
+
+// upc returns a UPC-A: 8500, the number and the check digit.
+func upc(number uint64) string {
+	code := fmt.Sprintf("8500%07d", number)
+	sum := 0
+	for i, digit := range code {
+		sum += int(digit-'0') * (3 - 2*(i%2)) // 3, 1, 3, 1 …
+	}
+	return code + strconv.Itoa((10-sum%10)%10)
 }
 
 // FillOrder fills in the lines of an order and its plans.
