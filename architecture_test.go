@@ -30,6 +30,7 @@ var arrows = map[string][]string{
 	"catalogsync":              {"api", "catalog", "events", "internal/fold", "internal/apikit"},
 	"clinic":                   {"api", "catalog", "internal/fold", "internal/jsondecode", "internal/operation", "internal/resource", "internal/redact", "internal/transport"},
 	"events":                   {"api", "catalog", "clinic", "internal/jsondecode", "internal/operation", "internal/resource", "internal/redact", "internal/transport", "treatmentplans"},
+	"fhir":                     {"api", "catalog", "clinic", "internal/redact", "treatmentplans"},
 	"health":                   {"api", "oauth/tokens", "oauth/tokenstore", "webhook", "webhook/engine", "webhook/reconcile"},
 	"integration":              {".", "api", "api/observe", "events", "health", "internal/closestmatch", "internal/defaults", "internal/environ", "internal/apikit", "oauth", "oauth/accounts", "oauth/connect", "oauth/tokens", "oauth/tokenstore", "ratelimit", "seal", "webhook", "webhook/admin", "webhook/engine", "webhook/memoryinbox", "webhook/reconcile"},
 	"integration/doctor":       {".", "api", "events", "internal/defaults", "internal/operation", "internal/transport", "oauth", "oauth/tokens", "oauth/tokenstore", "seal", "webhook", "webhook/engine", "webhook/reconcile"},
@@ -141,7 +142,7 @@ var house = strings.Fields(`
 	webhook/internal/enginetest internal/testkit
 	webhook/memoryinbox webhook/publish webhook/riverinbox webhook/sqlinbox
 	webhook/internal/inboxkit
-	webhook oauth dispensarytest catalogsync
+	webhook oauth dispensarytest catalogsync fhir
 	.
 	events treatmentplans clinic catalog
 	ratelimit seal openapi

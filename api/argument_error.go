@@ -20,6 +20,7 @@ type ArgumentError struct {
 	// "metadata.id", "recommendations[0].units_to_purchase"), in the route ("patient_id") or in
 	// the query ("completed_at", "page[size]"). An argument that is never sent has its Go name:
 	// a field of a constructor's configuration ("tokens.Config.Store"), "Limit", "ClinicKey".
+	// An element of a FHIR resource has its path ("Patient.birthDate").
 	Field string
 
 	// Reason describes the mistake, for example "can't be blank". White space alone counts as
@@ -105,10 +106,20 @@ func (e ArgumentErrors) Unwrap() []error {
 func (e ArgumentErrors) problem() *Problem {
 	messages := make([]hidden.Message, len(e))
 	for i, one := range e {
-		if strings.ContainsAny(one.Field, " ABCDEFGHIJKLMNOPQRSTUVWXYZ") {
+		if strings.ContainsAny(one.Field, unsent) && !isFHIRPath(one.Field) {
 			return newProblem(http.StatusInternalServerError, textUnknown)
 		}
 		messages[i] = hidden.Message{Field: one.Field, Text: hidden.Label(one.Field) + " " + one.Reason}
 	}
 	return invalid(messages)
+}
+
+// unsent contains characters that no field of a request has, but Go names do.
+const unsent = " ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+// isFHIRPath reports whether field is a resource and an element of it. In a Go name, the part after
+// the first period has a capital.
+func isFHIRPath(field string) bool {
+	resource, element, _ := strings.Cut(field, ".")
+	return strings.IndexAny(resource, unsent) == 0 && element != "" && strings.IndexAny(element, unsent) != 0
 }

@@ -139,6 +139,8 @@ func TestProblemOfEachError(t *testing.T) {
 		"argument":                  {blank("email"), 422, invalid},
 		"arguments":                 {fmt.Errorf("saving: %w", api.ArgumentErrors{blank("email"), blank("last_name")}), 422, invalid},
 		"argument of Go":            {&api.ArgumentError{Field: "Limit", Reason: canaryText}, 500, unknown},
+		"field of Go":               {&api.ArgumentError{Field: "fhir.Chart.System", Reason: canaryText}, 500, unknown},
+		"element of FHIR":           {api.ArgumentErrors{blank("Patient.birthDate"), blank("Patient.telecom[0].value")}, 422, invalid},
 		"arguments of both":         {api.ArgumentErrors{blank("email"), {Field: "ClinicKey", Reason: canaryText}}, 500, unknown},
 		"not sent":                  {api.ErrNotSent, 500, unknown},
 		"other":                     {errors.New(canaryText), 500, unknown},

@@ -21,6 +21,7 @@ import (
 	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/fhir"
 	"github.com/dispensary-go/dispensary/treatmentplans"
 )
 
@@ -50,6 +51,12 @@ var models = []struct {
 	{events.Typed[clinic.Patient]{}, "Event.ID"},
 	{events.Typed[events.ClinicKey]{}, "Event.ID"},
 	{events.Typed[treatmentplans.Plan]{}, "Event.ID"},
+	{fhir.ContactPoint{}, ""},
+	{fhir.Dosage{}, ""},
+	{fhir.HumanName{}, ""},
+	{fhir.Identifier{}, ""},
+	{fhir.MedicationRequest{}, "ID"},
+	{fhir.Patient{}, "ID"},
 	{treatmentplans.Checkout{}, ""},
 	{treatmentplans.DynamicLink{}, "TreatmentPlan.ID"},
 	{treatmentplans.DynamicLinkPatient{}, ""},
@@ -74,6 +81,20 @@ var harmless = map[string]string{
 	"clinic.Metadata":                       "an id",
 	"events.ClinicKey":                      "an id",
 	"events.DataError":                      "an error with type, id and field",
+	"fhir.Annotation":                       "a fixed text",
+	"fhir.Chart":                            "ids of the patient and the practitioners",
+	"fhir.CodeableConcept":                  "a product of the catalog",
+	"fhir.Coding":                           "a product of the catalog",
+	"fhir.DispenseRequest":                  "a number of packages",
+	"fhir.DoseAndRate":                      "an amount",
+	"fhir.PatientLink":                      "a kind of link",
+	"fhir.PatientOptions":                   "choices of the program",
+	"fhir.Period":                           "two days",
+	"fhir.Quantity":                         "an amount",
+	"fhir.Range":                            "an amount",
+	"fhir.Reference":                        "an id",
+	"fhir.Repeat":                           "a rhythm",
+	"fhir.Timing":                           "a rhythm",
 	"treatmentplans.Dosage":                 "has a field named Format: see TestDosagePrintsItsTypeOnly",
 	"treatmentplans.ProtocolRecommendation": "contains no personal data",
 	"treatmentplans.PersonRef":              "an id",
@@ -257,7 +278,7 @@ func TestEveryModelIsListed(t *testing.T) {
 		known[name] = true
 	}
 	declared := map[string]bool{}
-	for _, folder := range []string{"clinic", "events", "treatmentplans"} {
+	for _, folder := range []string{"clinic", "events", "fhir", "treatmentplans"} {
 		for _, name := range structs(t, filepath.Join("..", "..", folder)) {
 			name = folder + "." + name
 			declared[name] = true
