@@ -11,13 +11,8 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// termView is an allergen, ingredient, supplement type or certification.
-type termView struct {
-	ID   string `json:"id"`
-	Name string `json:"name"`
-}
-
-func viewTerm(t *store.Term) termView { return termView{ID: t.ID, Name: t.Name} }
+// itself returns the view of a row that is encoded as it is stored.
+func itself[T any](row *T) *T { return row }
 
 func allergens(w *store.World) table.Table[*store.Term] { return w.Allergens }
 
@@ -29,24 +24,16 @@ func certifications(w *store.World) table.Table[*store.Term] { return w.Certific
 
 func listTerms(of func(*store.World) table.Table[*store.Term]) handler {
 	return func(c *call, w *store.World) (reply, error) {
-		return listOf(c, of(w).Rows, viewTerm), nil
+		return listOf(c, of(w).Rows, itself), nil
 	}
 }
 
 func getTerm(of func(*store.World) table.Table[*store.Term]) handler {
-	return func(c *call, w *store.World) (reply, error) { return one(of(w), c.arg, viewTerm) }
-}
-
-type practitionerTypeView struct {
-	ID          string `json:"id"`
-	Code        string `json:"code"`
-	Description string `json:"description"`
+	return func(c *call, w *store.World) (reply, error) { return one(of(w), c.arg, itself) }
 }
 
 func listPractitionerTypes(c *call, w *store.World) (reply, error) {
-	return listOf(c, w.PractitionerTypes.Rows, func(t *store.PractitionerType) practitionerTypeView {
-		return practitionerTypeView{ID: t.ID, Code: t.Code, Description: t.Description}
-	}), nil
+	return listOf(c, w.PractitionerTypes.Rows, itself), nil
 }
 
 type brandView struct {

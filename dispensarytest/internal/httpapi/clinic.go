@@ -137,103 +137,77 @@ func (c *call) check(taken bool) error {
 	return invalid(wrong...)
 }
 
-// practitionerView is a practitioner. API section: "Practitioner".
-type practitionerView struct {
-	ID        string             `json:"id"`
-	FirstName string             `json:"first_name"`
-	LastName  string             `json:"last_name"`
-	Email     string             `json:"email"`
-	TypeID    string             `json:"practitioner_type_id"`
-	Metadata  *view.MetadataView `json:"metadata"`
-}
-
-func viewPractitioner(p *model.Practitioner) practitionerView {
-	return practitionerView{
-		ID: p.ID, FirstName: p.FirstName, LastName: p.LastName, Email: p.Email,
-		TypeID: p.TypeID, Metadata: view.Metadata(p.MetadataID),
-	}
-}
-
 func listPractitioners(c *call, w *store.World) (reply, error) {
-	return listOf(c, table.Of(w.Practitioners, store.ByClinic, c.clinicID()), viewPractitioner), nil
+	return listOf(c, table.Of(w.Practitioners, store.ByClinic, c.clinicID()), view.Practitioner), nil
+}
+
+func listStaff(c *call, w *store.World) (reply, error) {
+	return listOf(c, table.Of(w.Staff, store.ByClinic, c.clinicID()), view.Staff), nil
 }
 
 func createPractitioner(c *call, w *store.World) (reply, error) {
 	p := &model.Practitioner{ClinicID: c.clinicID(), CreatedAt: c.now}
-	if err := c.readPractitioner(w, p, true); err != nil {
+	c.readType(w, p, true)
+	if err := c.readColleague(w, "", form.Person(&p.FirstName, &p.LastName, &p.Email), &p.MetadataID); err != nil {
 		return reply{}, err
 	}
 	p.ID = w.NewID("practitioner")
 	table.Put(&w.Practitioners, p)
-	return created(viewPractitioner(p)), nil
+	return created(view.Practitioner(p)), nil
 }
 
 func updatePractitioner(c *call, w *store.World, old *model.Practitioner) (reply, error) {
 	p := *old
 	// The API lists this argument as required, and as a parameter of the path.
 	c.form.Text("practitioner_id")
-	if err := c.readPractitioner(w, &p, false); err != nil {
+	c.readType(w, &p, false)
+	if err := c.readColleague(w, p.ID, form.Person(&p.FirstName, &p.LastName, &p.Email), &p.MetadataID); err != nil {
 		return reply{}, err
 	}
-	w.SetUserEmail(p.ID, p.Email)
 	table.Put(&w.Practitioners, &p)
-	return ok(viewPractitioner(&p)), nil
+	return ok(view.Practitioner(&p)), nil
 }
 
-func (c *call) readPractitioner(w *store.World, p *model.Practitioner, isNew bool) error {
-	c.form.Read(isNew, form.Person(&p.FirstName, &p.LastName, &p.Email)...)
+// readType reads the profession of a practitioner.
+func (c *call) readType(w *store.World, p *model.Practitioner, isNew bool) {
 	kind := c.form.Word("practitioner_type_id", isNew)
 	kind.Change(&p.TypeID)
 	if _, known := table.Get(w.PractitionerTypes, kind.Is); kind.Is != "" && !known {
 		c.form.Complain("practitioner_type_id", form.Unknown)
 	}
-	readMetadata(c.form, &p.MetadataID)
-	return c.check(w.UserEmailTaken(p.Email, p.ID))
 }
 
-// staffView is a member of the office staff. API section: "Staff".
-type staffView struct {
-	ID        string             `json:"id"`
-	FirstName string             `json:"first_name"`
-	LastName  string             `json:"last_name"`
-	Email     string             `json:"email"`
-	Metadata  *view.MetadataView `json:"metadata"`
+// readColleague reads the fields of a practitioner or a staff member, who is new without an
+// id. That new staff members need names and an e-mail address is an assumption, because the API
+// lists no arguments.
+func (c *call) readColleague(w *store.World, id string, fields []form.Field, metadataID *string) error {
+	c.form.Read(id == "", fields...)
+	readMetadata(c.form, metadataID)
+	email := *fields[len(fields)-1].To
+	err := c.check(w.UserEmailTaken(email, id))
+	if err == nil {
+		w.SetUserEmail(id, email)
+	}
+	return err
 }
 
-func viewStaff(m *store.StaffMember) staffView {
-	return staffView{ID: m.ID, FirstName: m.FirstName, LastName: m.LastName, Email: m.Email, Metadata: view.Metadata(m.MetadataID)}
-}
-
-func listStaff(c *call, w *store.World) (reply, error) {
-	return listOf(c, table.Of(w.Staff, store.ByClinic, c.clinicID()), viewStaff), nil
-}
-
-// createStaff requires names and an email address: an assumption, because the API lists no
-// arguments.
 func createStaff(c *call, w *store.World) (reply, error) {
 	m := &store.StaffMember{ClinicID: c.clinicID(), CreatedAt: c.now}
-	if err := c.readStaff(w, m, true); err != nil {
+	if err := c.readColleague(w, "", form.Person(&m.FirstName, &m.LastName, &m.Email), &m.MetadataID); err != nil {
 		return reply{}, err
 	}
 	m.ID = w.NewID("staff")
 	table.Put(&w.Staff, m)
-	return created(viewStaff(m)), nil
+	return created(view.Staff(m)), nil
 }
 
 func updateStaff(c *call, w *store.World, old *store.StaffMember) (reply, error) {
 	m := *old
-	if err := c.readStaff(w, &m, false); err != nil {
+	if err := c.readColleague(w, m.ID, form.Person(&m.FirstName, &m.LastName, &m.Email), &m.MetadataID); err != nil {
 		return reply{}, err
 	}
-	w.SetUserEmail(m.ID, m.Email)
 	table.Put(&w.Staff, &m)
-	return ok(viewStaff(&m)), nil
-}
-
-func (c *call) readStaff(w *store.World, m *store.StaffMember, isNew bool) error {
-	c.form.Read(isNew, form.Person(&m.FirstName, &m.LastName, &m.Email)...)
-	readMetadata(c.form, &m.MetadataID)
-	return c.check(w.UserEmailTaken(m.Email, m.ID))
+	return ok(view.Staff(&m)), nil
 }
 
 // metadataEntry is an object with the integrator's identifier. API section: "Metadata entry".
@@ -293,11 +267,11 @@ func (c *call) withMetadata(w *store.World, kind, id string) (found []*metadataE
 		}
 	case "practitioner":
 		for _, p := range table.Of(w.Practitioners, field, id) {
-			add(viewPractitioner(p), p.CreatedAt)
+			add(view.Practitioner(p), p.CreatedAt)
 		}
 	case "staff":
 		for _, m := range table.Of(w.Staff, field, id) {
-			add(viewStaff(m), m.CreatedAt)
+			add(view.Staff(m), m.CreatedAt)
 		}
 	case "treatment_plan":
 		outside := c.token.Has(operations.ScopePlanHistory)

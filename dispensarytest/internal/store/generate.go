@@ -58,11 +58,11 @@ func (w *World) generateClinic(n int) {
 			TypeID: w.PractitionerTypes.Rows[(n+i)%len(w.PractitionerTypes.Rows)].ID,
 		}
 		table.Put(&w.Practitioners, p)
-		w.seedUser(p.ID, clinic.ID, p.Email, model.UserPractitioner, first+" "+last)
+		w.AddUser(p.ID, clinic.ID, p.Email, model.UserPractitioner, first+" "+last, "")
 	}
 	m := &StaffMember{ID: w.NewID("staff"), ClinicID: clinic.ID, FirstName: madeFirst[n%len(madeFirst)], LastName: "Desk", Email: "frontdesk@" + host + ".example.com"}
 	table.Put(&w.Staff, m)
-	w.seedUser(m.ID, clinic.ID, m.Email, model.UserStaff, m.FirstName+" "+m.LastName)
+	w.AddUser(m.ID, clinic.ID, m.Email, model.UserStaff, m.FirstName+" "+m.LastName, "")
 }
 
 // AddClinic adds a clinic with a new id. The first clinic has the categories of the catalog.

@@ -93,15 +93,11 @@ func (w *World) seedClinic() {
 			Email: mail(strings.ToLower(p.first)), TypeID: w.PractitionerTypes.Rows[4-i].ID,
 		}
 		table.Put(&w.Practitioners, row)
-		w.seedUser(row.ID, clinic.ID, row.Email, model.UserPractitioner, p.first+" "+p.last)
+		w.AddUser(row.ID, clinic.ID, row.Email, model.UserPractitioner, p.first+" "+p.last, "")
 	}
 	m := &StaffMember{ID: w.NewID("staff"), ClinicID: clinic.ID, FirstName: "Joan", LastName: "Pettigrew", Email: mail("frontdesk")}
 	table.Put(&w.Staff, m)
-	w.seedUser(m.ID, clinic.ID, m.Email, model.UserStaff, "Joan Pettigrew")
-}
-
-func (w *World) seedUser(id, clinicID, email, kind, name string) {
-	w.AddUser(id, clinicID, email, kind, name, "")
+	w.AddUser(m.ID, clinic.ID, m.Email, model.UserStaff, "Joan Pettigrew", "")
 }
 
 // AddUser creates the account of a practitioner or staff member. An empty password means the

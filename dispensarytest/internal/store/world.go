@@ -400,15 +400,15 @@ type Address struct {
 // Term is an entry of one of the catalog's word lists: an allergen, an ingredient, a
 // supplement type or a third-party certification. API section: "Resources and their fields".
 type Term struct {
-	ID   string
-	Name string
+	ID   string `json:"id"`
+	Name string `json:"name"`
 }
 
 // PractitionerType is a profession. API section: "Practitioner type".
 type PractitionerType struct {
-	ID          string
-	Code        string
-	Description string
+	ID          string `json:"id"`
+	Code        string `json:"code"`
+	Description string `json:"description"`
 }
 
 // Brand is a maker of products. API section: "Brand".

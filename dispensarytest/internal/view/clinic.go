@@ -15,10 +15,7 @@ type personItem struct {
 
 // PatientView is a patient. API section: "Patient".
 type PatientView struct {
-	ID               string        `json:"id"`
-	FirstName        string        `json:"first_name"`
-	LastName         string        `json:"last_name"`
-	Email            string        `json:"email"`
+	personItem
 	DateOfBirth      *string       `json:"date_of_birth"`
 	Gender           *string       `json:"gender"`
 	Discount         float64       `json:"discount"`
@@ -36,13 +33,28 @@ type MetadataView struct {
 func Metadata(id string) *MetadataView { return &MetadataView{ID: NullText(id)} }
 
 func PatientItem(p *model.Patient) personItem {
-	return personItem{ID: p.ID, FirstName: p.FirstName, LastName: p.LastName, Email: p.Email}
+	return personItem{p.ID, p.FirstName, p.LastName, p.Email}
+}
+
+// colleagueView is a practitioner or a member of the office staff. API sections:
+// "Practitioner", "Staff".
+type colleagueView struct {
+	personItem
+	TypeID   string        `json:"practitioner_type_id,omitempty"` // of practitioners
+	Metadata *MetadataView `json:"metadata"`
+}
+
+func Practitioner(p *model.Practitioner) colleagueView {
+	return colleagueView{personItem{p.ID, p.FirstName, p.LastName, p.Email}, p.TypeID, Metadata(p.MetadataID)}
+}
+
+func Staff(m *store.StaffMember) colleagueView {
+	return colleagueView{personItem{m.ID, m.FirstName, m.LastName, m.Email}, "", Metadata(m.MetadataID)}
 }
 
 func Patient(w *store.World, p *model.Patient) PatientView {
 	return PatientView{
-		ID: p.ID, FirstName: p.FirstName, LastName: p.LastName, Email: p.Email,
-		DateOfBirth: NullText(p.DateOfBirth), Gender: NullText(p.Gender),
+		personItem: PatientItem(p), DateOfBirth: NullText(p.DateOfBirth), Gender: NullText(p.Gender),
 		Discount: p.Discount, TotalDiscount: w.TotalDiscount(p), MobileNumber: NullText(p.MobileNumber),
 		TextNotification: p.TextNotification, Metadata: Metadata(p.MetadataID),
 	}
@@ -151,10 +163,7 @@ type DosageView struct {
 }
 
 func Dosage(d model.Dosage) DosageView {
-	return DosageView{
-		Amount: d.Amount, Frequency: d.Frequency, Duration: NullText(d.Duration),
-		Format: d.Format, AdditionalInfo: d.AdditionalInfo,
-	}
+	return DosageView{d.Amount, d.Frequency, NullText(d.Duration), d.Format, d.AdditionalInfo}
 }
 
 func PlanItem(p *model.Plan) planItem {

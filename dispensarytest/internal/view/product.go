@@ -15,21 +15,21 @@ type brandRef struct {
 
 // productItem is a product in list and search responses.
 type productItem struct {
-	ID             string       `json:"id"`
-	Name           string       `json:"name"`
-	Status         string       `json:"status"`
-	VariantCount   int          `json:"variant_count"`
-	Brand          brandRef     `json:"brand"`
+	productBase
 	PrimaryVariant *VariantView `json:"primary_variant"`
+}
+
+type productBase struct {
+	ID           string   `json:"id"`
+	Name         string   `json:"name"`
+	Status       string   `json:"status"`
+	VariantCount int      `json:"variant_count"`
+	Brand        brandRef `json:"brand"`
 }
 
 // productView is a product in the single-product response.
 type productView struct {
-	ID              string           `json:"id"`
-	Name            string           `json:"name"`
-	Status          string           `json:"status"`
-	VariantCount    int              `json:"variant_count"`
-	Brand           brandRef         `json:"brand"`
+	productBase
 	DescriptionHTML *string          `json:"description_html"`
 	Variants        []VariantView    `json:"variants"`
 	Dosage          EventDosageView  `json:"dosage"`
@@ -69,19 +69,17 @@ type EventDosageView struct {
 	AdditionalInfo string  `json:"additional_info"`
 }
 
-func EventDosage(d model.Dosage) EventDosageView {
-	return EventDosageView{
-		Amount: d.Amount, Frequency: d.Frequency, Duration: NullText(d.Duration),
-		Format: d.Format, AdditionalInfo: d.AdditionalInfo,
-	}
-}
+func EventDosage(d model.Dosage) EventDosageView { return EventDosageView(Dosage(d)) }
 
 func BrandOf(w *store.World, id string) brandRef {
-	b, ok := w.Brand(id)
-	if !ok {
-		return brandRef{}
+	if b, known := w.Brand(id); known {
+		return brandRef{ID: b.ID, Name: b.Name, Prefix: b.Prefix}
 	}
-	return brandRef{ID: b.ID, Name: b.Name, Prefix: b.Prefix}
+	return brandRef{}
+}
+
+func baseOf(w *store.World, p *model.Product, reads *rules.Set) productBase {
+	return productBase{p.ID, p.Name, w.ProductStatus(p, reads), len(p.VariantIDs), BrandOf(w, p.BrandID)}
 }
 
 // ProductItems returns the view of products in list and search responses.
@@ -90,10 +88,7 @@ func ProductItems(w *store.World, reads *rules.Set) func(*model.Product) product
 }
 
 func ProductItem(w *store.World, p *model.Product, reads *rules.Set) productItem {
-	item := productItem{
-		ID: p.ID, Name: p.Name, Status: w.ProductStatus(p, reads),
-		VariantCount: len(p.VariantIDs), Brand: BrandOf(w, p.BrandID),
-	}
+	item := productItem{productBase: baseOf(w, p, reads)}
 	if variants := w.ProductVariants(p); len(variants) > 0 {
 		item.PrimaryVariant = new(Variant(variants[0]))
 	}
@@ -102,9 +97,7 @@ func ProductItem(w *store.World, p *model.Product, reads *rules.Set) productItem
 
 func Product(w *store.World, p *model.Product, custom *model.Dosage, reads *rules.Set) productView {
 	view := productView{
-		ID: p.ID, Name: p.Name, Status: w.ProductStatus(p, reads), VariantCount: len(p.VariantIDs),
-		Brand: BrandOf(w, p.BrandID), DescriptionHTML: NullText(p.DescriptionHTML),
-		Variants: []VariantView{}, Dosage: EventDosage(p.Dosage),
+		productBase: baseOf(w, p, reads), DescriptionHTML: NullText(p.DescriptionHTML), Variants: []VariantView{}, Dosage: EventDosage(p.Dosage),
 	}
 	for _, v := range w.ProductVariants(p) {
 		view.Variants = append(view.Variants, Variant(v))
