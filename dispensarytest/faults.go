@@ -2,7 +2,6 @@ package dispensarytest
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
@@ -10,7 +9,6 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/faults"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/rules"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
-	"github.com/dispensary-go/dispensary/internal/environ"
 )
 
 // FaultHandle is a fault that was set on a platform.
@@ -79,12 +77,9 @@ func WithBehavior(variants ...behavior.Variant) Option {
 // default. A later [WithBehavior] overrides the file.
 func WithBehaviorsFile(name string) Option {
 	return func(s *settings) error {
-		content, err := os.ReadFile(name)
+		content, err := readText("WithBehaviorsFile", name)
 		if err != nil {
-			return invalid("WithBehaviorsFile", err)
-		}
-		if content, err = environ.DecodeText(content); err != nil {
-			return invalid("WithBehaviorsFile", fmt.Errorf("%s: the file %w", name, err))
+			return err
 		}
 		if err := s.rules.ChooseFile(content); err != nil {
 			return invalid("WithBehaviorsFile", fmt.Errorf("%s: %w", name, err))

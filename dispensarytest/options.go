@@ -354,16 +354,22 @@ type worldFile struct {
 // [WithSnapshot] overrides the file.
 func WithWorldFile(name string) Option {
 	return func(s *settings) error {
-		content, err := os.ReadFile(name)
-		if err != nil {
-			return invalid("WithWorldFile", err)
-		}
-		if content, err = environ.DecodeText(content); err != nil {
-			return invalid("WithWorldFile", fmt.Errorf("%s: the file %w", name, err))
-		}
+		content, err := readText("WithWorldFile", name)
 		s.file = &worldFile{name: name, content: content}
-		return nil
+		return err
 	}
+}
+
+// readText reads the file of an option.
+func readText(option, name string) ([]byte, error) {
+	content, err := os.ReadFile(name)
+	if err != nil {
+		return nil, invalid(option, err)
+	}
+	if content, err = environ.DecodeText(content); err != nil {
+		return nil, invalid(option, fmt.Errorf("%s: the file %w", name, err))
+	}
+	return content, nil
 }
 
 // buildFile builds the world of the file, once seed and environment are known.

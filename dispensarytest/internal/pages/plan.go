@@ -61,27 +61,31 @@ func (v *visitor) newPlan() {
 		_ = v.problem(http.StatusNotFound, "There is no such clinic.")
 		return
 	}
-	edit := people.PlanEdit{Lines: []model.Recommendation{}}
+	v.editor(model.Plan{State: model.PlanStateDraft}, people.PlanEdit{Lines: []model.Recommendation{}}, v.createPlan)
+}
+
+// editor shows the editor. After a form with a button that changes the plan, it calls change.
+func (v *visitor) editor(plan model.Plan, edit people.PlanEdit, change func(do string, edit people.PlanEdit) error) {
 	if !v.posted() {
-		v.showPlan(http.StatusOK, "", model.Plan{State: model.PlanStateDraft}, edit)
+		v.showPlan(http.StatusOK, "", plan, edit)
 		return
 	}
 	edit, err := v.readEdit()
 	do := v.field("do")
 	if arrange(&edit, do) {
-		v.showPlan(http.StatusOK, "", model.Plan{State: model.PlanStateDraft}, edit)
+		v.showPlan(http.StatusOK, "", plan, edit)
 		return
 	}
-	if err == nil {
-		err = v.createPlan(edit, do)
+	if err == nil || do == "cancel" && plan.ID != "" { // a cancellation ignores the entered values
+		err = change(do, edit)
 	}
 	if err != nil {
-		v.showPlan(http.StatusUnprocessableEntity, inWords(err), model.Plan{State: model.PlanStateDraft}, edit)
+		v.showPlan(http.StatusUnprocessableEntity, inWords(err), plan, edit)
 	}
 }
 
 // createPlan creates the plan and redirects to its URL.
-func (v *visitor) createPlan(e people.PlanEdit, do string) error {
+func (v *visitor) createPlan(do string, e people.PlanEdit) error {
 	switch {
 	case e.PatientID == "":
 		return store.Refused("CreatePlan", model.ErrValidation, "a plan needs a patient: enter the e-mail address of the patient")
@@ -110,23 +114,7 @@ func (v *visitor) editPlan() {
 		return
 	}
 	v.clinicID = plan.ClinicID
-	edit := people.PlanEdit{Message: plan.PersonalMessage, Lines: plan.Recommendations}
-	if !v.posted() {
-		v.showPlan(http.StatusOK, "", plan, edit)
-		return
-	}
-	edit, err := v.readEdit()
-	do := v.field("do")
-	if arrange(&edit, do) {
-		v.showPlan(http.StatusOK, "", plan, edit)
-		return
-	}
-	if err == nil || do == "cancel" { // a cancellation ignores the entered values
-		err = v.changePlan(do, edit)
-	}
-	if err != nil {
-		v.showPlan(http.StatusUnprocessableEntity, inWords(err), plan, edit)
-	}
+	v.editor(plan, people.PlanEdit{Message: plan.PersonalMessage, Lines: plan.Recommendations}, v.changePlan)
 }
 
 // changePlan performs the action of a button in the editor.
