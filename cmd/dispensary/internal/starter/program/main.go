@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/signal"
 	"syscall"
@@ -25,6 +26,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/connect"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/admin"
 )
 
 func main() {
@@ -86,10 +88,22 @@ func open(ctx context.Context, config integration.Config) (*app, error) {
 		Work:     webhook.Work{Handle: router.Dispatch, Order: webhook.ByPatient},
 		Connect:  connect.Config{User: signedIn},
 		Accounts: accounts.Config{Tokens: tokens.Config{Verify: ownClinic}},
-		Drain:    -1, // remove this line if a load balancer is in front of the program
-		Logger:   slog.Default(),
+		// Without this, another site could reach the page by DNS rebinding.
+		Operations: admin.Config{Hosts: hosts(config)},
+		Drain:      -1, // remove this line if a load balancer is in front of the program
+		Logger:     slog.Default(),
 	})
 	return a, err
+}
+
+// hosts returns the hosts of this program: users return to them from the platform.
+func hosts(config integration.Config) (all []string) {
+	for _, application := range config.Applications {
+		if u, err := url.Parse(application.RedirectURL); err == nil {
+			all = append(all, u.Host)
+		}
+	}
+	return all
 }
 
 // serve serves until ctx ends or the server fails. It stops everything before it returns.

@@ -102,6 +102,17 @@ func TestReconcilerRecoversLostEvent(t *testing.T) {
 	f.waitFor("/", number)
 }
 
+func TestOperationsRejectOtherHosts(t *testing.T) {
+	f := newFixture(t)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, f.home+"/operations/", nil)
+	require.NoError(t, err)
+	request.Host = "evil.example"
+	response, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	assert.Equal(t, http.StatusMisdirectedRequest, response.StatusCode)
+}
+
 func TestReplayStoresOrderOfDeadLetter(t *testing.T) {
 	f := newFixture(t)
 	number := f.order() // the event fails without a connected user
