@@ -154,6 +154,7 @@ func (e *ehr) routes() http.Handler {
 	mux.Handle("GET /pages/search.js", http.FileServerFS(files))
 	mux.HandleFunc("GET /sign-in", func(w http.ResponseWriter, _ *http.Request) { show(w, http.StatusOK, "Sign in", user{}, users) })
 	mux.HandleFunc("POST /sign-in", signIn)
+	mux.HandleFunc("POST /sign-out", signOut)
 	mux.Handle("GET /{$}", e.page(e.patients))
 	mux.Handle("GET /catalog", e.page(e.catalog))
 	mux.Handle("GET /catalog/{variant}", e.page(e.variant))
@@ -171,6 +172,11 @@ func (e *ehr) routes() http.Handler {
 func signIn(w http.ResponseWriter, r *http.Request) {
 	http.SetCookie(w, &http.Cookie{Name: "user", Value: r.FormValue("user"), Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode})
 	http.Redirect(w, r, cmp.Or(users[r.FormValue("user")].Home, "/"), http.StatusSeeOther)
+}
+
+func signOut(w http.ResponseWriter, r *http.Request) {
+	http.SetCookie(w, &http.Cookie{Name: "user", Path: "/", MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteLaxMode})
+	http.Redirect(w, r, "/sign-in", http.StatusSeeOther)
 }
 
 // signedIn returns the ID of the signed-in user.
