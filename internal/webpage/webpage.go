@@ -6,6 +6,7 @@ import (
 	"bytes"
 	_ "embed"
 	"encoding/json"
+	"fmt"
 	"html/template"
 	"io"
 	"net/http"
@@ -117,6 +118,18 @@ func span(d time.Duration) string {
 	}
 	return strings.Join(text, " ")
 }
+
+// Plain returns text with escapes for the control characters that reorder other characters, such
+// as U+202E. With them, "evil" could read "live".
+func Plain(text string) string { return plain.Replace(text) }
+
+var plain = func() *strings.Replacer {
+	var pairs []string
+	for _, r := range "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069" {
+		pairs = append(pairs, string(r), fmt.Sprintf(`\u%04x`, r))
+	}
+	return strings.NewReplacer(pairs...)
+}()
 
 // Pretty indents JSON. It returns any other text unchanged.
 func Pretty(raw []byte) string {

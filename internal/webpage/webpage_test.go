@@ -39,6 +39,12 @@ func TestTimesAreReadable(t *testing.T) {
 	assert.Equal(t, "{\n  \"a\": 1\n}", webpage.Pretty([]byte(`{"a":1}`)))
 }
 
+func TestPlainEscapesReordering(t *testing.T) {
+	t.Parallel()
+	assert.Equal(t, `a\u202eevil\u2066`, webpage.Plain("a\u202eevil\u2066"))
+	assert.Equal(t, "Zoë עברית\n", webpage.Plain("Zoë עברית\n"))
+}
+
 func TestHandleAssetsServesFiles(t *testing.T) {
 	t.Parallel()
 	mux := http.NewServeMux()

@@ -36,7 +36,16 @@ func New(c Config) (*Handler, error) {
 		h.mux.HandleFunc("GET /accounts", h.accounts)
 	}
 	h.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		h.refuse(w, http.StatusNotFound, "Page not found.", strings.Count(r.URL.Path, "/"))
+		depth := strings.Count(r.URL.Path, "/")
+		other := *r
+		for _, other.Method = range []string{http.MethodGet, http.MethodPost} {
+			if _, pattern := h.mux.Handler(&other); pattern != "/" {
+				w.Header().Set("Allow", other.Method)
+				h.refuse(w, http.StatusMethodNotAllowed, "This page does not have the method of the request. Nothing was done.", depth)
+				return
+			}
+		}
+		h.refuse(w, http.StatusNotFound, "Page not found.", depth)
 	})
 	webpage.HandleAssets(h.mux)
 	return h, nil

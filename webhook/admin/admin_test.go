@@ -286,6 +286,20 @@ func TestPagesEscapeMarkup(t *testing.T) {
 	require.ErrorIs(t, err, engine.ErrNotStored)
 }
 
+// A clinic's ID cannot turn the text around it.
+func TestPagesEscapeReordering(t *testing.T) {
+	t.Parallel()
+	const turned = "\u202evil"
+	f := newFixture(t, nil)
+	d := f.accept(func(d *webhook.Delivery) { d.Type, d.ClinicID, d.Key.EventID = turned, turned, turned })
+	for _, path := range []string{"", "events", eventPath(d), "bulk?action=replay"} {
+		page := f.get(path)
+		text := regexp.MustCompile(`<[^>]*>`).ReplaceAllString(page, "")
+		assert.NotContains(t, text, turned, path)
+		assert.Contains(t, text, `\u202evil`, path)
+	}
+}
+
 func TestBadLinksShowError(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -304,6 +318,14 @@ func TestBadLinksShowError(t *testing.T) {
 		at, err = at.Parse(style[1])
 		require.NoError(t, err)
 		assert.Equal(t, f.url+"style.css", at.String(), path)
+	}
+	for method, path := range map[string]string{http.MethodPut: "bulk", http.MethodDelete: "event", http.MethodPost: "runs"} {
+		request, err := http.NewRequest(method, f.url+path, strings.NewReader(""))
+		require.NoError(t, err)
+		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		answer, err := http.DefaultClient.Do(request)
+		f.read(http.StatusMethodNotAllowed, answer, err)
+		assert.Equal(t, "GET", answer.Header.Get("Allow"), path)
 	}
 	require.NoError(t, f.inbox.Close(t.Context()))
 	answer, err := http.Get(f.url)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/webpage"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
@@ -111,12 +112,12 @@ func queryOf(f engine.Filter) url.Values {
 	return query
 }
 
-// shortReason returns a reason without common prefixes.
+// shortReason returns a reason without common prefixes, as plain text.
 func shortReason(reason string) string {
 	for _, prefix := range []string{"permanent: ", "dispensary: ", "error of type "} {
 		reason = strings.TrimPrefix(reason, prefix)
 	}
-	return reason
+	return webpage.Plain(reason)
 }
 
 // plural formats a number of things. It adds an s to the name unless the number is one.

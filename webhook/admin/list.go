@@ -20,7 +20,7 @@ const (
 	perPage = 50
 
 	// mostOptions is the largest number of clinics in a select element. If there are more, a
-	// text field suggests them.
+	// text field suggests the clinics with most events.
 	mostOptions = 500
 )
 
@@ -31,6 +31,7 @@ type listView struct {
 	Since, Before          string // values of the fields
 	Zone                   string // time zone of the fields
 	Types, Clinics, Causes []option
+	Many                   bool // there are too many clinics for a select element
 	Shortcuts              []shortcut
 	Narrowed               bool
 	Total                  int
@@ -46,9 +47,6 @@ type listView struct {
 	Bulk                   []bulkLink
 	Finished               []engine.Finished
 }
-
-// Many reports whether there are too many clinics for a select element.
-func (v listView) Many() bool { return len(v.Clinics) > mostOptions }
 
 // bulkLink is a link to the dry run of an action for all events of a list.
 type bulkLink struct {
@@ -102,6 +100,10 @@ func (h *Handler) countList(r *http.Request, v *listView) error {
 	v.Total, v.Oldest = counts.Total, counts.Oldest
 	v.Types = optionsOf(counts.Types, v.Filter.Type, same)
 	v.Clinics = optionsOf(counts.Clinics, v.Filter.ClinicID, same)
+	if v.Many = len(v.Clinics) > mostOptions; v.Many {
+		slices.SortStableFunc(v.Clinics, func(a, b option) int { return cmp.Compare(b.Count, a.Count) })
+		v.Clinics = v.Clinics[:mostOptions]
+	}
 	v.Causes = optionsOf(counts.Causes, v.Filter.Reason, func(c engine.Cause) int { return c.Events })
 	narrow := queryOf(v.Filter)
 	narrow.Del("state")
@@ -351,7 +353,7 @@ func (h *Handler) find(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) showEvent(w http.ResponseWriter, r *http.Request, v detailView) {
-	h.show(w, http.StatusOK, "event", frame{Title: string(v.Type), Path: pathOf(v.State), ReadOnly: h.config.ReadOnly(r), Did: h.did(r.URL.Query()), View: v})
+	h.show(w, http.StatusOK, "event", frame{Title: webpage.Plain(string(v.Type)), Path: pathOf(v.State), ReadOnly: h.config.ReadOnly(r), Did: h.did(r.URL.Query()), View: v})
 }
 
 // openBody shows an event with its body after the access was recorded. Its URL is the URL of

@@ -155,7 +155,7 @@ func TestManyClinicsBecomeSuggestions(t *testing.T) {
 	f := newFixture(t, func(f *fixture, c *admin.Config) { c.Engine = crowded{f.inbox} })
 	page := f.get("events")
 	assert.Contains(t, page, `list="clinics"`)
-	assert.Equal(t, 600, strings.Count(page, "<option>cl_"))
+	assert.Equal(t, 500, strings.Count(page, "<option>cl_"))
 }
 
 // crowded is an engine with events of many clinics.

@@ -21,7 +21,7 @@ var assets embed.FS
 // templates parses the pages once.
 var templates = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{
-		"ago": webpage.AgoTime, "stamp": webpage.StampTime, "count": number, "plural": plural, "short": shortReason,
+		"ago": webpage.AgoTime, "stamp": webpage.StampTime, "count": number, "plural": plural, "short": shortReason, "plain": webpage.Plain,
 		"took": took,
 	}).ParseFS(assets, "*.html"))
 })

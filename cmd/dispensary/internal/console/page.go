@@ -198,4 +198,6 @@ func or(value, fallback string) string {
 
 // nameOf returns the name of a patient. If it is empty, as for a patient from a dynamic link,
 // it returns the email address.
-func nameOf(p model.Patient) string { return or(p.FirstName+" "+p.LastName, p.Email) }
+func nameOf(p model.Patient) string {
+	return webpage.Plain(or(p.FirstName+" "+p.LastName, p.Email))
+}
