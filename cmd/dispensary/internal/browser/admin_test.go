@@ -294,7 +294,7 @@ func TestOperationsPagesPassAudit(t *testing.T) {
 	})
 	b.visit(o.url + "events?state=dead")
 	b.window(1280, 900)
-	assert.Empty(t, b.measured("html", "box.height > 2800"), "50 rows with whole IDs are dense")
+	assert.Empty(t, b.measured("html", "box.height > 2900"), "50 rows with whole IDs are dense")
 	for _, page := range []string{"", "events?state=dead", "events?state=waiting", "find?id=000000000017", "accounts"} {
 		b.visit(o.url + page)
 		for _, width := range []int64{1280, 1000, 800, 720, 500, 390, narrow} {

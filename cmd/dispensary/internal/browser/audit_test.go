@@ -33,7 +33,7 @@ type look struct {
 }
 
 // looks are the looks for every page.
-var looks = []look{{"light", 1280}, {"dark", 1280}, {"light", phone}, {"dark", phone}, {"light", narrow}, {"print", paper}, {"forced", 1280}}
+var looks = []look{{"light", 1280}, {"dark", 1280}, {"light", phone}, {"dark", phone}, {"light", narrow}, {"print", paper}, {"forced", 1280}, {"forced", phone}}
 
 // audit checks the open page in all looks, with all details open.
 func (b *tab) audit(page string) {
