@@ -47,7 +47,7 @@ func TestScreenshotsFitSizeLimit(t *testing.T) {
 	o, accept := newOperations(t)
 	o.night(accept)
 	b.visit(o.url)
-	b.picture("overview", 1240, 1000)
+	b.picture("overview", 1240, 960)
 	b.press("patients.get")
 	b.picture("deadletters", 1240, 600)
 }
