@@ -83,9 +83,6 @@ func (o outcome) Message() string {
 	return o.message(o.Count)
 }
 
-// did returns the outcome of the preceding form, or nil.
-func (h *Handler) did(query url.Values) *outcome { return h.outcomes.Find(query.Get("did")) }
-
 // bulk is a change requested by a link or a form of this page.
 type bulk struct {
 	action
@@ -112,7 +109,7 @@ func (h *Handler) bulkOf(w http.ResponseWriter, query url.Values) (b bulk, ok bo
 		return b, false
 	}
 	f.States = a.states
-	b = bulk{action: a, filter: f, from: query.Get("from"), did: query.Get("did"), before: h.did(query)}
+	b = bulk{action: a, filter: f, from: query.Get("from"), did: query.Get("did"), before: h.outcomes.Find(query.Get("did"))}
 	if n, err := strconv.Atoi(query.Get("most")); err == nil && n > 0 {
 		b.most = n
 	}
@@ -247,11 +244,8 @@ func (h *Handler) change(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, fmt.Errorf("%s Then the inbox failed: %w", b.message(n), err))
 		return
 	}
-	o := outcome{b.action, n}
-	if b.before != nil {
-		o.Count += b.before.Count
-	}
-	did := h.outcomes.Keep(o)
+	earlier := cmp.Or(b.before, &outcome{}).Count
+	did := h.outcomes.Keep(outcome{b.action, earlier + n})
 	switch {
 	case len(b.filter.Keys) != 1:
 		query := b.query()

@@ -45,7 +45,6 @@ type listView struct {
 	Previous               template.URL // link to the previous page, empty on the first
 	Next                   template.URL // link to the next page, empty on the last
 	Bulk                   []bulkLink
-	Finished               []engine.Finished
 }
 
 // bulkLink is a link to the dry run of an action for all events of a list.
@@ -69,9 +68,6 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		err = h.countList(r, &v)
 	}
-	if err == nil && len(listed) == 0 && f.ID != "" {
-		v.Finished, err = h.config.Engine.Finished(r.Context(), f.ID)
-	}
 	if err != nil {
 		h.fail(w, err)
 		return
@@ -90,7 +86,7 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request) {
 	case "waiting":
 		title, path = "Waiting events", pathOf(engine.StateWaiting)
 	}
-	h.show(w, http.StatusOK, "list", frame{Title: title, Path: path, Live: true, ReadOnly: h.config.ReadOnly(r), View: v, Did: h.did(query)})
+	h.show(w, http.StatusOK, "list", frame{Title: title, Path: path, Live: true, ReadOnly: h.config.ReadOnly(r), View: v, Did: h.outcomes.Find(query.Get("did"))})
 }
 
 // countList counts the events of the list. Their types, clinics and reasons become the choices
@@ -123,15 +119,14 @@ func (v *listView) setPages(listed []engine.Event, p page, now time.Time) {
 		return query.Encode()
 	}
 	to := func(name, value string) template.URL { return template.URL("events?" + link(name, value)) }
-	v.From = link(p.name(), p.at.String())
+	v.From = link(p.name, p.at.String())
 	for n := range listed {
 		v.Events = append(v.Events, viewOf(&listed[n], v.From, now))
 	}
 	v.Turned = to("order", map[bool]string{true: "oldest", false: "newest"}[v.Newest])
-	if !p.at.IsZero() {
-		v.First = to("", "")
-	}
-	if !p.at.IsZero() && len(listed) > 0 {
+	if v.First = to("", ""); p.at.IsZero() {
+		v.First = ""
+	} else if len(listed) > 0 {
 		v.Previous = to("back", listed[0].Position.String())
 	}
 	if p.more {
@@ -141,24 +136,18 @@ func (v *listView) setPages(listed []engine.Event, p page, now time.Time) {
 
 // page is a page of a list in its order.
 type page struct {
-	newest bool            // newest first
-	at     engine.Position // the page begins after it, or with back ends before it
-	back   bool
+	newest bool   // newest first
+	name   string // in links: the page begins "after" a position or ends before it, "back"
+	at     engine.Position
 	more   bool // another page follows, set by list
-}
-
-// name returns the name of the position in links.
-func (p page) name() string {
-	if p.back {
-		return "back"
-	}
-	return "after"
 }
 
 // pageOf reads a page from a link. By default, the newest event is first. Of waiting events, the
 // event due next is first.
 func pageOf(query url.Values) (p page, err error) {
-	p.back = query.Has("back")
+	if p.name = "after"; query.Has("back") {
+		p.name = "back"
+	}
 	switch order := query.Get("order"); order {
 	case "":
 		p.newest = query.Get("state") != "waiting"
@@ -167,21 +156,22 @@ func pageOf(query url.Values) (p page, err error) {
 	default:
 		return p, errLink
 	}
-	return p, p.at.UnmarshalText([]byte(query.Get(p.name())))
+	return p, p.at.UnmarshalText([]byte(query.Get(p.name)))
 }
 
 // list returns the events of the page. If fewer events precede the position than a page has, it
 // returns the first page.
 func (p *page) list(ctx context.Context, of engine.Engine, f engine.Filter) ([]engine.Event, error) {
-	listed, err := of.List(ctx, f, engine.Page{After: p.at, Descending: p.newest != p.back, Limit: perPage + 1})
+	back := p.name == "back"
+	listed, err := of.List(ctx, f, engine.Page{After: p.at, Descending: p.newest != back, Limit: perPage + 1})
 	p.more = len(listed) > perPage
 	listed = listed[:min(perPage, len(listed))]
 	switch {
-	case err != nil || !p.back:
+	case err != nil || !back:
 	case p.more:
 		slices.Reverse(listed)
 	default:
-		p.at, p.back = engine.Position{}, false
+		p.at, p.name = engine.Position{}, "after"
 		return p.list(ctx, of, f)
 	}
 	return listed, err
@@ -224,9 +214,6 @@ func (e *eventView) Stand() template.HTML {
 	}
 	return `<span class="state due">due</span> ` + webpage.AgoTime(e.Position.At, e.now)
 }
-
-// Tail returns the end of the event ID, where IDs differ most.
-func (e *eventView) Tail() string { return e.Key.EventID[max(0, len(e.Key.EventID)-8):] }
 
 // Cause returns the short form of the reason.
 func (e *eventView) Cause() string { return cmp.Or(shortReason(e.Reason), "–") }
@@ -308,7 +295,7 @@ func (h *Handler) notStored(w http.ResponseWriter, r *http.Request, key webhook.
 // showEnded shows the end of an event that is not stored. finished is nil if it is unknown.
 func (h *Handler) showEnded(w http.ResponseWriter, r *http.Request, status int, id string, finished []engine.Finished) {
 	query := r.URL.Query()
-	h.show(w, status, "ended", frame{Title: "Event", Path: noPage, Did: h.did(query), View: finishedView{id, finished, back(query, "")}})
+	h.show(w, status, "ended", frame{Title: "Event", Path: noPage, Did: h.outcomes.Find(query.Get("did")), View: finishedView{id, finished, back(query, "")}})
 }
 
 // finishedView is the page of an event that is not stored.
@@ -340,10 +327,8 @@ func (h *Handler) find(w http.ResponseWriter, r *http.Request) {
 			h.showEnded(w, r, http.StatusOK, id, finished)
 		case len(found) == 1 && f.ClinicID == "":
 			redirect(w, viewOf(&found[0], "", h.now()).Link)
-		case len(found) > 0 && f.ClinicID == "":
-			redirect(w, address("events", queryOf(engine.Filter{ID: id})))
-		case len(found) > 0:
-			redirect(w, address("events", queryOf(f)))
+		case len(found) > 0: // events with one ID are found by it as a part, too
+			redirect(w, address("events", queryOf(engine.Filter{ID: f.EventID + f.ID, ClinicID: f.ClinicID})))
 		default:
 			continue
 		}
@@ -353,7 +338,7 @@ func (h *Handler) find(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) showEvent(w http.ResponseWriter, r *http.Request, v detailView) {
-	h.show(w, http.StatusOK, "event", frame{Title: webpage.Plain(string(v.Type)), Path: pathOf(v.State), ReadOnly: h.config.ReadOnly(r), Did: h.did(r.URL.Query()), View: v})
+	h.show(w, http.StatusOK, "event", frame{Title: webpage.Plain(string(v.Type)), Path: pathOf(v.State), ReadOnly: h.config.ReadOnly(r), Did: h.outcomes.Find(r.URL.Query().Get("did")), View: v})
 }
 
 // openBody shows an event with its body after the access was recorded. Its URL is the URL of

@@ -117,11 +117,7 @@ type Page struct {
 
 // Contains reports whether the page can contain an event at a position, without its Limit.
 func (p Page) Contains(at Position) bool {
-	order := at.Compare(p.After)
-	if p.Descending {
-		return p.After.IsZero() || order < 0
-	}
-	return order > 0
+	return p.After.IsZero() || p.Compare(at, p.After) > 0
 }
 
 // Compare orders two positions as the page does. See [Position.Compare].

@@ -20,11 +20,11 @@ import (
 // reason is the SQL for the reason of the last failure of job j.
 const reason = `CASE WHEN j.metadata ? 'cancel_attempted_at' THEN 'canceled in River' ELSE coalesce(j.errors[cardinality(j.errors)]->>'error', '') END`
 
-// jobsByKeys is the SQL for the jobs of keys.
-const jobsByKeys = "ARRAY(SELECT l.job FROM {s}.inbox_ledger l WHERE l.digest = ANY (ARRAY(SELECT {s}.inbox_key_digest(key) FROM unnest({}::text[]) key)))"
-
-// jobsByEventID is the SQL for the jobs of an event ID.
-const jobsByEventID = "ARRAY(SELECT l.job FROM {s}.inbox_ledger l WHERE " + digestOfEventID + ")"
+// jobsByKeys and jobsByEventID are the SQL for the jobs of keys and of an event ID.
+const (
+	jobsByEventID = "ARRAY(SELECT l.job FROM {s}.inbox_ledger l WHERE " + digestOfEventID + ")"
+	jobsByKeys    = "ARRAY(SELECT l.job FROM {s}.inbox_ledger l WHERE l.digest = ANY (ARRAY(SELECT {s}.inbox_key_digest(key) FROM unnest({}::text[]) key)))"
+)
 
 // table describes the jobs of events.
 var table = inboxkit.Table{

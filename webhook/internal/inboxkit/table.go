@@ -194,23 +194,20 @@ func (t Table) where(f engine.Filter, page engine.Page) (where string, values ma
 	if f.Keys != nil || f.EventID != "" {
 		where = "{by keys}{range}"
 	}
-	for _, c := range []struct {
-		condition string
-		value     any
-		set       bool
-	}{{"{keys}", f.Keys, f.Keys != nil}, {"{event ID}", EventID(f.EventID), f.EventID != ""}, {"{ID}", f.ID, f.ID != ""}} {
+	type condition struct {
+		text  string
+		value any
+		set   bool
+	}
+	for _, c := range []condition{{"{keys}", f.Keys, f.Keys != nil}, {"{event ID}", EventID(f.EventID), f.EventID != ""}, {"{ID}", f.ID, f.ID != ""}} {
 		if c.set {
-			where, values[c.condition] = where+" AND "+c.condition, value(c.value)
+			where, values[c.text] = where+" AND "+c.text, value(c.value)
 		}
 	}
 	if f.NoReason {
 		where += " AND coalesce({reason}, '') = ''"
 	}
-	for _, c := range []struct {
-		condition string
-		value     any
-		set       bool
-	}{
+	for _, c := range []condition{
 		{"{type} = ", string(f.Type), f.Type != ""},
 		{"{clinic} = ", f.ClinicID, f.ClinicID != ""},
 		{"{reason} = ", f.Reason, f.Reason != ""},
@@ -220,7 +217,7 @@ func (t Table) where(f engine.Filter, page engine.Page) (where string, values ma
 		{"{at} < ", f.GivenUpBefore, !f.GivenUpBefore.IsZero()},
 	} {
 		if c.set {
-			where += " AND " + c.condition + value(c.value)
+			where += " AND " + c.text + value(c.value)
 		}
 	}
 	beyond := ">"

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"net/url"
@@ -147,25 +148,25 @@ func (h *Handler) whereSent() map[string]sent {
 }
 
 // unsent is the reason why the last events were not sent, with the action that helps.
+// Without an operation ID, the action is the form of the deliveries. Without a Label, none helps.
 type unsent struct {
-	Events int
-	Reason string
-	Label  string // of the action, empty if none helps
-	ID     string // operation of its button, or empty for the form of the deliveries
-	Key    string // clinic key of the operation
+	Events                 int
+	Reason, Label, ID, Key string
 }
 
 // unsent returns the reason if the newest event was not sent, or nil.
 func (h *Handler) unsent() *unsent {
 	all := h.fake.Events()
-	if len(all) == 0 || all[len(all)-1].NotSent == "" {
-		return nil
-	}
-	u := &unsent{Reason: all[len(all)-1].NotSent}
-	for _, e := range all {
-		if e.NotSent == u.Reason {
+	u := &unsent{}
+	for _, e := range slices.Backward(all) {
+		if u.Reason = cmp.Or(u.Reason, e.NotSent); u.Reason == "" {
+			break
+		} else if e.NotSent == u.Reason {
 			u.Events++
 		}
+	}
+	if u.Events == 0 {
+		return nil
 	}
 	endpoint, registered := h.fake.Webhooks.Endpoint()
 	switch {
