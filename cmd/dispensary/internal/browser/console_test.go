@@ -142,9 +142,9 @@ func (s *fixture) full() {
 	}
 	s.attempted(4)
 	for range 103 {
-		answer, err := http.Get(s.fake.Site().BaseURL + "/clinic/patients/7f6d1c52-0f4b-4f0b-9c62-1b5a0e7a3f10/treatment_plans")
+		response, err := http.Get(s.fake.Site().BaseURL + "/clinic/patients/7f6d1c52-0f4b-4f0b-9c62-1b5a0e7a3f10/treatment_plans")
 		require.NoError(s.t, err)
-		require.NoError(s.t, answer.Body.Close())
+		require.NoError(s.t, response.Body.Close())
 	}
 }
 

@@ -86,7 +86,7 @@ func TestWrongPasswordMovesFocus(t *testing.T) {
 	b.fill("email", s.fake.Users()[0].Email)
 	b.fill("password", "wrong")
 	b.press("Sign in")
-	b.refused(422)
+	b.rejected(422)
 	b.focused("Password")
 }
 
@@ -179,10 +179,10 @@ func TestPractitionerWorksInHealthRecord(t *testing.T) {
 			b.press("Dr. Amara Osei")
 			b.auditAndGoOn("connecting")
 			b.opens(r.url+"no/such/page", http.StatusNotFound)
-			b.refused(404)
+			b.rejected(404)
 			b.auditAndGoOn("no page")
 			b.opens(r.url+"dispensary/callback?state=old", http.StatusBadRequest)
-			b.refused(400)
+			b.rejected(400)
 			b.sees("Example EHR", "This link does not work")
 			b.auditAndGoOn("a link that does not work")
 			r.connect(b, "Dr. Amara Osei", r.accounts[0])
@@ -215,7 +215,7 @@ func TestPractitionerWorksInHealthRecord(t *testing.T) {
 			b.auditAndGoOn("plan")
 			b.fill("units1", "many")
 			b.press("Create the plan")
-			b.refused(422)
+			b.rejected(422)
 			b.sees("Please check your entries", ": Units to purchase must be a whole number above 0", ": Additional info has to be chosen")
 			active := func() string { return eval[string](b, `document.activeElement.id`) }
 			b.wait("focus on the summary", func() bool { return active() == "wrong" })
