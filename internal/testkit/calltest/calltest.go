@@ -5,7 +5,9 @@ package calltest
 
 import (
 	"context"
+	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -33,10 +35,17 @@ type Fixture struct {
 	Category, Protocol, OrderNumber                         string
 }
 
-// NewFixture starts a fake platform and reads the IDs of its records through the API.
+// NewFixture returns a fixture on a new fake platform.
 func NewFixture(t testing.TB, options ...dispensarytest.Option) *Fixture {
 	t.Helper()
-	f := &Fixture{Platform: dispensarytest.New(t, options...)}
+	return On(t, dispensarytest.New(t, options...))
+}
+
+// On reads the IDs of a platform's records through the API. It creates two plans, an order and
+// an event of each group.
+func On(t testing.TB, platform *dispensarytest.Server) *Fixture {
+	t.Helper()
+	f := &Fixture{Platform: platform}
 	f.HTTP = f.Platform.HTTPClient().Transport
 	f.Client = f.Platform.Client(model.User{})
 	ctx := t.Context()
@@ -56,13 +65,31 @@ func NewFixture(t testing.TB, options ...dispensarytest.Option) *Fixture {
 	order, event, err := p.Orders.Place(f.Patient, model.OrderCreate{PlanIDs: []string{f.Plan}})
 	must(t, err)
 	f.Order, f.OrderNumber, f.Event = order.ID, order.Number, event.ID
+	f.happen(t)
 	return f
 }
 
-// Through sends all further calls through wrap(the platform's transport).
-func (f *Fixture) Through(wrap func(http.RoundTripper) http.RoundTripper) {
+// happen creates an event for each list of events. Placed orders have one already.
+func (f *Fixture) happen(t testing.TB) {
+	t.Helper()
+	p := f.Platform
+	_, err := p.Clinics.RevokeKey(p.ClinicKey())
+	must(t, err)
+	_, err = p.Clinics.ActivateKey(p.ClinicKey())
+	must(t, err)
+	patient, _, err := p.Patients.Create(model.PatientCreate{})
+	must(t, err)
+	_, _, err = p.Plans.Create(patient.ID, model.PlanCreate{})
+	must(t, err)
+	_, _, err = p.Products.Update(f.Product, model.ProductUpdate{})
+	must(t, err)
+}
+
+// Through sends all further calls through wrap(the platform's transport). Options apply to
+// Client.
+func (f *Fixture) Through(wrap func(http.RoundTripper) http.RoundTripper, options ...dispensary.Option) {
 	f.HTTP = wrap(f.Platform.HTTPClient().Transport)
-	f.Client = f.Platform.Client(model.User{}, dispensary.WithTransport(f.HTTP))
+	f.Client = f.Platform.Client(model.User{}, append(options, dispensary.WithTransport(f.HTTP))...)
 }
 
 func (f *Fixture) newPlan(t testing.TB, state treatmentplans.State) string {
@@ -92,6 +119,48 @@ func All(t testing.TB) map[string]Call {
 		calls[name] = func(ctx context.Context, f *Fixture) (any, error) { return table(t, f)[name](ctx) }
 	}
 	return calls
+}
+
+// Request returns the request of an operation's call, and its body. It does not send the request.
+func Request(t testing.TB, f *Fixture, operation string) (*http.Request, []byte) {
+	t.Helper()
+	if operation == "oauth.authorize" { // only a browser sends it
+		address, err := OAuth(t, f.Platform).AuthorizeURL("state")
+		must(t, err)
+		request, err := http.NewRequest(http.MethodGet, address, nil)
+		must(t, err)
+		return request, nil
+	}
+	stopped, c := *f, capture{operation: operation}
+	stopped.Through(func(base http.RoundTripper) http.RoundTripper { c.base = base; return &c })
+	_, _ = All(t)[operation](t.Context(), &stopped) // fails, because capture rejects the request
+	if c.request == nil {
+		t.Fatalf("%s sends no request", operation)
+	}
+	return c.request, c.body
+}
+
+// capture keeps the request of an operation. It passes on only the exchange of a code for the
+// token of another call.
+type capture struct {
+	base      http.RoundTripper
+	operation string
+	request   *http.Request
+	body      []byte
+}
+
+func (c *capture) RoundTrip(r *http.Request) (*http.Response, error) {
+	if strings.HasSuffix(r.URL.Path, "/oauth/token") && c.operation != "oauth.token" {
+		return c.base.RoundTrip(r)
+	}
+	c.request = r
+	if r.Body != nil {
+		var err error
+		if c.body, err = io.ReadAll(r.Body); err != nil {
+			return nil, err
+		}
+	}
+	return &http.Response{StatusCode: http.StatusBadRequest, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
 }
 
 // call is a client method bound to its arguments.
