@@ -121,9 +121,9 @@ func TestDocumentedPartsAreUsed(t *testing.T) {
 func TestOperationsNameHistoryScope(t *testing.T) {
 	t.Parallel()
 	s := start(t)
-	plan, _, err := s.fake.Plans.Create(s.patient(), model.PlanCreate{})
+	plan, _, err := s.Platform.Plans.Create(s.Patient, model.PlanCreate{})
 	require.NoError(t, err)
-	narrow := s.fake.Tokens.Issue(model.User{}, "clinic:read", "clinic:write", "patients:read").AccessToken
+	narrow := s.Platform.Tokens.Issue(model.User{}, "clinic:read", "clinic:write", "patients:read").AccessToken
 	var needs []string
 	for path, item := range loaded(t).Document().Paths.Map() {
 		if !strings.Contains(path, "treatment_plans/{") {

@@ -1,7 +1,7 @@
 package contract_test
 
 import (
-	"maps"
+	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
@@ -25,90 +26,151 @@ func (s *fixture) described(name string) *openapi3.Operation {
 	return s.check.Document().Paths.Find(row.Route).GetOperation(row.Method)
 }
 
-// scopes returns the scopes of the token for an exercise.
+// scopes returns the scopes of the token for the call of an operation.
 func (s *fixture) scopes(name string) []string {
-	if own := exercises[name].scopes; own != nil {
+	if own := neededScopes[name]; own != nil {
 		return own
 	}
 	return strings.Fields(s.rows[name].Scopes)
 }
 
-// prepared returns the successful request of an exercise, with a token of exactly the needed
-// scopes.
+// prepared returns the request of the client's call, with a token of exactly the needed scopes.
 func (s *fixture) prepared(name string) request {
-	r := exercises[name].request(s)
+	s.t.Helper()
+	sent, body := calltest.Request(s.t, s.Fixture, name)
+	r := request{query: sent.URL.Query()}
+	route, path := strings.Split(s.rows[name].Route, "/"), strings.Split(sent.URL.Path, "/")
+	for i, segment := range route {
+		if routeParameter.MatchString(segment) {
+			r.path = append(r.path, path[len(path)-len(route)+i])
+		}
+	}
+	if body != nil {
+		require.NoError(s.t, json.Unmarshal(body, &r.body))
+	}
 	if scopes := s.scopes(name); len(scopes) > 0 {
 		r.token = s.tokenWith(scopes...)
 	}
 	return r
 }
 
-func TestEveryOperationSucceeds(t *testing.T) {
-	t.Parallel()
-	for _, name := range exercised() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := start(t)
-			status := exercises[name].status
-			if status == 0 {
-				status = http.StatusOK
-			}
-			s.accepted(name, status, s.send(name, s.prepared(name)))
-		})
-	}
-}
-
 func TestOperationsRejectWrongRequests(t *testing.T) {
 	t.Parallel()
 	sheet := start(t) // for the names of the cases; each case has its own platform
-	for _, name := range exercised() {
+	for name, row := range sheet.rows {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for _, r := range append(breaches(name, sheet.rows[name], sheet.described(name), sheet.scopes(name)), exercises[name].rejections...) {
+			for _, r := range append(breaches(name, row, sheet.described(name)), rejections[name]...) {
 				t.Run(r.name, func(t *testing.T) {
 					t.Parallel()
 					s := start(t)
-					s.rejected(name, r.status, s.send(name, s.prepared(name).with(func(q *request) { r.change(s, q) })))
+					wrong := s.prepared(name)
+					r.change(s, &wrong)
+					s.rejected(name, r.status, s.send(name, wrong))
 				})
 			}
 		})
 	}
 }
 
-// The response to an unknown route follows the contract.
+// A token without one of the needed scopes is rejected with the name of the scope, and without
+// an effect.
+func TestOperationsRequireScopes(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	before := s.world()
+	for name := range s.rows {
+		for _, missing := range s.scopes(name) {
+			r := s.prepared(name)
+			r.token = s.tokenWith(slices.DeleteFunc(s.Platform.Application().Scopes, func(have string) bool { return have == missing })...)
+			e := s.send(name, r)
+			s.rejected(name, http.StatusForbidden, e)
+			assert.Contains(t, string(e.ResponseBody), missing, name)
+			last := s.lastRequest()
+			assert.False(t, last.Granted, name)
+			assert.Contains(t, last.Scopes, missing, name)
+		}
+	}
+	assert.JSONEq(t, before, s.world(), "a rejection changes nothing")
+}
+
+// world returns the records of the platform.
+func (s *fixture) world() string {
+	s.t.Helper()
+	encoded, err := s.Platform.Snapshot()
+	require.NoError(s.t, err)
+	var snapshot struct{ World json.RawMessage }
+	require.NoError(s.t, json.Unmarshal(encoded, &snapshot))
+	require.NotEmpty(s.t, snapshot.World)
+	return string(snapshot.World)
+}
+
+// Group scopes permit every operation of their members, and no other.
+func TestGroupScopesGrantMembers(t *testing.T) {
+	t.Parallel()
+	for _, group := range []string{"clinic", "patients"} {
+		for name, row := range loaded(t).Rows() {
+			if row.Scopes == "" {
+				continue
+			}
+			t.Run(group+" "+name, func(t *testing.T) {
+				t.Parallel()
+				s := start(t)
+				r := s.prepared(name)
+				r.token = s.tokenWith(group)
+				e := s.send(name, r)
+				if slices.ContainsFunc(s.scopes(name), func(scope string) bool { return !strings.HasPrefix(scope, group+":") }) {
+					s.rejected(name, http.StatusForbidden, e)
+					return
+				}
+				s.accepted(name, e)
+			})
+		}
+	}
+}
+
+// The response to an unknown route follows the contract, and so does every other method of a known
+// route. The journal lists the known methods.
 func TestUnknownRoutesReturnNotFound(t *testing.T) {
 	t.Parallel()
 	s := start(t)
-	for _, unrouted := range []struct{ method, path string }{
-		{"GET", "/clinic/nothing"}, {"PUT", "/clinic/patients"}, {"DELETE", "/clinic/patients/1"}, {"GET", "/"}, {"GET", "/oauth/token"},
-	} {
-		req, err := http.NewRequest(unrouted.method, s.fake.Site().BaseURL+unrouted.path, nil)
+	unrouted := map[[2]string]bool{{"GET", "/clinic/nothing"}: false, {"GET", "/"}: false}
+	for _, row := range s.rows {
+		for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE"} {
+			unrouted[[2]string{method, routeParameter.ReplaceAllString(row.Route, "probe")}] = true
+		}
+	}
+	for _, row := range s.rows {
+		delete(unrouted, [2]string{row.Method, routeParameter.ReplaceAllString(row.Route, "probe")})
+	}
+	delete(unrouted, [2]string{"POST", "/oauth/authorize"}) // the form of the page
+	for route, known := range unrouted {
+		req, err := http.NewRequest(route[0], s.Platform.Site().BaseURL+route[1], nil)
 		require.NoError(t, err)
 		req.Header.Set("Authorization", "Bearer "+s.token)
 		e := s.exchange(req, nil)
-		assert.Equal(t, 404, e.Response.StatusCode, unrouted.path)
-		assert.Empty(t, s.check.CheckUnrouted(e.Response, e.ResponseBody), unrouted.path)
+		assert.Equal(t, 404, e.Response.StatusCode, route)
+		assert.Empty(t, s.check.CheckUnrouted(e.Response, e.ResponseBody), route)
+		last := s.lastRequest()
+		assert.Empty(t, last.Operation, route)
+		assert.Equal(t, known, len(last.Near) > 0, route)
 	}
 }
 
 func TestPlainHTTPIsRejected(t *testing.T) {
 	t.Parallel()
-	s := start(t, dispensarytest.WithTuning(dispensarytest.Tuning{TLSRequired: true}))
+	s := over(t, &calltest.Fixture{Platform: dispensarytest.New(t, dispensarytest.WithTuning(dispensarytest.Tuning{TLSRequired: true}))})
 	s.rejected("products.list", 403, s.send("products.list", request{token: s.token}))
 }
 
-// The exchange of a code from the authorize page follows the contract.
+// The authorize page and a code follow the contract.
 func TestCodeExchangeFollowsContract(t *testing.T) {
 	t.Parallel()
 	s := start(t)
-	app := s.fake.Application()
-	page := s.send("oauth.authorize", exercises["oauth.authorize"].request(s))
-	back, err := s.fake.Approve(page.Request.URL.String(), model.User{})
-	require.NoError(t, err)
-	body := credentials(s)
-	body["grant_type"], body["redirect_uri"], body["code"] = "authorization_code", app.RedirectURI, back.Query().Get("code")
-	s.accepted("oauth.token", 200, s.send("oauth.token", request{body: body}))
-	s.rejected("oauth.token", 400, s.send("oauth.token", request{body: body})) // a code is valid once
+	s.accepted("oauth.authorize", s.send("oauth.authorize", s.prepared("oauth.authorize")))
+	exchange := s.prepared("oauth.token")
+	s.accepted("oauth.token", s.send("oauth.token", exchange))
+	s.rejected("oauth.token", 400, s.send("oauth.token", exchange)) // a code is valid once
 }
 
 // Options of the fake platform change values but never the structure.
@@ -124,31 +186,33 @@ func TestOptionsFollowContract(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := start(t, option)
-			for _, operation := range []string{"oauth.token", "addresses.list", "orders.list", "patients.get"} {
-				s.accepted(operation, 200, s.send(operation, s.prepared(operation)))
+			s.accepted("oauth.token", s.send("oauth.token", request{body: refreshGrant(s)}))
+			for _, operation := range []string{"addresses.list", "clinic.get", "orders.list", "patients.get"} {
+				s.accepted(operation, s.send(operation, s.prepared(operation)))
 			}
-			s.accepted("clinic.get", 200, s.send("clinic.get", request{token: s.token}))
 		})
 	}
 }
 
-// The request and the response of each client call follow the contract.
+// The requests and the responses of each client call follow the contract, with a token of exactly
+// the needed scopes.
 func TestClientFollowsContract(t *testing.T) {
 	t.Parallel()
-	made := calltest.All(t)
-	assert.ElementsMatch(t, exercised(), slices.Collect(maps.Keys(made)))
-	for _, name := range exercised() {
+	for name, call := range calltest.All(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := calltest.NewFixture(t)
+			s := start(t)
+			var options []dispensary.Option
+			if scopes := s.scopes(name); len(scopes) > 0 {
+				options = append(options, dispensary.WithTokenSource(s.Platform.TokenSource(model.User{}, scopes...)))
+			}
 			var recorder *contract.Recorder
 			s.Through(func(base http.RoundTripper) http.RoundTripper {
 				recorder = &contract.Recorder{Base: base}
 				return recorder
-			})
-			require.Contains(t, made, name)
+			}, options...)
 			s.Platform.Journal.Reset()
-			value, err := made[name](t.Context(), s)
+			value, err := call(t.Context(), s.Fixture)
 			require.NoError(t, err)
 			s.Platform.Journal.CheckNoUnexpected(t)
 			if name == "oauth.authorize" {
@@ -156,22 +220,15 @@ func TestClientFollowsContract(t *testing.T) {
 			}
 			s.Platform.Journal.CheckRequested(t, name)
 			assert.Equal(t, name != "oauth.revoke", value != nil, "decoded response")
-			keepsContract(t, s.Platform, recorder)
+			operations := map[string]string{}
+			for _, request := range s.Platform.Journal.Requests() {
+				operations[request.ID] = request.Operation
+			}
+			require.NotEmpty(t, recorder.Exchanges)
+			for _, e := range recorder.Exchanges {
+				assert.Empty(t, s.check.CheckExchange(operations[e.Response.Header.Get("X-Request-Id")], e))
+			}
 		})
-	}
-}
-
-// keepsContract checks the recorded exchanges of a platform. Its journal contains their operations.
-func keepsContract(t *testing.T, platform *dispensarytest.Server, recorder *contract.Recorder) {
-	t.Helper()
-	check := loaded(t)
-	operations := map[string]string{}
-	for _, request := range platform.Journal.Requests() {
-		operations[request.ID] = request.Operation
-	}
-	require.NotEmpty(t, recorder.Exchanges)
-	for _, e := range recorder.Exchanges {
-		assert.Empty(t, check.CheckExchange(operations[e.Response.Header.Get("X-Request-Id")], e))
 	}
 }
 
@@ -180,10 +237,11 @@ func TestTableMatchesDocument(t *testing.T) {
 	rows := loaded(t).Rows()
 	assert.Len(t, rows, 62, "61 endpoints and the authorize page")
 	assert.Equal(t, contract.TableRows(), rows)
+	calls := calltest.All(t)
 	for name := range rows {
-		assert.Contains(t, exercises, name)
+		assert.Contains(t, calls, name)
 	}
-	assert.Len(t, exercises, len(rows))
+	assert.Len(t, calls, len(rows))
 }
 
 // The fake platform serves every route of the document as the same operation.
@@ -191,7 +249,7 @@ func TestFakeServesDocumentedRoutes(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	for name, row := range s.check.Rows() {
-		req, err := http.NewRequest(row.Method, s.fake.Site().BaseURL+routeParameter.ReplaceAllString(row.Route, "probe"), nil)
+		req, err := http.NewRequest(row.Method, s.Platform.Site().BaseURL+routeParameter.ReplaceAllString(row.Route, "probe"), nil)
 		require.NoError(t, err)
 		s.exchange(req, nil)
 		last := s.lastRequest()

@@ -1,9 +1,9 @@
 package contract_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
-	"net/http"
 	"net/url"
 	"os"
 	"regexp"
@@ -16,56 +16,60 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/lab/contract"
+	"github.com/dispensary-go/dispensary/treatmentplans"
 )
 
-// variety is a successful call with another form than the call of the exercise.
+// variety is a successful call with another form than the client's call of its operation.
 type variety struct {
 	name, operation string
-	status          int
 	request         func(s *fixture) request
 }
 
 // linked creates a link without a patient and returns the ID of its draft.
 func linked(s *fixture) string {
-	s.t.Helper()
-	link := s.value("dynamic_links.create", request{body: map[string]any{
-		"treatment_plan": map[string]any{"practitioner_id": s.practitioner()},
-	}}).(map[string]any)
-	return link["treatment_plan"].(map[string]any)["id"].(string)
+	link, err := s.Client.TreatmentPlans.DynamicLinks.Create(s.t.Context(), treatmentplans.DynamicLinkCreate{PractitionerID: s.Practitioner})
+	require.NoError(s.t, err)
+	return link.TreatmentPlan.ID
 }
 
 // unplanned creates a refunded order without a plan and returns its ID.
 func unplanned(s *fixture) string {
-	order, _, err := s.fake.Orders.Place(s.patient(), model.OrderCreate{})
+	order, _, err := s.Platform.Orders.Place(s.Patient, model.OrderCreate{})
 	require.NoError(s.t, err)
-	_, err = s.fake.Orders.Refund(order.ID, 0)
+	_, err = s.Platform.Orders.Refund(order.ID, 0)
 	require.NoError(s.t, err)
 	return order.ID
 }
 
 // bare creates a product without a description and returns its ID.
 func bare(s *fixture) string {
-	product, _, err := s.fake.Products.Create(model.ProductCreate{Variants: []model.VariantCreate{{}, {Units: 120, Status: "vendor backorder"}}})
+	product, _, err := s.Platform.Products.Create(model.ProductCreate{Variants: []model.VariantCreate{{}, {Units: 120, Status: "vendor backorder"}}})
 	require.NoError(s.t, err)
 	return product.ID
 }
 
 // outside creates a draft plan outside the API and returns its ID.
 func outside(s *fixture) string {
-	plan, _, err := s.fake.Plans.Create(s.patient(), model.PlanCreate{Draft: true})
+	plan, _, err := s.Platform.Plans.Create(s.Patient, model.PlanCreate{Draft: true})
 	require.NoError(s.t, err)
 	return plan.ID
 }
 
+// marked returns a search of metadata. A practitioner, a staff member and a plan have metadata.
 func marked(kind, id string) func(*fixture) request {
 	return func(s *fixture) request {
-		s.value("practitioners.update", request{path: []string{s.practitioner()}, body: map[string]any{"metadata": map[string]any{"id": "doc-1"}}})
-		s.value("staff.update", request{path: []string{staff(s)}, body: map[string]any{"metadata": map[string]any{"id": "desk-1"}}})
-		s.plan("draft")
+		ctx, metadata := s.t.Context(), func(id string) api.Optional[clinic.Metadata] { return api.Value(clinic.Metadata{ID: id}) }
+		_, err := s.Client.Clinic.Practitioners.Update(ctx, s.Practitioner, clinic.PractitionerUpdate{Metadata: metadata("doc-1")})
+		require.NoError(s.t, err)
+		_, err = s.Client.Clinic.Staff.Update(ctx, s.Staff, clinic.StaffMemberUpdate{Metadata: metadata("desk-1")})
+		require.NoError(s.t, err)
+		_, err = s.Client.TreatmentPlans.Update(ctx, s.Draft, treatmentplans.PlanUpdate{Recommendations: s.Recommendations(), Metadata: metadata("plan-7")})
+		require.NoError(s.t, err)
 		r := request{query: query("id", id)}
 		if kind != "" {
 			r.query.Set("type", kind)
@@ -75,59 +79,69 @@ func marked(kind, id string) func(*fixture) request {
 }
 
 var varieties = []variety{
-	{"without optional fields", "patients.create", 201, having(func(*fixture) map[string]any {
+	{"without optional fields", "patients.create", having(func(*fixture) map[string]any {
 		return map[string]any{"email": "min@example.org", "first_name": "Min", "last_name": "Imal"}
 	})},
-	{"with nulls", "patients.create", 201, having(func(*fixture) map[string]any {
+	{"with nulls", "patients.create", having(func(*fixture) map[string]any {
 		return map[string]any{"email": "min@example.org", "first_name": "Min", "last_name": "Imal", "date_of_birth": nil, "gender": nil, "mobile_number": nil}
 	})},
-	{"clearing", "patients.update", 200, having(func(*fixture) map[string]any {
+	{"clearing", "patients.update", having(func(*fixture) map[string]any {
 		return map[string]any{"date_of_birth": nil, "gender": nil, "mobile_number": nil, "discount": 0, "metadata": map[string]any{"id": nil}}
-	}, (*fixture).patient)},
-	{"clearing with null", "patients.update", 200, having(func(*fixture) map[string]any {
+	}, patient)},
+	{"clearing with null", "patients.update", having(func(*fixture) map[string]any {
 		return map[string]any{"discount": nil, "metadata": nil}
-	}, (*fixture).patient)},
-	{"clearing metadata with null", "practitioners.update", 200, having(func(*fixture) map[string]any {
+	}, patient)},
+	{"clearing metadata with null", "practitioners.update", having(func(*fixture) map[string]any {
 		return map[string]any{"metadata": nil}
-	}, (*fixture).practitioner)},
-	{"clearing metadata with null", "staff.update", 200, having(func(*fixture) map[string]any { return map[string]any{"metadata": nil} }, staff)},
-	{"clearing metadata with null", "treatment_plans.update", 200, having(func(s *fixture) map[string]any {
-		return map[string]any{"metadata": nil, "recommendations": []any{map[string]any{"variant_id": s.variant(), "units_to_purchase": 1}}}
+	}, practitioner)},
+	{"clearing metadata with null", "staff.update", having(func(*fixture) map[string]any { return map[string]any{"metadata": nil} }, staff)},
+	{"clearing metadata with null", "treatment_plans.update", having(func(s *fixture) map[string]any {
+		return map[string]any{"metadata": nil, "recommendations": []any{map[string]any{"variant_id": s.Variant, "units_to_purchase": 1}}}
 	}, draft)},
-	{"without fields", "patients.update", 200, having(func(*fixture) map[string]any { return map[string]any{} }, (*fixture).patient)},
-	{"with its own id", "practitioners.update", 200, having(func(s *fixture) map[string]any {
-		return map[string]any{"practitioner_id": s.practitioner(), "first_name": "New"}
-	}, (*fixture).practitioner)},
-	{"without dosage", "treatment_plans.create", 201, having(func(s *fixture) map[string]any {
-		return map[string]any{"practitioner_id": s.practitioner(), "recommendations": []any{map[string]any{"variant_id": s.variant(), "units_to_purchase": 1}}}
-	}, (*fixture).patient)},
-	{"of a draft", "treatment_plans.get", 200, at(draft)},
-	{"of a canceled plan", "treatment_plans.get", 200, at(cancelled)},
-	{"without patient", "treatment_plans.get", 200, at(linked)},
-	{"created outside the API", "treatment_plans.get", 200, at(outside)},
-	{"to a draft without patient", "dynamic_links.get", 200, at(linked)},
-	{"for a new patient", "dynamic_links.create", 200, having(func(s *fixture) map[string]any {
-		return map[string]any{"treatment_plan": map[string]any{"practitioner_id": s.practitioner()}, "patient": map[string]any{
-			"email": "link@example.org", "first_name": "Lin", "last_name": "Ked", "date_of_birth": "2001-01-01", "gender": "x",
-			"mobile_number": "+15035550143", "discount": 5, "send_welcome_email": false,
+	{"without fields", "patients.update", having(func(*fixture) map[string]any { return map[string]any{} }, patient)},
+	{"with its own id", "practitioners.update", having(func(s *fixture) map[string]any {
+		return map[string]any{"practitioner_id": s.Practitioner, "first_name": "New"}
+	}, practitioner)},
+	{"with texts for scalars", "treatment_plans.create", having(func(s *fixture) map[string]any {
+		return map[string]any{"practitioner_id": s.Practitioner, "state": "active", "metadata": map[string]any{"id": nil}, "recommendations": []any{
+			map[string]any{
+				"variant_id": s.Variant, "refill": true, "units_to_purchase": 2,
+				"dosage": map[string]any{"amount": "1-2", "frequency": "twice per day", "duration": nil, "format": "capsule", "additional_info": "With food."},
+			},
+			map[string]any{"variant_id": s.Variant, "refill": "false", "units_to_purchase": "10"},
 		}}
-	})},
-	{"without plan, refunded", "orders.get", 200, at(unplanned)},
-	{"without plan", "orders.list", 200, func(s *fixture) request { unplanned(s); return request{query: query("page[size]", "100")} }},
-	{"without plan", "orders.list_for_patient", 200, func(s *fixture) request { unplanned(s); return request{path: []string{s.patient()}} }},
-	{"without description", "products.get", 200, at(bare)},
-	{"found by staff", "metadata.list", 200, marked("staff", "desk-1")},
-	{"found by practitioner", "metadata.list", 200, marked("practitioner", "doc-1")},
-	{"found by plan", "metadata.list", 200, marked("treatment_plan", "plan-7")},
-	{"found by any type", "metadata.list", 200, marked("", "plan-7")},
-	{"found by none", "metadata.list", 200, marked("patient", "nobody")},
-	{"beyond the last page", "patients.list", 200, func(*fixture) request { return request{query: query("page[number]", "99")} }},
-	{"between pages", "products.list", 200, func(*fixture) request { return request{query: query("page[number]", "2", "page[size]", "5")} }},
-	{"with custom dosage", "products.get", 200, func(s *fixture) request {
-		return request{path: []string{s.fake.Products.All()[2].ID}, query: query("practitioner_id", s.practitioner())}
+	}, patient)},
+	{"without dosage", "treatment_plans.create", having(func(s *fixture) map[string]any {
+		return map[string]any{"practitioner_id": s.Practitioner, "recommendations": []any{map[string]any{"variant_id": s.Variant, "units_to_purchase": 1}}}
+	}, patient)},
+	{"of a draft", "treatment_plans.get", at(draft)},
+	{"of a canceled plan", "treatment_plans.get", at(canceled)},
+	{"without patient", "treatment_plans.get", at(linked)},
+	{"created outside the API", "treatment_plans.get", at(outside)},
+	{"to a draft without patient", "dynamic_links.get", at(linked)},
+	{"for a known patient", "dynamic_links.create", func(s *fixture) request {
+		return request{token: s.tokenWith("clinic:write"), body: map[string]any{
+			"treatment_plan": map[string]any{"practitioner_id": s.Practitioner}, "patient": map[string]any{"email": s.Platform.Patients.All()[0].Email},
+		}}
 	}},
-	{"with shared protocols", "protocols.list", 200, func(s *fixture) request {
-		return request{path: []string{s.practitioner()}, query: query("ownership_type", "all", "sort_by", "name")}
+	{"with a clinic key", "clinic.get", func(s *fixture) request { return request{key: s.Platform.ClinicKey()} }},
+	{"refreshing", "oauth.token", having(refreshGrant)},
+	{"without plan, refunded", "orders.get", at(unplanned)},
+	{"without plan", "orders.list", func(s *fixture) request { unplanned(s); return request{query: query("page[size]", "100")} }},
+	{"without plan", "orders.list_for_patient", func(s *fixture) request { unplanned(s); return request{path: []string{s.Patient}} }},
+	{"without description", "products.get", at(bare)},
+	{"found by staff", "metadata.list", marked("staff", "desk-1")},
+	{"found by practitioner", "metadata.list", marked("practitioner", "doc-1")},
+	{"found by plan", "metadata.list", marked("treatment_plan", "plan-7")},
+	{"found by any type", "metadata.list", marked("", "plan-7")},
+	{"found by none", "metadata.list", marked("patient", "nobody")},
+	{"beyond the last page", "patients.list", func(*fixture) request { return request{query: query("page[number]", "99")} }},
+	{"between pages", "products.list", func(*fixture) request { return request{query: query("page[number]", "2", "page[size]", "5")} }},
+	{"with custom dosage", "products.get", func(s *fixture) request {
+		return request{path: []string{s.Platform.Products.All()[2].ID}, query: query("practitioner_id", s.Practitioner)}
+	}},
+	{"with shared protocols", "protocols.list", func(s *fixture) request {
+		return request{path: []string{s.Practitioner}, query: query("ownership_type", "all", "sort_by", "name")}
 	}},
 }
 
@@ -138,8 +152,8 @@ func TestVarietiesSucceed(t *testing.T) {
 			t.Parallel()
 			s := start(t)
 			r := v.request(s)
-			r.token = s.token
-			s.accepted(v.operation, v.status, s.send(v.operation, r))
+			r.token = cmp.Or(r.token, s.token)
+			s.accepted(v.operation, s.send(v.operation, r))
 		})
 	}
 }
@@ -159,19 +173,19 @@ func TestDefaultWorldFollowsContract(t *testing.T) {
 			} {
 				s.walk(list, single)
 			}
-			for _, patient := range s.fake.Patients.All() {
+			for _, patient := range s.Platform.Patients.All() {
 				s.walk("treatment_plans.list", "treatment_plans.get", patient.ID)
 				s.walk("addresses.list", "", patient.ID)
 				s.walk("orders.list_for_patient", "", patient.ID)
 			}
-			for _, practitioner := range s.fake.Practitioners.All() {
+			for _, practitioner := range s.Platform.Practitioners.All() {
 				s.walk("protocols.list", "protocols.get", practitioner.ID)
 				s.walk("templates.list", "templates.get", practitioner.ID)
 			}
-			for _, product := range s.fake.Products.All() {
+			for _, product := range s.Platform.Products.All() {
 				s.walk("products.similar", "", product.ID)
 				for _, variant := range product.VariantIDs {
-					s.accepted("variants.get", 200, s.send("variants.get", request{path: []string{variant}, token: s.token}))
+					s.accepted("variants.get", s.send("variants.get", request{path: []string{variant}, token: s.token}))
 				}
 			}
 		})
@@ -182,7 +196,7 @@ func TestDefaultWorldFollowsContract(t *testing.T) {
 func (s *fixture) walk(list, single string, path ...string) {
 	s.t.Helper()
 	e := s.send(list, request{path: path, query: query("page[size]", "100"), token: s.token})
-	s.accepted(list, http.StatusOK, e)
+	s.accepted(list, e)
 	if single == "" {
 		return
 	}
@@ -191,16 +205,16 @@ func (s *fixture) walk(list, single string, path ...string) {
 	var items []struct{ ID string }
 	require.NoError(s.t, json.Unmarshal(body[s.rows[list].Key], &items))
 	for _, item := range items {
-		s.accepted(single, http.StatusOK, s.send(single, request{path: []string{item.ID}, token: s.token}))
+		s.accepted(single, s.send(single, request{path: []string{item.ID}, token: s.token}))
 	}
 }
 
 // breaches returns the wrong requests of an operation that follow from the document: from its
 // scopes, path, parameters and body.
-func breaches(name string, row contract.Row, op *openapi3.Operation, scopes []string) []rejection {
+func breaches(name string, row contract.Row, op *openapi3.Operation) []rejection {
 	var all []rejection
 	if row.Scopes != "" {
-		all = append(all, tokenBreaches(scopes)...)
+		all = append(all, tokenBreaches...)
 		all = append(all, rejection{"malformed query", 400, func(_ *fixture, r *request) { r.query, r.rawQuery = nil, "query=%zz" }})
 	}
 	if strings.Contains(row.Route, "{") {
@@ -219,23 +233,11 @@ func breaches(name string, row contract.Row, op *openapi3.Operation, scopes []st
 	return all
 }
 
-func tokenBreaches(scopes []string) []rejection {
-	all := []rejection{
-		{"no token", 401, func(_ *fixture, r *request) { r.token = "" }},
-		{"unknown token", 401, func(_ *fixture, r *request) { r.token = "unknown" }},
-		{"expired token", 401, func(s *fixture, r *request) {
-			if err := s.fake.Tokens.Expire(r.token); err != nil {
-				s.t.Error(err)
-			}
-		}},
-		{"invalidated token", 401, func(s *fixture, _ *request) { s.fake.Tokens.InvalidateAll() }},
-	}
-	for _, scope := range scopes {
-		all = append(all, rejection{"no " + scope, 403, func(s *fixture, r *request) {
-			r.token = s.tokenWith(slices.DeleteFunc(s.fake.Application().Scopes, func(have string) bool { return have == scope })...)
-		}})
-	}
-	return all
+var tokenBreaches = []rejection{
+	{"no token", 401, func(_ *fixture, r *request) { r.token = "" }},
+	{"unknown token", 401, func(_ *fixture, r *request) { r.token = "unknown" }},
+	{"expired token", 401, func(s *fixture, r *request) { require.NoError(s.t, s.Platform.Tokens.Expire(r.token)) }},
+	{"invalidated token", 401, func(s *fixture, _ *request) { s.Platform.Tokens.InvalidateAll() }},
 }
 
 // wrongParameter returns an invalid value of a query parameter, or false if every text is valid.
@@ -282,7 +284,7 @@ func bodyBreaches(operation string, schema *openapi3.Schema) []rejection {
 		if slices.Contains(schema.Required, name) {
 			rejected = status
 		}
-		all = append(all, rejection{"wrong " + name, rejected, field(name, fixed(wrongValue(property.Value)))})
+		all = append(all, rejection{"wrong " + name, rejected, field(name, wrongValue(property.Value))})
 	}
 	return all
 }
@@ -296,7 +298,7 @@ func wrongValue(schema *openapi3.Schema) any {
 }
 
 // known contains the values of parameters that must name an existing record.
-var known = map[string]func(*fixture) string{"practitioner_id": (*fixture).practitioner}
+var known = map[string]func(*fixture) string{"practitioner_id": practitioner}
 
 // plausible returns a valid value of a query parameter.
 func (s *fixture) plausible(p *openapi3.Parameter) string {
@@ -320,7 +322,7 @@ func (s *fixture) plausible(p *openapi3.Parameter) string {
 // The fake platform knows every documented parameter and accepts its values.
 func TestFakeKnowsEveryParameter(t *testing.T) {
 	t.Parallel()
-	for _, name := range exercised() {
+	for name := range loaded(t).Rows() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := start(t)
@@ -341,7 +343,7 @@ func TestFakeKnowsEveryParameter(t *testing.T) {
 			if name == "metadata.list" {
 				r.token = s.token // the requested type needs another scope
 			}
-			s.accepted(name, http.StatusOK, s.send(name, r))
+			s.accepted(name, s.send(name, r))
 			last := s.lastRequest()
 			assert.Empty(t, last.Unknown, "documented parameters unknown to the fake")
 		})
@@ -353,15 +355,15 @@ func TestFiltersAcceptAllForms(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	for _, day := range []string{"2026-03-02", "<2026-03-02", ">2026-03-02", "2026-03-01..2026-03-31"} {
-		s.accepted("orders.list", 200, s.send("orders.list", request{query: query("completed_at", day), token: s.token}))
-		s.accepted("events.list_orders", 200, s.send("events.list_orders", request{query: query("created_at", day), token: s.token}))
-		s.accepted("webhook_deliveries.list", 200, s.send("webhook_deliveries.list", request{query: query("attempted_at", day), token: s.token}))
+		s.accepted("orders.list", s.send("orders.list", request{query: query("completed_at", day), token: s.token}))
+		s.accepted("events.list_orders", s.send("events.list_orders", request{query: query("created_at", day), token: s.token}))
+		s.accepted("webhook_deliveries.list", s.send("webhook_deliveries.list", request{query: query("attempted_at", day), token: s.token}))
 	}
-	s.accepted("orders.list", 200, s.send("orders.list", request{query: query("sort_by", "order_number", "order_by", "DESC"), token: s.token}))
-	s.accepted("products.search", 200, s.send("products.search", request{
+	s.accepted("orders.list", s.send("orders.list", request{query: query("sort_by", "order_number", "order_by", "DESC"), token: s.token}))
+	s.accepted("products.search", s.send("products.search", request{
 		query: query("allergen_ids[]", "a", "allergen_ids[]", "b"), token: s.token,
 	}))
-	s.accepted("products.list", 200, s.send("products.list", request{query: query("page[number]", "9", "page[size]", "100"), token: s.token}))
+	s.accepted("products.list", s.send("products.list", request{query: query("page[number]", "9", "page[size]", "100"), token: s.token}))
 }
 
 // The tables of docs/platform.md list exactly the operations, behaviors and faults of the
@@ -376,10 +378,10 @@ func TestPlatformPage(t *testing.T) {
 		listed = append(listed, row[1])
 		rows[row[1]] = strings.ReplaceAll(row[2], `\|`, "|")
 	}
-	known := slices.Collect(maps.Keys(exercises))
+	known := slices.Collect(maps.Keys(loaded(t).Rows()))
 	for name, op := range loaded(t).Rows() {
 		assert.Contains(t, rows[name], "`"+op.Method+" "+op.Route+"`", name)
-		if op.Scopes != "" && exercises[name].scopes == nil { // the same for every request
+		if op.Scopes != "" && !slices.Contains([]string{"events.get", "metadata.list"}, name) { // the same for every request
 			assert.Contains(t, rows[name], "`"+strings.ReplaceAll(op.Scopes, " ", "` `")+"`", name)
 		}
 	}

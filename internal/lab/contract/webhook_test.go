@@ -1,7 +1,6 @@
 package contract_test
 
 import (
-	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -54,26 +53,17 @@ func (e *endpoint) last() delivery {
 // listen registers an endpoint.
 func (s *fixture) listen() *endpoint {
 	s.t.Helper()
-	e := &endpoint{challenge: s.fake.Application().ChallengeToken}
+	e := &endpoint{challenge: s.Platform.Application().ChallengeToken}
 	e.Server = httptest.NewServer(e)
 	s.t.Cleanup(e.Close)
-	if _, err := s.fake.Clinics.ActivateKey(s.fake.ClinicKey()); !errors.Is(err, model.ErrState) { // already active
-		require.NoError(s.t, err)
-	}
-	require.NoError(s.t, s.fake.Webhooks.Register(e.URL))
+	require.NoError(s.t, s.Platform.Webhooks.Register(e.URL))
 	return e
-}
-
-// subscribed registers an endpoint and returns the fixture.
-func (s *fixture) subscribed() *fixture {
-	s.listen()
-	return s
 }
 
 // deliver waits until an event has arrived.
 func (s *fixture) deliver(eventID string) {
 	s.t.Helper()
-	require.NoError(s.t, s.fake.Webhooks.WaitDelivered(s.t.Context(), eventID))
+	require.NoError(s.t, s.Platform.Webhooks.WaitDelivered(s.t.Context(), eventID))
 }
 
 // happening creates an event of one type.
@@ -82,19 +72,19 @@ type happening func(s *fixture, p *dispensarytest.Server) (model.Event, error)
 // happenings contains all ways to create an event, by event type.
 var happenings = map[string][]happening{
 	model.EventClinicKeyActivated: {func(s *fixture, p *dispensarytest.Server) (model.Event, error) {
-		if _, err := p.Clinics.RevokeKey(s.fake.ClinicKey()); err != nil {
+		if _, err := p.Clinics.RevokeKey(s.Platform.ClinicKey()); err != nil {
 			return model.Event{}, err
 		}
-		return p.Clinics.ActivateKey(s.fake.ClinicKey())
+		return p.Clinics.ActivateKey(s.Platform.ClinicKey())
 	}},
 	model.EventClinicKeyRevoked: {func(s *fixture, p *dispensarytest.Server) (model.Event, error) {
-		return p.Clinics.RevokeKey(s.fake.ClinicKey())
+		return p.Clinics.RevokeKey(s.Platform.ClinicKey())
 	}},
 	model.EventOrderPlaced: {func(s *fixture, p *dispensarytest.Server) (model.Event, error) {
-		_, event, err := p.Orders.Place(s.patient(), model.OrderCreate{PlanIDs: []string{s.plan("active")}})
+		_, event, err := p.Orders.Place(s.Patient, model.OrderCreate{PlanIDs: []string{s.Plan}})
 		return event, err
 	}, func(s *fixture, p *dispensarytest.Server) (model.Event, error) {
-		_, event, err := p.Orders.Place(s.patient(), model.OrderCreate{})
+		_, event, err := p.Orders.Place(s.Patient, model.OrderCreate{})
 		return event, err
 	}},
 	model.EventPatientCreated: {func(_ *fixture, p *dispensarytest.Server) (model.Event, error) {
@@ -102,7 +92,7 @@ var happenings = map[string][]happening{
 		return event, err
 	}},
 	model.EventPatientUpdated: {func(s *fixture, p *dispensarytest.Server) (model.Event, error) {
-		_, event, err := p.Patients.Update(s.patient(), model.PatientUpdate{MobileNumber: new(""), TextNotification: new(true)})
+		_, event, err := p.Patients.Update(s.Patient, model.PatientUpdate{MobileNumber: new(""), TextNotification: new(true)})
 		return event, err
 	}},
 	model.EventProductCreated: {func(_ *fixture, p *dispensarytest.Server) (model.Event, error) {
@@ -110,34 +100,34 @@ var happenings = map[string][]happening{
 		return event, err
 	}},
 	model.EventProductDescriptionUpdated: {func(s *fixture, p *dispensarytest.Server) (model.Event, error) {
-		_, event, err := p.Products.Describe(s.product(), "<p>Better than ever.</p>")
+		_, event, err := p.Products.Describe(s.Product, "<p>Better than ever.</p>")
 		return event, err
 	}},
 	model.EventProductUpdated: {func(s *fixture, p *dispensarytest.Server) (model.Event, error) {
-		_, event, err := p.Products.Update(s.product(), model.ProductUpdate{Name: new("Renamed")})
+		_, event, err := p.Products.Update(s.Product, model.ProductUpdate{Name: new("Renamed")})
 		return event, err
 	}, func(s *fixture, p *dispensarytest.Server) (model.Event, error) {
-		_, event, err := p.Products.UpdateVariant(s.variant(), model.VariantUpdate{Status: new("vendor backorder")})
+		_, event, err := p.Products.UpdateVariant(s.Variant, model.VariantUpdate{Status: new("vendor backorder")})
 		return event, err
 	}},
 	model.EventTreatmentPlanCreated: {func(s *fixture, p *dispensarytest.Server) (model.Event, error) {
-		_, event, err := p.Plans.Create(s.patient(), model.PlanCreate{PersonalMessage: "Rest."})
+		_, event, err := p.Plans.Create(s.Patient, model.PlanCreate{PersonalMessage: "Rest."})
 		return event, err
 	}, func(s *fixture, p *dispensarytest.Server) (model.Event, error) {
-		_, event, err := p.Plans.Activate(s.plan("draft"))
+		_, event, err := p.Plans.Activate(s.Draft)
 		return event, err
 	}},
 	model.EventTreatmentPlanRecommendationUpdated: {func(s *fixture, p *dispensarytest.Server) (model.Event, error) {
-		_, event, err := p.Plans.UpdateRecommendation(s.plan("draft"), model.Recommendation{
-			VariantID: s.variant(), UnitsToPurchase: 3, Dosage: &model.Dosage{Amount: "1/2", Format: "tablet"},
+		_, event, err := p.Plans.UpdateRecommendation(s.Draft, model.Recommendation{
+			VariantID: s.Variant, UnitsToPurchase: 3, Dosage: &model.Dosage{Amount: "1/2", Format: "tablet"},
 		})
 		return event, err
 	}},
 	model.EventTreatmentPlanUpdated: {func(s *fixture, p *dispensarytest.Server) (model.Event, error) {
-		_, event, err := p.Plans.Update(s.plan("active"), model.PlanUpdate{PersonalMessage: new("")})
+		_, event, err := p.Plans.Update(s.Plan, model.PlanUpdate{PersonalMessage: new("")})
 		return event, err
 	}, func(s *fixture, p *dispensarytest.Server) (model.Event, error) {
-		_, event, err := p.Plans.Cancel(s.plan("active"))
+		_, event, err := p.Plans.Cancel(s.Plan)
 		return event, err
 	}},
 }
@@ -151,13 +141,13 @@ func TestEventTypesFollowContract(t *testing.T) {
 				t.Parallel()
 				s := start(t)
 				receiver := s.listen()
-				event, err := happens(s, s.fake)
+				event, err := happens(s, s.Platform)
 				require.NoError(t, err)
 				require.Equal(t, eventType, event.Type)
 				s.deliver(event.ID)
 				s.checkDelivery(eventType, receiver)
-				s.accepted("events.get", 200, s.send("events.get", request{path: []string{event.ID}, token: s.token}))
-				s.accepted("webhook_deliveries.list", 200, s.send("webhook_deliveries.list", request{query: query("event_id", event.ID), token: s.token}))
+				s.accepted("events.get", s.send("events.get", request{path: []string{event.ID}, token: s.token}))
+				s.accepted("webhook_deliveries.list", s.send("webhook_deliveries.list", request{query: query("event_id", event.ID), token: s.token}))
 			})
 		}
 	}
@@ -194,10 +184,10 @@ func TestFailedDeliveriesFollowContract(t *testing.T) {
 			s := start(t, dispensarytest.WithClock(clock))
 			server := httptest.NewServer(response)
 			t.Cleanup(server.Close)
-			require.NoError(t, s.fake.Webhooks.Register(server.URL))
+			require.NoError(t, s.Platform.Webhooks.Register(server.URL))
 			id := patientEvent(s)
 			clock.Advance(0)
-			s.accepted("webhook_deliveries.list", 200, s.send("webhook_deliveries.list", request{
+			s.accepted("webhook_deliveries.list", s.send("webhook_deliveries.list", request{
 				query: query("event_id", id, "successfully_delivered", "false"), token: s.token,
 			}))
 		})
