@@ -91,7 +91,7 @@ func TestUnprobedBehaviorsTakeEffect(t *testing.T) {
 // refusesUnknownFields sends an unknown field to every operation with a body, at the top level
 // and nested.
 func refusesUnknownFields(b *browser) {
-	all := exemplars(b.t.(*testing.T), b)
+	all := exemplars(b.t, b)
 	world := bytesOf(b.fake.store.World)
 	for _, e := range all {
 		if e.op.Method == http.MethodGet {
@@ -256,7 +256,7 @@ func TestFieldFormatsMatchAPI(t *testing.T) {
 	assert.Regexp(t, `^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$`, plan["created_at"], "in UTC")
 
 	// A dosage has different field names in a plan and in an event.
-	_, event, err := b.fake.Plans.Update(b.fake.Plans.All()[0].ID, model.PlanUpdate{})
+	_, event, err := b.fake.Plans.Update(plan["id"].(string), model.PlanUpdate{})
 	assert.NoError(t, err)
 	inEvent := b.get("/events/"+event.ID).ok(200, "event", "data", "treatment_plan", "recommendations").([]any)[0].(map[string]any)["dosage"].(map[string]any)
 	inPlan := plan["recommendations"].([]any)[0].(map[string]any)["dosage"].(map[string]any)

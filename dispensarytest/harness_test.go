@@ -262,16 +262,6 @@ func (b *browser) authorizeURL(change url.Values) string {
 	return b.fake.Site().AuthURL + "/oauth/authorize?" + query.Encode()
 }
 
-// routeWith fills in a route's parameter and reports whether it has one.
-func routeWith(route, value string) (string, bool) {
-	before, rest, has := strings.Cut(route, "{")
-	if !has {
-		return route, false
-	}
-	_, after, _ := strings.Cut(rest, "}")
-	return before + value + after, true
-}
-
 // lastRequest returns the latest request. It returns false if there is none.
 func lastRequest(fake *Server) (model.Request, bool) {
 	all := fake.Journal.Requests()

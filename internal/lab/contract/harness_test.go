@@ -65,12 +65,12 @@ func (s *fixture) address(operation string, r request) string {
 	row := s.rows[operation]
 	values := slices.Clone(r.path)
 	route := routeParameter.ReplaceAllStringFunc(row.Route, func(string) string {
-		require.NotEmpty(s.t, values, "%s: the exercise has too few path values", operation)
+		require.NotEmpty(s.t, values, "%s: the request has too few path values", operation)
 		value := values[0]
 		values = values[1:]
 		return url.PathEscape(value)
 	})
-	require.Empty(s.t, values, "%s: the exercise has too many path values", operation)
+	require.Empty(s.t, values, "%s: the request has too many path values", operation)
 	base := s.Platform.Site().BaseURL
 	if operation == "oauth.authorize" {
 		base = s.Platform.Site().AuthURL
