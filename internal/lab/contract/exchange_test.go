@@ -108,6 +108,7 @@ func (s *fixture) world() string {
 // Group scopes permit every operation of their members, and no other.
 func TestGroupScopesGrantMembers(t *testing.T) {
 	t.Parallel()
+	assert.Panics(t, func() { start(t).tokenWith("clinic:raed") })
 	for _, group := range []string{"clinic", "patients"} {
 		for name, row := range loaded(t).Rows() {
 			if row.Scopes == "" {

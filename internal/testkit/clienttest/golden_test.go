@@ -99,54 +99,49 @@ func compareGolden(t *testing.T, file string, got []byte) {
 	assert.True(t, bytes.Equal(want, got), "%s differs:\n%s", file, got)
 }
 
-// testdata/decoded.txt contains the decoded result of each operation, one line for each.
-func TestDecodedResponsesMatchGolden(t *testing.T) {
+// The call of each operation matches its golden files in testdata: requests contains the bodies,
+// queries.txt the queries of reads with every filter and sort order, and decoded.txt the decoded
+// results. Package contract verifies that the platform knows the names of the queries, and the
+// fake's tests verify their effect. OAuth has no golden file, because it would contain secrets.
+func TestCallsMatchGolden(t *testing.T) {
 	t.Parallel()
 	clock := dispensarytest.FrozenClock(time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC))
-	var lines strings.Builder
+	var queries, decoded strings.Builder
 	for _, op := range operation.All() {
 		if strings.HasPrefix(op.Name, "oauth.") {
 			continue
 		}
-		decoded, err := calltest.All(t)[op.Name](t.Context(), calltest.NewFixture(t, dispensarytest.WithInMemory(), dispensarytest.WithClock(clock)))
-		require.NoError(t, err)
-		line, err := json.Marshal(decoded)
-		require.NoError(t, err)
-		fmt.Fprintf(&lines, "%s %s\n", op.Name, line)
-	}
-	compareGolden(t, "../../../testdata/decoded.txt", []byte(lines.String()))
-}
-
-// testdata/requests contains the body of each operation that has one. It omits token requests,
-// which contain secrets.
-func TestRequestBodiesMatchGolden(t *testing.T) {
-	t.Parallel()
-	for _, op := range operation.All() {
-		if op.Read() || strings.HasPrefix(op.Name, "oauth.") {
-			continue
+		f := calltest.NewFixture(t, dispensarytest.WithInMemory(), dispensarytest.WithClock(clock))
+		request, body := calltest.Request(t, f, op.Name)
+		if query := request.URL.RawQuery; query != "" {
+			fmt.Fprintln(&queries, op.Name, query)
 		}
-		t.Run(op.Name, func(t *testing.T) {
-			t.Parallel()
-			s := calltest.NewFixture(t)
-			last := throughLastBody(s)
-			_, err := calltest.All(t)[op.Name](t.Context(), s)
-			require.NoError(t, err)
-			if last.String() == "" {
-				assert.NoFileExists(t, "../../../testdata/requests/"+op.Name+".json")
-				return
-			}
+		if file := "../../../testdata/requests/" + op.Name + ".json"; body == nil {
+			assert.NoFileExists(t, file)
+		} else {
 			var indented bytes.Buffer
-			require.NoError(t, json.Indent(&indented, []byte(last.String()), "", "  "))
-			compareGolden(t, "../../../testdata/requests/"+op.Name+".json", append(indented.Bytes(), '\n'))
-		})
+			require.NoError(t, json.Indent(&indented, body, "", "  "))
+			compareGolden(t, file, append(indented.Bytes(), '\n'))
+		}
+		result, err := calltest.All(t)[op.Name](t.Context(), f)
+		require.NoError(t, err)
+		line, err := json.Marshal(result)
+		require.NoError(t, err)
+		fmt.Fprintf(&decoded, "%s %s\n", op.Name, line)
 	}
+	compareGolden(t, "../../../testdata/queries.txt", []byte(queries.String()))
+	compareGolden(t, "../../../testdata/decoded.txt", []byte(decoded.String()))
 }
 
 // A body contains only the fields that the caller sets. Null and zero count as set.
 func TestRequestBodiesOmitUnsetFields(t *testing.T) {
 	t.Parallel()
 	s := calltest.NewFixture(t)
-	last := throughLastBody(s)
+	var last *resourcetest.LastBody
+	s.Through(func(base http.RoundTripper) http.RoundTripper {
+		last = &resourcetest.LastBody{Base: base}
+		return last
+	})
 	ctx, care, plans := t.Context(), s.Client.Clinic, s.Client.TreatmentPlans
 	sends := func(want string) func(_ any, err error) {
 		return func(_ any, err error) {
@@ -177,37 +172,6 @@ func TestRequestBodiesOmitUnsetFields(t *testing.T) {
 	sends(`{"personal_message":null,` + sent + `}`)(plans.Update(ctx, s.Plan, treatmentplans.PlanUpdate{PersonalMessage: api.Null[string](), Recommendations: lines}))
 	sends(`{"treatment_plan":{` + practitioner + `}}`)(plans.DynamicLinks.Create(ctx, treatmentplans.DynamicLinkCreate{PractitionerID: s.Practitioner}))
 	sends(`{"treatment_plan":{},"patient":{"email":"l@example.com"}}`)(plans.DynamicLinks.Create(ctx, treatmentplans.DynamicLinkCreate{Patient: &treatmentplans.DynamicLinkPatient{Email: "l@example.com"}}))
-}
-
-// throughLastBody keeps the body of the last request of the fixture's client.
-func throughLastBody(f *calltest.Fixture) (last *resourcetest.LastBody) {
-	f.Through(func(base http.RoundTripper) http.RoundTripper {
-		last = &resourcetest.LastBody{Base: base}
-		return last
-	})
-	return last
-}
-
-// testdata/queries.txt contains the query of each read with a query, one line for each
-// operation. Every filter and sort order is set. Package contract verifies that the platform
-// knows these names, and the fake's tests verify their effect.
-func TestRequestQueriesMatchGolden(t *testing.T) {
-	t.Parallel()
-	var lines strings.Builder
-	for _, op := range operation.All() {
-		if !op.Read() || strings.HasPrefix(op.Name, "oauth.") {
-			continue
-		}
-		f := calltest.NewFixture(t)
-		_, err := calltest.All(t)[op.Name](t.Context(), f)
-		require.NoError(t, err)
-		requests := f.Platform.Journal.Requests()
-		last := requests[len(requests)-1]
-		if last.Query != "" {
-			fmt.Fprintln(&lines, op.Name, last.Query)
-		}
-	}
-	compareGolden(t, "../../../testdata/queries.txt", []byte(lines.String()))
 }
 
 func TestNilRequestOptionChangesNothing(t *testing.T) {
