@@ -24,7 +24,6 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/operation"
 	"github.com/dispensary-go/dispensary/internal/testkit/calltest"
-	"github.com/dispensary-go/dispensary/internal/testkit/resourcetest"
 	"github.com/dispensary-go/dispensary/treatmentplans"
 )
 
@@ -136,18 +135,14 @@ func TestCallsMatchGolden(t *testing.T) {
 // A body contains only the fields that the caller sets. Null and zero count as set.
 func TestRequestBodiesOmitUnsetFields(t *testing.T) {
 	t.Parallel()
-	s := calltest.NewFixture(t)
-	var last *resourcetest.LastBody
-	s.Through(func(base http.RoundTripper) http.RoundTripper {
-		last = &resourcetest.LastBody{Base: base}
-		return last
-	})
+	s := calltest.NewFixture(t, dispensarytest.WithTuning(dispensarytest.Tuning{Bodies: true}))
 	ctx, care, plans := t.Context(), s.Client.Clinic, s.Client.TreatmentPlans
 	sends := func(want string) func(_ any, err error) {
 		return func(_ any, err error) {
 			t.Helper()
 			require.NotErrorIs(t, err, api.ErrNotSent)
-			assert.JSONEq(t, want, last.String())
+			requests := s.Platform.Journal.Requests()
+			assert.JSONEq(t, want, string(requests[len(requests)-1].RequestBody))
 		}
 	}
 	sends(`{"email":"l@example.com","first_name":"L","last_name":"E"}`)(care.Patients.Create(ctx, clinic.PatientCreate{Email: "l@example.com", FirstName: "L", LastName: "E"}))

@@ -1,13 +1,9 @@
-// Package resourcetest contains helpers for the tests of API resources. They record request
-// bodies, collect sequences and check that an invalid argument sends no request.
+// Package resourcetest contains helpers for the tests of API resources. They collect
+// sequences and check that an invalid argument sends no request.
 package resourcetest
 
 import (
-	"bytes"
-	"io"
 	"iter"
-	"net/http"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -16,35 +12,6 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 )
-
-// LastBody is a transport that stores the body of the last request.
-type LastBody struct {
-	Base http.RoundTripper
-
-	mu   sync.Mutex
-	body []byte
-}
-
-// RoundTrip stores the body and sends the request through Base.
-func (l *LastBody) RoundTrip(r *http.Request) (*http.Response, error) {
-	var body []byte
-	if r.Body != nil {
-		body, _ = io.ReadAll(r.Body)
-		r = r.Clone(r.Context())
-		r.Body = io.NopCloser(bytes.NewReader(body))
-	}
-	l.mu.Lock()
-	l.body = body
-	l.mu.Unlock()
-	return l.Base.RoundTrip(r)
-}
-
-// String returns the body, or "" if there is none.
-func (l *LastBody) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return string(l.body)
-}
 
 // Collect returns the items of a sequence. The test fails if the sequence does.
 func Collect[T any](t *testing.T, items iter.Seq2[T, error]) []T {
