@@ -27,13 +27,13 @@ func (b *browser) plain() *http.Client {
 	return &client
 }
 
-func (b *browser) open(address string) answer {
+func (b *browser) open(address string) response {
 	b.t.Helper()
 	page, _ := b.visitAs(nil, "GET", address, nil)
 	return page
 }
 
-func (b *browser) submit(fields url.Values) answer {
+func (b *browser) submit(fields url.Values) response {
 	b.t.Helper()
 	page, _ := b.visitAs(nil, "POST", b.fake.Site().AuthURL+"/oauth/authorize", fields)
 	return page
@@ -41,7 +41,7 @@ func (b *browser) submit(fields url.Values) answer {
 
 // signIn sends the sign-in form of an open page, and opens the consent page behind the
 // redirect.
-func (b *browser) signIn(page answer, email, password string) answer {
+func (b *browser) signIn(page response, email, password string) response {
 	b.t.Helper()
 	jar, err := cookiejar.New(nil)
 	require.NoError(b.t, err)
@@ -52,7 +52,7 @@ func (b *browser) signIn(page answer, email, password string) answer {
 	return decoded(b.t, resp)
 }
 
-func flowOf(a answer) string {
+func flowOf(a response) string {
 	a.t.Helper()
 	field := flowField.FindStringSubmatch(a.text)
 	require.NotNil(a.t, field, "%s", a.text)
@@ -113,10 +113,10 @@ func TestWrongPasswordShowsFormAgain(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	signIn := b.open(b.authorizeURL(nil))
-	var again answer
+	var again response
 	for range 3 { // reloading the page sends the form again
 		again = b.submit(url.Values{"flow": {flowOf(signIn)}, "email": {`"><b>x`}, "password": {"guess"}})
-		again.refused(http.StatusUnprocessableEntity, "is wrong")
+		again.rejected(http.StatusUnprocessableEntity, "is wrong")
 	}
 	assert.NotContains(t, again.text, `"><b>x`)
 	user := b.fake.Users()[1]
@@ -141,11 +141,11 @@ func TestFormsCannotBeForged(t *testing.T) {
 	assert.Equal(t, http.StatusForbidden, b.submit(once).status, "a form works once")
 
 	forged := b.fetch("POST", b.fake.Site().AuthURL+"/oauth/authorize", "flow=x", "Content-Type", formType, "Sec-Fetch-Site", "cross-site")
-	forged.refused(http.StatusForbidden, "another site")
+	forged.rejected(http.StatusForbidden, "another site")
 }
 
 // visitAs opens a page with a browser's session and does not follow redirects.
-func (b *browser) visitAs(session *http.Cookie, method, address string, fields url.Values) (answer, *http.Cookie) {
+func (b *browser) visitAs(session *http.Cookie, method, address string, fields url.Values) (response, *http.Cookie) {
 	b.t.Helper()
 	cookie := ""
 	if session != nil {

@@ -63,7 +63,7 @@ func behaving(t *testing.T, behavior behavior.Variant, check func(b *browser), o
 // operation only.
 func TestUnprobedBehaviorsTakeEffect(t *testing.T) {
 	t.Parallel()
-	behaving(t, behavior.UnknownFieldsRejected, refusesUnknownFields)
+	behaving(t, behavior.UnknownFieldsRejected, rejectsUnknownFields)
 	behaving(t, behavior.RateLimit5000In5m, func(b *browser) {
 		assert.Equal(b.t, 5000, b.fake.Faults()[0].Fault.Limit)
 		require.NoError(b.t, b.fake.SetBehavior("rate-limit=off"))
@@ -82,15 +82,15 @@ func TestUnprobedBehaviorsTakeEffect(t *testing.T) {
 		assert.True(b.t, genuine)
 	})
 	behaving(t, behavior.ClinicKeyHeaderAlways, func(b *browser) {
-		b.get("/clinic/patients").refused(401, "The clinic key is missing")
+		b.get("/clinic/patients").rejected(401, "The clinic key is missing")
 		b.key = b.fake.ClinicKey()
 		b.get("/clinic/patients").ok(200)
 	})
 }
 
-// refusesUnknownFields sends an unknown field to every operation with a body, at the top level
+// rejectsUnknownFields sends an unknown field to every operation with a body, at the top level
 // and nested.
-func refusesUnknownFields(b *browser) {
+func rejectsUnknownFields(b *browser) {
 	all := exemplars(b.t, b)
 	world := bytesOf(b.fake.store.World)
 	for _, e := range all {
@@ -98,27 +98,27 @@ func refusesUnknownFields(b *browser) {
 			continue
 		}
 		body, _ := e.body.(map[string]any)
-		b.send(e.op.Method, e.path, merged(body, "colour", "red")).refused(422, `"Unknown field: colour"`)
+		b.send(e.op.Method, e.path, merged(body, "colour", "red")).rejected(422, `"Unknown field: colour"`)
 	}
 	line := map[string]any{"variant_id": b.fake.Products.All()[0].VariantIDs[0], "units_to_purchase": 1, "dosage": map[string]any{"amounts": "1"}}
-	b.send("PATCH", "/clinic/treatment_plans/"+b.fake.Plans.All()[0].ID, map[string]any{"recommendations": []any{line}}).refused(422, "recommendations[0].dosage.amounts")
+	b.send("PATCH", "/clinic/treatment_plans/"+b.fake.Plans.All()[0].ID, map[string]any{"recommendations": []any{line}}).rejected(422, "recommendations[0].dosage.amounts")
 	b.send("POST", "/clinic/dynamic_links/treatment_plans", map[string]any{
 		"treatment_plan": map[string]any{"practitioner_id": b.fake.Practitioners.All()[0].ID}, "patient": map[string]any{"email": "a@example.org", "name": "A"},
-	}).refused(422, "Unknown field: patient.name")
+	}).rejected(422, "Unknown field: patient.name")
 	assert.Equal(b.t, world, bytesOf(b.fake.store.World), "a rejection changes nothing")
 	b.send("POST", "/clinic/patients", map[string]any{"first_name": "A", "last_name": "B", "email": "a@example.org"}).ok(201, "patient")
 	b.post("/oauth/revoke", b.credentials(map[string]any{"token": "x", "token_type_hint": "access_token"})).ok(200)
 }
 
-// answersTo returns the platform's responses under a behavior for each operation: to a valid
+// responsesTo returns the platform's responses under a behavior for each operation: to a valid
 // request, to a request without the scope, and to an invalid one. Each request meets the same
 // state of the platform.
-func answersTo(t *testing.T, behavior behavior.Variant) map[string][]string {
+func responsesTo(t *testing.T, behavior behavior.Variant) map[string][]string {
 	b := start(t, WithInMemory(), WithClock(frozen()))
 	all, narrow := exemplars(t, b), b.with("catalog:read")
 	snap := b.fake.state()
 	require.NoError(t, b.fake.SetBehavior(behavior))
-	answers := map[string][]string{}
+	responses := map[string][]string{}
 	for id, e := range all {
 		body, _ := e.body.(map[string]any)
 		wrong := merged(body, "colour", "red")
@@ -126,34 +126,34 @@ func answersTo(t *testing.T, behavior behavior.Variant) map[string][]string {
 		if strings.Contains(e.path, "?") {
 			sep = "&"
 		}
-		for _, send := range []func() answer{
-			func() answer { return b.send(e.op.Method, e.path, e.body) },
-			func() answer { return narrow.send(e.op.Method, e.path, e.body) },
-			func() answer { return b.send(e.op.Method, e.path+sep+"page[size]=0", wrong) },
-			func() answer { return b.send(e.op.Method, e.path+sep+"page[size]=101&page[number]=9", wrong) },
+		for _, send := range []func() response{
+			func() response { return b.send(e.op.Method, e.path, e.body) },
+			func() response { return narrow.send(e.op.Method, e.path, e.body) },
+			func() response { return b.send(e.op.Method, e.path+sep+"page[size]=0", wrong) },
+			func() response { return b.send(e.op.Method, e.path+sep+"page[size]=101&page[number]=9", wrong) },
 		} {
 			got := send()
-			answers[id] = append(answers[id], fmt.Sprint(got.status, got.text))
+			responses[id] = append(responses[id], fmt.Sprint(got.status, got.text))
 			if e.op.Method != http.MethodGet {
 				b.fake.restore(snap)
 			}
 		}
 	}
-	return answers
+	return responses
 }
 
 // A choice lists every operation whose responses it changes.
 func TestBehaviorsChangeOnlyListedOperations(t *testing.T) {
 	t.Parallel()
 	testsize.SkipUnderRace(t)
-	usual := answersTo(t, "probe=off")
+	usual := responsesTo(t, "probe=off")
 	for _, s := range behavior.Choices() {
 		for _, r := range s.Variants[1:] {
 			t.Run(string(r), func(t *testing.T) {
 				t.Parallel()
-				for id, answers := range answersTo(t, r) {
+				for id, responses := range responsesTo(t, r) {
 					if !slices.Contains(s.Operations, id) {
-						assert.Equal(t, usual[id], answers, id)
+						assert.Equal(t, usual[id], responses, id)
 					}
 				}
 			})

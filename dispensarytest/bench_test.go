@@ -98,7 +98,7 @@ func BenchmarkGet(b *testing.B) {
 }
 
 // Target: 500 µs from start to first response of a platform with the default world.
-func BenchmarkFirstAnswer(b *testing.B) {
+func BenchmarkFirstResponse(b *testing.B) {
 	for name, opts := range map[string][]Option{"memory": {WithInMemory()}, "loopback": nil} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {

@@ -91,14 +91,14 @@ func (s *Server) Approve(authorizeURL string, user model.User) (*url.URL, error)
 func (b *Browser) stop(address string) (*url.URL, error) {
 	staying := *b.Client
 	staying.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	answer, err := b.decide(context.Background(), &staying, address, "authorize")
+	response, err := b.decide(context.Background(), &staying, address, "authorize")
 	if err != nil {
 		return nil, err
 	}
-	_ = answer.Body.Close() // a redirect has no body to read
-	back, err := answer.Location()
+	_ = response.Body.Close() // a redirect has no body to read
+	back, err := response.Location()
 	if err != nil {
-		return nil, fmt.Errorf("dispensarytest: the platform did not redirect the browser: status %d", answer.StatusCode)
+		return nil, fmt.Errorf("dispensarytest: the platform did not redirect the browser: status %d", response.StatusCode)
 	}
 	return back, nil
 }

@@ -135,8 +135,8 @@ func TestClinicsHaveOwnCategories(t *testing.T) {
 	require.NotEmpty(t, ours)
 	for _, id := range first.get("/clinic/categories").column("categories", "id") {
 		assert.NotContains(t, ours, id)
-		second.get("/clinic/categories/"+id.(string)).refused(404, "Not Found")
-		second.get("/clinic/categories/"+id.(string)+"/products").refused(404, "Not Found")
+		second.get("/clinic/categories/"+id.(string)).rejected(404, "Not Found")
+		second.get("/clinic/categories/"+id.(string)+"/products").rejected(404, "Not Found")
 	}
 	for _, id := range ours {
 		listed := second.get("/clinic/categories/"+id.(string)+"/products?page[size]=100").column("products", "id")

@@ -120,13 +120,13 @@ func ExampleBrowser_Authorize() {
 		fmt.Println(err)
 		return
 	}
-	answer, err := fake.Browser(fake.Users()[0]).Authorize(context.Background(), application+"/connect")
+	response, err := fake.Browser(fake.Users()[0]).Authorize(context.Background(), application+"/connect")
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	defer func() { _ = answer.Body.Close() }()
-	page, _ := io.ReadAll(answer.Body)
+	defer func() { _ = response.Body.Close() }()
+	page, _ := io.ReadAll(response.Body)
 	fmt.Println(string(page))
 	// Output: state s1, a code: true
 }

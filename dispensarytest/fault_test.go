@@ -110,7 +110,7 @@ func TestFaultStatusHasPlatformShape(t *testing.T) {
 	}
 	b := start(t, WithInMemory())
 	b.fake.Fault(model.Fault{Operation: "oauth.token", Effect: model.EffectErrorStatus, Status: 400, Times: 1})
-	b.post("/oauth/token", b.credentials(nil)).refused(400, `{"error":"invalid_grant","error_description":"Bad Request"}`)
+	b.post("/oauth/token", b.credentials(nil)).rejected(400, `{"error":"invalid_grant","error_description":"Bad Request"}`)
 }
 
 func TestProxyFaultSendsHTML(t *testing.T) {
@@ -146,7 +146,7 @@ func TestFaultSendsRetryAfter(t *testing.T) {
 		c.fault.Effect, c.fault.Times = model.EffectTooManyRequests, 1
 		b.fake.Fault(c.fault)
 		a := b.get("/clinic")
-		a.refused(429, "Rate limit exceeded")
+		a.rejected(429, "Rate limit exceeded")
 		assert.Equal(t, c.want, a.header.Get("Retry-After"))
 	}
 	last, _ := lastRequest(b.fake)
@@ -164,15 +164,15 @@ func TestRateLimitFaultCountsWindow(t *testing.T) {
 	b.get("/catalog/brands").ok(200)
 	for range 3 {
 		a := b.get("/clinic")
-		a.refused(429, "Rate limit exceeded")
+		a.rejected(429, "Rate limit exceeded")
 		assert.Equal(t, "40", a.header.Get("Retry-After"), "until the oldest leaves the window")
 	}
 	assert.Equal(t, 3, limit.Fired())
 	b.fake.Clock.Advance(39 * time.Second)
-	b.get("/clinic").refused(429, "Rate limit")
+	b.get("/clinic").rejected(429, "Rate limit")
 	b.fake.Clock.Advance(time.Second)
 	b.get("/clinic").ok(200)
-	b.get("/clinic").refused(429, "Rate limit")
+	b.get("/clinic").rejected(429, "Rate limit")
 	limit.Remove()
 	b.get("/clinic").ok(200)
 	b.fake.Fault(model.Fault{Effect: model.EffectRateLimit, Limit: 1, Window: time.Minute, Silent: true})
@@ -247,18 +247,18 @@ func TestTokenFaultsEndTokens(t *testing.T) {
 	b.token = pair.AccessToken
 	b.fake.Fault(model.Fault{Operation: "patients.list", Effect: model.EffectTokenExpired, Skip: 1, Times: 1})
 	b.get("/clinic/patients?page[size]=2").ok(200)
-	b.get("/clinic/patients?page[size]=2&page[number]=2").refused(401, "The access token expired")
+	b.get("/clinic/patients?page[size]=2&page[number]=2").rejected(401, "The access token expired")
 	renewed := b.renew(pair.RefreshToken).object(200, "oauth")
 	b.token = renewed["access_token"].(string)
 	b.get("/clinic/patients").ok(200)
 
 	b.fake.Fault(model.Fault{Effect: model.EffectTokenInvalidated, Times: 1})
-	b.get("/clinic/patients").refused(401, "The access token was invalidated")
-	b.renew(pair.RefreshToken).refused(400, "invalid_grant")
+	b.get("/clinic/patients").rejected(401, "The access token was invalidated")
+	b.renew(pair.RefreshToken).rejected(400, "invalid_grant")
 	unknown := *b
 	unknown.token = "x"
 	b.fake.Fault(model.Fault{Effect: model.EffectTokenExpired, Times: 1})
-	unknown.get("/clinic").refused(401, "invalid")
+	unknown.get("/clinic").rejected(401, "invalid")
 }
 
 // Several faults affect a request: it is slow and then dropped.
@@ -287,15 +287,15 @@ func TestLatencyAndDropFaultsCombine(t *testing.T) {
 
 func TestFaultChanceFollowsSeed(t *testing.T) {
 	t.Parallel()
-	run := func(seed uint64) (refused []int) {
+	run := func(seed uint64) (rejected []int) {
 		b := start(t, WithInMemory())
 		b.fake.Fault(model.Fault{Effect: model.EffectErrorStatus, Status: 503, Chance: 0.3, Seed: seed})
 		for i := range 200 {
 			if b.get("/clinic").status == 503 {
-				refused = append(refused, i)
+				rejected = append(rejected, i)
 			}
 		}
-		return refused
+		return rejected
 	}
 	one := run(1)
 	assert.InDelta(t, 60, len(one), 25)

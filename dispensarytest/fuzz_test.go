@@ -117,7 +117,7 @@ func TestWildRequestsDoNoHarm(t *testing.T) {
 	testsize.SkipUnderRace(t)
 	g, source := newTarget(t), rand.New(rand.NewPCG(7, 7))
 	one := func(of []string) string { return of[source.IntN(len(of))] }
-	answered := make(map[int]int)
+	responded := make(map[int]int)
 	for range 150 {
 		for _, op := range operations.All() {
 			r := wild{method: op.Method, path: op.Route, query: one(wildQueries), body: one(wildBodies), token: uint8(source.UintN(256))}
@@ -132,12 +132,12 @@ func TestWildRequestsDoNoHarm(t *testing.T) {
 				header := wildHeaders[source.IntN(len(wildHeaders))]
 				r.header, r.value = header[0], header[1]
 			}
-			answered[g.throw(t, r)]++
+			responded[g.throw(t, r)]++
 		}
 	}
 	for _, status := range []int{200, 201, 400, 401, 403, 404, 422} {
-		if answered[status] == 0 {
-			t.Errorf("no response had the status %d: %v", status, answered)
+		if responded[status] == 0 {
+			t.Errorf("no response had the status %d: %v", status, responded)
 		}
 	}
 }

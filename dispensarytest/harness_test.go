@@ -27,8 +27,8 @@ type browser struct {
 	key   string
 }
 
-// answer is a decoded response.
-type answer struct {
+// response is a decoded response.
+type response struct {
 	t      testing.TB
 	status int
 	header http.Header
@@ -48,10 +48,10 @@ func (b *browser) with(scopes ...string) *browser {
 	return &other
 }
 
-func (b *browser) get(path string) answer { b.t.Helper(); return b.send("GET", path, nil) }
+func (b *browser) get(path string) response { b.t.Helper(); return b.send("GET", path, nil) }
 
 // send makes a request. It encodes a body as JSON unless the body is a string.
-func (b *browser) send(method, path string, body any) answer {
+func (b *browser) send(method, path string, body any) response {
 	b.t.Helper()
 	text, plain := body.(string)
 	header := []string{"Authorization", "Bearer " + b.token, "X-SVC-Clinic-Key", b.key}
@@ -68,7 +68,7 @@ func (b *browser) send(method, path string, body any) answer {
 
 // fetch sends a request unchanged, with the non-empty names and values of header. It does not
 // follow redirects.
-func (b *browser) fetch(method, address, body string, header ...string) answer {
+func (b *browser) fetch(method, address, body string, header ...string) response {
 	b.t.Helper()
 	req, err := http.NewRequest(method, address, strings.NewReader(body))
 	require.NoError(b.t, err)
@@ -90,12 +90,12 @@ func (b *browser) request(method, path string) *http.Request {
 	return req
 }
 
-func decoded(t testing.TB, resp *http.Response) answer {
+func decoded(t testing.TB, resp *http.Response) response {
 	t.Helper()
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
-	a := answer{t: t, status: resp.StatusCode, header: resp.Header, text: string(text)}
+	a := response{t: t, status: resp.StatusCode, header: resp.Header, text: string(text)}
 	require.NotEmpty(t, resp.Header.Get("X-Request-Id"))
 	if strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json") {
 		require.NoError(t, json.Unmarshal(text, &a.body), "%s", text)
@@ -104,7 +104,7 @@ func decoded(t testing.TB, resp *http.Response) answer {
 }
 
 // ok requires a status and returns the value under a path of keys.
-func (a answer) ok(status int, path ...string) any {
+func (a response) ok(status int, path ...string) any {
 	a.t.Helper()
 	require.Equal(a.t, status, a.status, "%s", a.text)
 	var at any = a.body
@@ -118,13 +118,13 @@ func (a answer) ok(status int, path ...string) any {
 }
 
 // object is like ok for an object.
-func (a answer) object(status int, path ...string) map[string]any {
+func (a response) object(status int, path ...string) map[string]any {
 	a.t.Helper()
 	return a.ok(status, path...).(map[string]any)
 }
 
 // column returns a field of each item in a list.
-func (a answer) column(key, field string) []any {
+func (a response) column(key, field string) []any {
 	a.t.Helper()
 	values := []any{}
 	for _, item := range a.ok(200, key).([]any) {
@@ -133,8 +133,8 @@ func (a answer) column(key, field string) []any {
 	return values
 }
 
-// refused requires a status and a text in the response.
-func (a answer) refused(status int, text string) {
+// rejected requires a status and a text in the response.
+func (a response) rejected(status int, text string) {
 	a.t.Helper()
 	require.Equal(a.t, status, a.status, "%s", a.text)
 	require.Contains(a.t, a.text, text)
@@ -152,10 +152,10 @@ func keysOf(object any) []string {
 // receiver is an integrator's endpoint that follows a script.
 type receiver struct {
 	*httptest.Server
-	mu     sync.Mutex
-	answer func(n int, w http.ResponseWriter, challenge string)
-	secret string
-	got    []received
+	mu       sync.Mutex
+	response func(n int, w http.ResponseWriter, challenge string)
+	secret   string
+	got      []received
 }
 
 type received struct {
@@ -166,7 +166,7 @@ type received struct {
 // newReceiver returns a receiver without a server. The first argument of script counts
 // requests from 1. Without a script it responds with the challenge.
 func newReceiver(script func(n int, w http.ResponseWriter, challenge string)) *receiver {
-	return &receiver{answer: script}
+	return &receiver{response: script}
 }
 
 func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
@@ -175,8 +175,8 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	r.got = append(r.got, received{body: string(body), header: req.Header})
 	n, challenge := len(r.got), r.secret
 	r.mu.Unlock()
-	if r.answer != nil {
-		r.answer(n, w, challenge)
+	if r.response != nil {
+		r.response(n, w, challenge)
 		return
 	}
 	acknowledge(w, challenge)
@@ -234,7 +234,7 @@ func (b *browser) hosts(script func(n int, w http.ResponseWriter, challenge stri
 func frozen() *Clock { return FrozenClock(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)) }
 
 // post sends JSON without a token, as for the token endpoint.
-func (b *browser) post(path string, body map[string]any) answer {
+func (b *browser) post(path string, body map[string]any) response {
 	b.t.Helper()
 	anonymous := *b
 	anonymous.token = ""

@@ -214,7 +214,7 @@ func (j *Journal) CheckBackoffHonored(t testing.TB) {
 	var findings []string
 	for _, w := range waits {
 		if next, early := w.early(); early {
-			after := next.At.Sub(w.AnsweredAt)
+			after := next.At.Sub(w.RespondedAt)
 			findings = append(findings, fmt.Sprintf("%s\n    asked for %s, but #%d came after %s, %s too early", w, w.RetryAfter, next.Seq, after, w.RetryAfter-after))
 		}
 	}
@@ -238,13 +238,13 @@ type wait struct {
 // inFlight is the longest time that a request sent before a response needs to arrive.
 const inFlight = 250 * time.Millisecond
 
-func (w wait) over() time.Time { return w.AnsweredAt.Add(w.RetryAfter) }
+func (w wait) over() time.Time { return w.RespondedAt.Add(w.RetryAfter) }
 
 // early returns the first request that ignored the wait.
 func (w wait) early() (model.Request, bool) {
 	under := min(inFlight, w.RetryAfter/2)
 	at := slices.IndexFunc(w.later, func(next model.Request) bool {
-		onItsWay := next.At.Sub(w.AnsweredAt) <= under
+		onItsWay := next.At.Sub(w.RespondedAt) <= under
 		return next.At.Before(w.over()) && (!onItsWay || !w.repeated)
 	})
 	if at < 0 {
@@ -256,7 +256,7 @@ func (w wait) early() (model.Request, bool) {
 // repetitions returns the requests that arrived after the response to r.
 func repetitions(r model.Request, requests []model.Request) (later []model.Request) {
 	for _, next := range requests {
-		if r.Operation == next.Operation && r.Path == next.Path && r.UserID == next.UserID && !next.At.Before(r.AnsweredAt) {
+		if r.Operation == next.Operation && r.Path == next.Path && r.UserID == next.UserID && !next.At.Before(r.RespondedAt) {
 			later = append(later, next)
 		}
 	}

@@ -42,15 +42,15 @@ func TestJournalRecordsRequestBeforeResponse(t *testing.T) {
 	} {
 		r := httptest.NewRequest(http.MethodGet, path, nil)
 		r.Header.Set("Authorization", "Bearer "+b.token)
-		before, answered := len(b.fake.Journal.Requests()), 0
+		before, responded := len(b.fake.Journal.Requests()), 0
 		b.fake.Handler().ServeHTTP(onHead{httptest.NewRecorder(), func(status int) {
 			last, _ := lastRequest(b.fake)
 			assert.Len(t, b.fake.Journal.Requests(), before+1)
 			assert.Equal(t, operation, last.Operation)
 			assert.Equal(t, status, last.Status)
-			answered++
+			responded++
 		}}, r)
-		assert.Equal(t, 1, answered)
+		assert.Equal(t, 1, responded)
 		assert.Len(t, b.fake.Journal.Requests(), before+1, "once")
 	}
 }
@@ -63,8 +63,8 @@ func TestCheckNoUnexpectedSuggestsNames(t *testing.T) {
 	body["mobil_number"] = "+15035550100"
 	body["metadata"] = map[string]any{"id": "x", "idd": "y"}
 	b.send("POST", "/clinic/patients", body).ok(201)
-	b.send("PUT", "/clinic/patients/x", map[string]any{}).refused(404, "Not Found")
-	b.get("/catalogue").refused(404, "Not Found")
+	b.send("PUT", "/clinic/patients/x", map[string]any{}).rejected(404, "Not Found")
+	b.get("/catalogue").rejected(404, "Not Found")
 
 	f := &verdict{TB: t}
 	b.fake.Journal.CheckNoUnexpected(f)
@@ -108,18 +108,18 @@ func TestRequestIDsFollowFromSeed(t *testing.T) {
 
 func TestTLSRequiredRejectsPlainHTTP(t *testing.T) {
 	t.Parallel()
-	start(t, WithTuning(Tuning{TLSRequired: true})).get("/clinic").refused(403, "HTTPS is required")
+	start(t, WithTuning(Tuning{TLSRequired: true})).get("/clinic").rejected(403, "HTTPS is required")
 }
 
 // The journal also lists unknown parameters of rejected requests.
 func TestJournalListsParametersOfRejectedRequests(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
-	b.with("catalog:read").get("/clinic/orders?page[sise]=1").refused(403, "scope")
-	b.get("/clinic/orders?page[sise]=1&sort_by=price").refused(422, "sort_by")
+	b.with("catalog:read").get("/clinic/orders?page[sise]=1").rejected(403, "scope")
+	b.get("/clinic/orders?page[sise]=1&sort_by=price").rejected(422, "sort_by")
 	lost := *b
 	lost.token = "guess"
-	lost.get("/clinic/orders?page[sise]=1").refused(401, "invalid")
+	lost.get("/clinic/orders?page[sise]=1").rejected(401, "invalid")
 	for _, r := range b.fake.Journal.Requests() {
 		assert.Equal(t, []model.Unread{{Name: "page[sise]", Near: "page[size]"}}, r.Unknown)
 	}
@@ -155,7 +155,7 @@ func TestChangesReportsEveryChange(t *testing.T) {
 		do   func() error
 	}{
 		{"a request", func() error { b.get("/clinic").ok(200); return nil }},
-		{"an unknown request", func() error { b.get("/nothing").refused(404, "Not Found"); return nil }},
+		{"an unknown request", func() error { b.get("/nothing").rejected(404, "Not Found"); return nil }},
 		{"an event", func() (err error) {
 			order, _, err = b.fake.Orders.Place(patient, model.OrderCreate{})
 			return err
@@ -291,7 +291,7 @@ func TestEventLimitDropsOldestEvents(t *testing.T) {
 	}
 	assert.Equal(t, events[2:], idsOf(b.fake.Events()))
 	assert.Len(t, b.fake.Webhooks.Deliveries(), 3)
-	b.get("/events/"+events[1]).refused(404, "Not Found")
+	b.get("/events/"+events[1]).rejected(404, "Not Found")
 	again := restarted(t, b.fake)
 	assert.Equal(t, events[2:], idsOf(again.Events()))
 	_, err := Start(WithTuning(Tuning{EventLimit: -1}))

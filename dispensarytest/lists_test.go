@@ -59,9 +59,9 @@ func TestEveryListHasPages(t *testing.T) {
 		}
 		assert.Equal(t, whole, b.get(e.path+join+"page[size]=1000").ok(200, e.op.Key), "a page has at most 100 items")
 		b.get(e.path + join + "page[number]=&page[size]=").ok(200)
-		b.get(e.path+join+"a=%zz").refused(400, "malformed")
+		b.get(e.path+join+"a=%zz").rejected(400, "malformed")
 		for _, wrong := range []string{"page[number]=0", "page[size]=0", "page[number]=1.5", "page[size]=ten", "page[number]=-1", "page[size]=1e2", "page[size]=99999999999999999999"} {
-			b.get(e.path+join+wrong).refused(422, "must be a whole number above 0")
+			b.get(e.path+join+wrong).rejected(422, "must be a whole number above 0")
 		}
 	}
 }
@@ -83,13 +83,13 @@ func TestEveryFilterRejectsUnknownValues(t *testing.T) {
 				if e.op.ID == "metadata.list" {
 					query.Set("id", "x")
 				}
-				b.get(strings.Split(e.path, "?")[0]+"?"+query.Encode()).refused(422, name+" must be")
+				b.get(strings.Split(e.path, "?")[0]+"?"+query.Encode()).rejected(422, name+" must be")
 				checked++
 			}
 		}
 	}
 	assert.Greater(t, checked, 60)
-	b.get("/events/patients?event_type=order.placed").refused(422, "event_type must be")
+	b.get("/events/patients?event_type=order.placed").rejected(422, "event_type must be")
 }
 
 // inSequence reports whether the values of a column are in order.
@@ -149,8 +149,8 @@ func TestProtocolListAppliesFilters(t *testing.T) {
 	}
 	assert.Equal(t, []any{"owned", "owned", "owned", "shared"}, b.get("/clinic/practitioners/"+first+"/protocols?ownership_type=all").column("protocols", "ownership_type"))
 	assert.Equal(t, []any{"Winter Immunity", "Old Energy Plan"}, b.get("/clinic/practitioners/"+second+"/templates").column("templates", "name"))
-	b.get("/clinic/practitioners/nobody/protocols").refused(404, "Not Found")
-	b.get("/clinic/practitioners/nobody/templates").refused(404, "Not Found")
+	b.get("/clinic/practitioners/nobody/protocols").rejected(404, "Not Found")
+	b.get("/clinic/practitioners/nobody/templates").rejected(404, "Not Found")
 }
 
 func TestBrandListAppliesFilters(t *testing.T) {
@@ -227,10 +227,10 @@ func TestProductRejectsUnknownPractitioner(t *testing.T) {
 	first, second := twoClinics(t)
 	path := "/catalog/products/" + first.fake.Products.All()[0].ID
 	for _, b := range []*browser{first, second} {
-		b.get(path+"?practitioner_id=x").refused(422, "practitioner_id must exist")
+		b.get(path+"?practitioner_id=x").rejected(422, "practitioner_id must exist")
 	}
-	second.get(path+"?practitioner_id="+first.fake.Practitioners.All()[0].ID).refused(422, "must exist")
-	first.get("/catalog/products/x?practitioner_id=x").refused(404, "Not Found")
+	second.get(path+"?practitioner_id="+first.fake.Practitioners.All()[0].ID).rejected(422, "must exist")
+	first.get("/catalog/products/x?practitioner_id=x").rejected(404, "Not Found")
 }
 
 // Similarity uses known attributes. Products without a type and ingredients share none.
@@ -266,7 +266,7 @@ func TestRemovedProductLeavesCatalog(t *testing.T) {
 	assert.NotContains(t, listed, product.ID)
 	assert.NotContains(t, b.get("/catalog/search/products?page[size]=100").column("products", "id"), product.ID)
 	for _, path := range []string{"/catalog/products/" + product.ID, "/catalog/products/" + product.ID + "/similar", "/catalog/variants/" + product.VariantIDs[0]} {
-		b.get(path).refused(404, "Not Found")
+		b.get(path).rejected(404, "Not Found")
 	}
 	for _, other := range left {
 		b.get("/catalog/products/" + other.ID + "/similar").ok(200)

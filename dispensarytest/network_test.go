@@ -39,8 +39,8 @@ func TestPlatformRunsInMemory(t *testing.T) {
 func TestMemoryRejectsPlainHTTP(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
-	b.fetch("GET", strings.Replace(b.fake.Site().BaseURL, "https:", "http:", 1)+"/clinic", "").refused(403, "HTTPS is required")
-	b.fetch("GET", strings.Replace(b.fake.Site().BaseURL, "platform.us.dispensary.test", "Platform.US.dispensary.test:443", 1)+"/clinic", "").refused(401, "missing")
+	b.fetch("GET", strings.Replace(b.fake.Site().BaseURL, "https:", "http:", 1)+"/clinic", "").rejected(403, "HTTPS is required")
+	b.fetch("GET", strings.Replace(b.fake.Site().BaseURL, "platform.us.dispensary.test", "Platform.US.dispensary.test:443", 1)+"/clinic", "").rejected(401, "missing")
 }
 
 func TestWebhooksReachHandler(t *testing.T) {
@@ -127,7 +127,7 @@ func TestTLSServesLoopback(t *testing.T) {
 	require.ErrorContains(t, err, "certificate", "other clients do not trust it")
 	assert.Nil(t, New(t).Certificate())
 	require.NoError(t, b.fake.Certificate().VerifyHostname("localhost"))
-	b.send("POST", "/clinic/patients", `{"first_name":"`+strings.Repeat("x", httpapi.MaxBody)+`"}`).refused(413, "too large")
+	b.send("POST", "/clinic/patients", `{"first_name":"`+strings.Repeat("x", httpapi.MaxBody)+`"}`).rejected(413, "too large")
 }
 
 func TestTransportOptionsExcludeEachOther(t *testing.T) {
@@ -196,7 +196,7 @@ func TestPlatformServesContract(t *testing.T) {
 		assert.Equal(t, "application/yaml", resp.Header.Get("Content-Type"))
 		assert.NotEmpty(t, resp.Header.Get("X-Request-Id"))
 		assert.Empty(t, b.fake.Journal.Requests(), "the contract is not an API call")
-		b.get("/openapi.yaml").refused(404, "Not Found")
+		b.get("/openapi.yaml").rejected(404, "Not Found")
 		resp, err = b.fake.HTTPClient().Post(b.fake.origin+"/openapi.yaml", "text/plain", http.NoBody)
 		assert.Contains(t, bodyOf(t, resp, err), "Not Found")
 	}

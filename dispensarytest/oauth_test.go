@@ -25,11 +25,11 @@ func (b *browser) code(user model.User) string {
 	return back.Query().Get("code")
 }
 
-func (b *browser) exchange(code string) answer {
+func (b *browser) exchange(code string) response {
 	return b.post("/oauth/token", b.credentials(map[string]any{"grant_type": "authorization_code", "code": code}))
 }
 
-func (b *browser) renew(refresh any) answer {
+func (b *browser) renew(refresh any) response {
 	return b.post("/oauth/token", b.credentials(map[string]any{"grant_type": "refresh_token", "refresh_token": refresh}))
 }
 
@@ -88,7 +88,7 @@ func TestClinicTokensBelongToClinic(t *testing.T) {
 func TestTokenResponsesForbidCaching(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	for name, got := range map[string]answer{
+	for name, got := range map[string]response{
 		"a token": b.exchange(b.code(model.User{})), "a refused code": b.exchange("x"),
 		"a revocation": b.post("/oauth/revoke", b.credentials(map[string]any{"token": "x"})), "no JSON": b.send("POST", "/oauth/revoke", "{"),
 	} {
@@ -103,7 +103,7 @@ func TestMalformedTokenRequestsAreRejected(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithBehavior(behavior.UnknownParametersRejected), WithBehavior(behavior.ErrorShapeCodedList))
 	for _, path := range []string{"/oauth/token", "/oauth/revoke"} {
-		for name, got := range map[string]answer{
+		for name, got := range map[string]response{
 			"no JSON": b.send("POST", path, "{"), "no object": b.send("POST", path, "[]"), "two objects": b.send("POST", path, "{} {}"),
 			"nothing": b.send("POST", path, ""), "a query that is none": b.send("POST", path+"?a=%zz", map[string]any{}),
 		} {
@@ -168,10 +168,10 @@ func TestExpiredTokenKeepsGracePeriod(t *testing.T) {
 	old := b.fake.Tokens.Issue(model.User{}).RefreshToken
 	b.token = b.renew(old).ok(200, "oauth", "access_token").(string)
 	b.fake.Clock.Advance(tokens.TokenLifetime)
-	b.get("/clinic").refused(401, "expired")
+	b.get("/clinic").rejected(401, "expired")
 	b.token = b.renew(old).ok(200, "oauth", "access_token").(string)
 	b.get("/clinic").ok(200)
-	b.renew(old).refused(400, "invalid_grant")
+	b.renew(old).rejected(400, "invalid_grant")
 }
 
 func TestRevocationRequiresApplication(t *testing.T) {
@@ -179,10 +179,10 @@ func TestRevocationRequiresApplication(t *testing.T) {
 	b := start(t, WithInMemory())
 	pair := b.fake.Tokens.Issue(model.User{})
 	for field, wrong := range map[string]any{"client_id": "x", "client_secret": "x"} {
-		b.post("/oauth/revoke", b.credentials(map[string]any{"token": pair.AccessToken, field: wrong})).refused(401, "invalid_client")
-		b.post("/oauth/revoke", b.credentials(map[string]any{"token": pair.AccessToken, field: nil})).refused(400, "invalid_request")
+		b.post("/oauth/revoke", b.credentials(map[string]any{"token": pair.AccessToken, field: wrong})).rejected(401, "invalid_client")
+		b.post("/oauth/revoke", b.credentials(map[string]any{"token": pair.AccessToken, field: nil})).rejected(400, "invalid_request")
 	}
-	b.post("/oauth/revoke", b.credentials(nil)).refused(400, "invalid_request")
+	b.post("/oauth/revoke", b.credentials(nil)).rejected(400, "invalid_request")
 	b.post("/oauth/revoke", b.credentials(map[string]any{"token": "never seen"})).ok(200)
 	b.token = pair.AccessToken
 	b.get("/clinic").ok(200)
@@ -221,7 +221,7 @@ func TestClinicKeyActivatesIntegration(t *testing.T) {
 
 	narrow := b.with("catalog:read")
 	narrow.key = keys[0]
-	narrow.get("/clinic").refused(403, "clinic:read")
+	narrow.get("/clinic").rejected(403, "clinic:read")
 	assert.NotNil(t, b.get("/clinic").ok(200, "clinic", "integration_activated_at"), "a rejected request counts as the first use")
 	assert.Len(t, b.fake.Events(), 2)
 	for range 3 {
@@ -232,7 +232,7 @@ func TestClinicKeyActivatesIntegration(t *testing.T) {
 	_, err := b.fake.Clinics.RevokeKey(keys[1])
 	require.NoError(t, err)
 	for _, path := range []string{"/clinic", "/catalog/brands", "/clinic/patients"} {
-		second.get(path).refused(401, "The clinic key was revoked")
+		second.get(path).rejected(401, "The clinic key was revoked")
 		b.get(path).ok(200)
 	}
 }
@@ -248,10 +248,10 @@ func TestRevokeDisconnectsOneUser(t *testing.T) {
 	b.fake.Tokens.Revoke(users[1])
 	for _, pair := range []model.Token{ended, older} {
 		b.token = pair.AccessToken
-		b.get("/clinic").refused(401, "The access token was revoked")
-		b.renew(pair.RefreshToken).refused(400, "invalid_grant")
+		b.get("/clinic").rejected(401, "The access token was revoked")
+		b.renew(pair.RefreshToken).rejected(400, "invalid_grant")
 	}
-	b.exchange(open).refused(400, "invalid_grant")
+	b.exchange(open).rejected(400, "invalid_grant")
 	b.token = kept.AccessToken
 	b.get("/clinic").ok(200)
 	b.renew(kept.RefreshToken).ok(200)
@@ -260,7 +260,7 @@ func TestRevokeDisconnectsOneUser(t *testing.T) {
 
 	b.exchange(b.code(users[1])).ok(200, "oauth", "access_token") // connects again
 	b.fake.Tokens.Revoke(model.User{})
-	b.get("/clinic").refused(401, "revoked")
+	b.get("/clinic").rejected(401, "revoked")
 	assert.PanicsWithValue(t, `dispensarytest: there is no user "x@example.com"; see Server.Users`, func() {
 		b.fake.Tokens.Revoke(model.User{Email: "x@example.com"})
 	})

@@ -20,7 +20,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/testkit/testsize"
 )
 
-// oracle answers a list query by a walk through all rows.
+// oracle responds to a list query by a walk through all rows.
 type oracle[T any] struct {
 	rows []T
 	keep func(row T, query url.Values) bool

@@ -45,12 +45,12 @@ func TestEmailAddressesAreUnique(t *testing.T) {
 					got.ok(201)
 					break // the next address would collide with this one
 				}
-				got.refused(422, "Email has already been taken")
+				got.rejected(422, "Email has already been taken")
 			}
 			// The same rule applies to a change of the address.
 			other := b.send("POST", second.path, b.person(second, "other@example.org")).ok(201, second.key, "id").(string)
 			change := b.send("PATCH", second.path+"/"+other, map[string]any{"email": "Same@example.org"})
-			change.refused(422, "taken")
+			change.rejected(422, "taken")
 			b.send("PATCH", second.path+"/"+other, map[string]any{"email": "OTHER@example.org"}).ok(200)
 		}
 	}
@@ -64,14 +64,14 @@ func TestNamesAndAddressesAreRequired(t *testing.T) {
 			for _, value := range []any{nil, "", " \t", 5, true, map[string]any{}} {
 				body := b.person(r, "x@example.org")
 				body[field] = value
-				b.send("POST", r.path, body).refused(422, label+" ")
+				b.send("POST", r.path, body).rejected(422, label+" ")
 			}
 			body := b.person(r, "x@example.org")
 			delete(body, field)
-			b.send("POST", r.path, body).refused(422, label+" can't be blank")
+			b.send("POST", r.path, body).rejected(422, label+" can't be blank")
 		}
 		for _, email := range []string{"x", "x@", "@example.org", "a b@example.org", "Any One <x@example.org>", "x@example.org, y@example.org"} {
-			b.send("POST", r.path, b.person(r, email)).refused(422, "Email is not an e-mail address")
+			b.send("POST", r.path, b.person(r, email)).rejected(422, "Email is not an e-mail address")
 		}
 		all := b.send("POST", r.path, map[string]any{}).ok(422, "error")
 		assert.GreaterOrEqual(t, len(all.([]any)), 3, "all errors are reported at once")
@@ -94,7 +94,7 @@ func TestUpdatesChangeOnlySentFields(t *testing.T) {
 		for field, value := range map[string]any{"first_name": "New", "last_name": "Name", "email": "new@example.org"} {
 			made[field] = value
 			assert.Equal(t, made, b.send("PATCH", path, map[string]any{field: value}).ok(200, r.key))
-			b.send("PATCH", path, map[string]any{field: ""}).refused(422, "can't be blank")
+			b.send("PATCH", path, map[string]any{field: ""}).rejected(422, "can't be blank")
 		}
 		made["metadata"] = map[string]any{"id": "m-2"}
 		assert.Equal(t, made, b.send("PATCH", path, map[string]any{"metadata": map[string]any{"id": "m-2"}}).ok(200, r.key))
@@ -129,7 +129,7 @@ func TestPatientFieldsRejectInvalidValues(t *testing.T) {
 	} {
 		for _, value := range values {
 			got := b.send("PATCH", path, map[string]any{field: value})
-			got.refused(422, label(field))
+			got.rejected(422, label(field))
 			assert.Len(t, got.body["error"], 1)
 		}
 	}
@@ -187,8 +187,8 @@ func TestMetadataLookupUsesTypeAndClinic(t *testing.T) {
 	}
 	narrow := b.with("clinic:read")
 	assert.Equal(t, []any{"practitioner", "staff"}, narrow.get("/clinic/metadata?id="+patient.MetadataID).column("metadata", "type"), "only types within the token's scopes")
-	narrow.get("/clinic/metadata?id=x&type=patient").refused(403, "patients:read")
-	b.get("/clinic/metadata").refused(422, "id can't be blank")
+	narrow.get("/clinic/metadata?id=x&type=patient").rejected(403, "patients:read")
+	b.get("/clinic/metadata").rejected(422, "id can't be blank")
 }
 
 // A lookup may read a search index that lags behind. Only the lookup lags.
@@ -227,7 +227,7 @@ func TestPractitionerTypeMustExist(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	p := b.fake.Practitioners.All()[0]
-	b.send("PATCH", "/clinic/practitioners/"+p.ID, map[string]any{"practitioner_type_id": "zzz", "practitioner_id": p.ID}).refused(422, "Practitioner type must exist")
+	b.send("PATCH", "/clinic/practitioners/"+p.ID, map[string]any{"practitioner_type_id": "zzz", "practitioner_id": p.ID}).rejected(422, "Practitioner type must exist")
 }
 
 // label returns the name of a field in messages.
@@ -244,14 +244,14 @@ func TestBodiesMustBeUnicode(t *testing.T) {
 		return `{"first_name":"` + name + `","last_name":"B","email":"a@example.org"}`
 	}
 	for _, name := range []string{"\xff", "A\xc3", "\xed\xa0\x80"} {
-		b.send("POST", "/clinic/patients", patient(name)).refused(400, "must be UTF-8")
-		b.send("POST", "/oauth/token", `{"grant_type":"`+name+`"}`).refused(400, "must be UTF-8")
+		b.send("POST", "/clinic/patients", patient(name)).rejected(400, "must be UTF-8")
+		b.send("POST", "/oauth/token", `{"grant_type":"`+name+`"}`).rejected(400, "must be UTF-8")
 	}
 	for _, name := range []string{`\ud83d`, `\ude00`, `A\uD83DB`, `\ud83d\ud83d\ude00`, `\ude00\ud83d`, `\ud83d\n`, `\ud83d\u0041`, `\\\ud83d`} {
-		b.send("POST", "/clinic/patients", patient(name)).refused(400, "surrogate pair")
+		b.send("POST", "/clinic/patients", patient(name)).rejected(400, "surrogate pair")
 	}
-	b.send("POST", "/clinic/patients", `{"\ud800":1}`).refused(400, "surrogate pair")
-	b.send("POST", "/clinic/patients", `{"first_name":"\ud8`).refused(400, "must be a JSON object")
+	b.send("POST", "/clinic/patients", `{"\ud800":1}`).rejected(400, "surrogate pair")
+	b.send("POST", "/clinic/patients", `{"first_name":"\ud8`).rejected(400, "must be a JSON object")
 	got := b.send("POST", "/clinic/patients", patient(`\ud83d\ude00\u00e9\\ud83d`)).ok(201, "patient", "first_name")
 	assert.Equal(t, `😀é\ud83d`, got)
 }
@@ -262,25 +262,25 @@ func TestTextsRejectNULAndExcessLength(t *testing.T) {
 	patient := "/clinic/patients/" + b.fake.Patients.All()[0].ID
 	most := strings.Repeat("é", 255)
 	for _, field := range []string{"first_name", "last_name", "email", "mobile_number", "gender", "date_of_birth"} {
-		b.send("PATCH", patient, map[string]any{field: "a\x00b"}).refused(422, label(field)+" must not contain a NUL character")
-		b.send("PATCH", patient, map[string]any{field: most + "é"}).refused(422, label(field)+" is too long (maximum is 255 characters)")
+		b.send("PATCH", patient, map[string]any{field: "a\x00b"}).rejected(422, label(field)+" must not contain a NUL character")
+		b.send("PATCH", patient, map[string]any{field: most + "é"}).rejected(422, label(field)+" is too long (maximum is 255 characters)")
 	}
-	b.send("PATCH", patient, map[string]any{"metadata": map[string]any{"id": "\x00"}}).refused(422, "NUL")
-	b.send("PATCH", patient, map[string]any{"metadata": map[string]any{"id": most + "é"}}).refused(422, "too long")
+	b.send("PATCH", patient, map[string]any{"metadata": map[string]any{"id": "\x00"}}).rejected(422, "NUL")
+	b.send("PATCH", patient, map[string]any{"metadata": map[string]any{"id": most + "é"}}).rejected(422, "too long")
 	assert.Equal(t, most, b.send("PATCH", patient, map[string]any{"first_name": most}).ok(200, "patient", "first_name"))
 
 	plan := "/clinic/treatment_plans/" + b.fake.Plans.All()[0].ID
-	send := func(message, info, amount string) answer {
+	send := func(message, info, amount string) response {
 		return b.send("PATCH", plan, map[string]any{"personal_message": message, "recommendations": []any{map[string]any{
 			"variant_id": b.fake.Products.All()[0].VariantIDs[0], "units_to_purchase": 1, "dosage": map[string]any{"amount": amount, "additional_info": info},
 		}}})
 	}
 	long := strings.Repeat("x", 65_535)
 	send(long, long, most).ok(200)
-	send(long+"x", "", "").refused(422, "Personal message is too long (maximum is 65535 characters)")
-	send("\x00", "", "").refused(422, "Personal message must not contain a NUL character")
-	send("", long+"x", "").refused(422, "dosage.additional info is too long")
-	send("", "", most+"x").refused(422, "dosage.amount is too long")
+	send(long+"x", "", "").rejected(422, "Personal message is too long (maximum is 65535 characters)")
+	send("\x00", "", "").rejected(422, "Personal message must not contain a NUL character")
+	send("", long+"x", "").rejected(422, "dosage.additional info is too long")
+	send("", "", most+"x").rejected(422, "dosage.amount is too long")
 }
 
 // The Kelvin sign becomes k in strings.ToLower and equals it in strings.EqualFold. The
@@ -299,9 +299,9 @@ func TestKelvinSignIsAnotherAddress(t *testing.T) {
 	assert.NotEqual(t, first.ID, second.ID)
 	taken := someone()
 	taken["email"] = "kiM@example.org"
-	b.send("POST", "/clinic/patients", taken).refused(422, "already been taken")
+	b.send("POST", "/clinic/patients", taken).rejected(422, "already been taken")
 	taken["email"] = "\u212aIM@example.org"
-	b.send("POST", "/clinic/patients", taken).refused(422, "already been taken")
+	b.send("POST", "/clinic/patients", taken).rejected(422, "already been taken")
 }
 
 func TestSignInFoldsOnlyASCII(t *testing.T) {

@@ -51,10 +51,10 @@ func TestInvalidPlansAreRejected(t *testing.T) {
 		{map[string]any{"recommendations": []any{map[string]any{"variant_id": "x", "units_to_purchase": 1}}}, "Recommendations[0].variant must exist"},
 		{map[string]any{"recommendations": []any{map[string]any{"variant_id": b.fake.Products.All()[0].VariantIDs[0]}}}, "Recommendations[0].units to purchase can't be blank"},
 	} {
-		b.send("POST", b.plansOf(patient), b.draft(c.change)).refused(422, c.says)
+		b.send("POST", b.plansOf(patient), b.draft(c.change)).rejected(422, c.says)
 	}
-	b.send("POST", b.plansOf("nobody"), b.draft(nil)).refused(404, "Not Found")
-	b.with("clinic:write").send("POST", b.plansOf(patient), b.draft(nil)).refused(403, "patients:read")
+	b.send("POST", b.plansOf("nobody"), b.draft(nil)).rejected(404, "Not Found")
+	b.with("clinic:write").send("POST", b.plansOf(patient), b.draft(nil)).rejected(403, "patients:read")
 	assert.Equal(t, before, b.fake.Plans.All())
 }
 
@@ -70,9 +70,9 @@ func TestLinksNeedPractitioner(t *testing.T) {
 	plans := b.fake.Plans.All()
 	assert.Equal(t, b.fake.Users()[1].ID, plans[len(plans)-1].PractitionerID)
 	b.token = b.fake.Tokens.Issue(b.fake.Users()[2]).AccessToken
-	b.send("POST", path, body).refused(422, "Treatment plan.practitioner can't be blank")
-	start(t, WithInMemory(), WithTuning(Tuning{ClinicTokens: true})).send("POST", path, body).refused(422, "can't be blank")
-	start(t, WithInMemory(), WithBehavior(behavior.LinkPractitionerRequired)).send("POST", path, body).refused(422, "can't be blank")
+	b.send("POST", path, body).rejected(422, "Treatment plan.practitioner can't be blank")
+	start(t, WithInMemory(), WithTuning(Tuning{ClinicTokens: true})).send("POST", path, body).rejected(422, "can't be blank")
+	start(t, WithInMemory(), WithBehavior(behavior.LinkPractitionerRequired)).send("POST", path, body).rejected(422, "can't be blank")
 	assert.Len(t, b.fake.Plans.All(), len(plans))
 }
 
@@ -96,8 +96,8 @@ func TestIncompleteDraftsAreNotSent(t *testing.T) {
 	for email, says := range map[string]string{"": "Treatment plan has no patient", b.fake.Patients.All()[0].Email: "Treatment plan has no recommendations"} {
 		id := b.incomplete(email)
 		path := "/clinic/treatment_plans/" + id
-		b.send("PATCH", path+"/activate", nil).refused(422, says)
-		b.send("POST", path+"/in_office_checkout", nil).refused(422, says)
+		b.send("PATCH", path+"/activate", nil).rejected(422, says)
+		b.send("POST", path+"/in_office_checkout", nil).rejected(422, says)
 		_, _, err := b.fake.Plans.Activate(id)
 		require.ErrorIs(t, err, model.ErrValidation)
 		plan, _ := b.fake.Plans.Get(id)
@@ -133,7 +133,7 @@ func TestPlanUpdateKeepsUnsentFields(t *testing.T) {
 		"nothing": {}, "no lines": {"personal_message": "x"}, "an empty list": {"recommendations": []any{}}, "null": {"recommendations": nil},
 		"an object": {"recommendations": map[string]any{}}, "texts": {"recommendations": []any{"x"}},
 	} {
-		b.send("PATCH", path, body).refused(422, "Recommendations ")
+		b.send("PATCH", path, body).rejected(422, "Recommendations ")
 		stored, _ := b.fake.Plans.Get(id)
 		assert.Len(t, stored.Recommendations, 1, name)
 	}
@@ -151,7 +151,7 @@ func TestRecommendationFieldsAcceptTypes(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
 	variant := b.fake.Products.All()[0].VariantIDs[0]
-	send := func(line map[string]any) answer {
+	send := func(line map[string]any) response {
 		line["variant_id"] = variant
 		return b.send("POST", b.plansOf(b.fake.Patients.All()[0].ID), b.draft(map[string]any{"recommendations": []any{line}}))
 	}
@@ -167,13 +167,13 @@ func TestRecommendationFieldsAcceptTypes(t *testing.T) {
 		assert.Equal(t, c.gotRefill, line["refill"])
 	}
 	for _, units := range []any{0, -1, 1.5, "", "one", "1.0", true, nil, []any{1}, 2147483648, "0x10"} {
-		send(map[string]any{"units_to_purchase": units}).refused(422, "units to purchase ")
+		send(map[string]any{"units_to_purchase": units}).rejected(422, "units to purchase ")
 	}
 	for _, refill := range []any{0, 1, "yes", "TRUE", "", []any{}} {
-		send(map[string]any{"units_to_purchase": 1, "refill": refill}).refused(422, "refill must be true or false")
+		send(map[string]any{"units_to_purchase": 1, "refill": refill}).rejected(422, "refill must be true or false")
 	}
 	for _, dosage := range []any{"twice", 2, []any{}, map[string]any{"amount": 1}, map[string]any{"frequency": true}, map[string]any{"duration": 30}} {
-		send(map[string]any{"units_to_purchase": 1, "dosage": dosage}).refused(422, "dosage")
+		send(map[string]any{"units_to_purchase": 1, "dosage": dosage}).rejected(422, "dosage")
 	}
 	for _, dosage := range []map[string]any{
 		{}, {"amount": "1/2"}, {"amount": "1-2", "frequency": "every full moon", "duration": "until symptoms resolve", "format": "snake oil", "additional_info": "…"},
@@ -191,7 +191,7 @@ func TestRecommendationFieldsAcceptTypes(t *testing.T) {
 func TestLinksFindOrCreatePatient(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
-	link := func(patient any) answer {
+	link := func(patient any) response {
 		body := map[string]any{"treatment_plan": map[string]any{"practitioner_id": b.fake.Users()[0].ID}}
 		if patient != nil {
 			body["patient"] = patient
@@ -217,7 +217,7 @@ func TestLinksFindOrCreatePatient(t *testing.T) {
 	assert.Empty(t, plan.PatientID)
 	assert.Nil(t, b.get("/clinic/treatment_plans/"+plan.ID).ok(200, "treatment_plan", "patient"))
 	for _, wrong := range []any{map[string]any{}, map[string]any{"email": ""}, map[string]any{"email": "x"}, map[string]any{"email": "ok@example.org", "gender": "?"}, "ok@example.org", []any{}} {
-		link(wrong).refused(422, "")
+		link(wrong).rejected(422, "")
 	}
 	assert.Len(t, b.fake.Patients.All(), 7)
 	assert.Empty(t, b.fake.Events())

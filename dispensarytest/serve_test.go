@@ -54,8 +54,8 @@ func TestBodiesHaveSizeLimit(t *testing.T) {
 	b := start(t, WithInMemory())
 	fits := `{"email":"big@example.org","first_name":"B","last_name":"g"` + strings.Repeat(" ", httpapi.MaxBody-100) + `}`
 	b.send("POST", "/clinic/patients", fits).ok(201)
-	b.send("POST", "/clinic/patients", fits+strings.Repeat(" ", httpapi.MaxBody)).refused(413, `{"status":413,"error":"The request body is too large"}`)
-	b.send("POST", "/oauth/token", strings.Repeat(" ", httpapi.MaxBody+1)).refused(413, "too large")
+	b.send("POST", "/clinic/patients", fits+strings.Repeat(" ", httpapi.MaxBody)).rejected(413, `{"status":413,"error":"The request body is too large"}`)
+	b.send("POST", "/oauth/token", strings.Repeat(" ", httpapi.MaxBody+1)).rejected(413, "too large")
 	for kind, status := range map[string]int{"application/json": 422, "application/json; charset=utf-8": 422, "text/plain": 400, "": 400, "application/x-www-form-urlencoded": 400, ";;": 400} {
 		got := b.fetch("POST", b.fake.Site().BaseURL+"/clinic/patients", "{}", "Authorization", "Bearer "+b.token, "Content-Type", kind)
 		assert.Equal(t, status, got.status, "%q", kind)
@@ -96,11 +96,11 @@ func TestAuthorizePagesAreLimited(t *testing.T) {
 	assert.Len(t, b.fake.tokens.Flows, tokens.MaxFlows)
 	b.fake.Clock.Advance(tokens.CodeLifetime)
 	late := b.submit(url.Values{"flow": {first}, "email": {"x"}, "password": {"y"}})
-	late.refused(403, "too old")
+	late.rejected(403, "too old")
 	b.fake.tokens.OpenFlow(tokens.Flow{})
 	last := flowOf(b.open(b.authorizeURL(nil)))
 	assert.LessOrEqual(t, len(b.fake.tokens.Flows), 2, "expired flows are deleted")
-	b.submit(url.Values{"flow": {last}, "email": {"x"}, "password": {"y"}}).refused(422, "is wrong")
+	b.submit(url.Values{"flow": {last}, "email": {"x"}, "password": {"y"}}).rejected(422, "is wrong")
 	for range 2 * tokens.MaxFlows {
 		b.fake.tokens.OpenFlow(tokens.Flow{})
 		b.fake.tokens.OpenSession("someone")
@@ -119,12 +119,12 @@ func TestRedirectKeepsQuery(t *testing.T) {
 	assert.Equal(t, "7", back.Query().Get("tenant"))
 	assert.Equal(t, "ehr.example.com", back.Host)
 	assert.NotEmpty(t, back.Query().Get("code"))
-	refused := b.open(b.authorizeURL(url.Values{"response_type": {""}, "state": {"s"}}))
-	at, err := url.Parse(refused.header.Get("Location"))
+	rejected := b.open(b.authorizeURL(url.Values{"response_type": {""}, "state": {"s"}}))
+	at, err := url.Parse(rejected.header.Get("Location"))
 	require.NoError(t, err)
 	assert.Equal(t, "invalid_request", at.Query().Get("error"))
 	assert.Equal(t, "s", at.Query().Get("state"))
-	b.open(b.fake.Site().AuthURL+"/oauth/authorize?a=%zz").refused(400, "malformed")
+	b.open(b.fake.Site().AuthURL+"/oauth/authorize?a=%zz").rejected(400, "malformed")
 }
 
 func TestCheckRequestedListsOtherRequests(t *testing.T) {

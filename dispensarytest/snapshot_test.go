@@ -59,14 +59,14 @@ func (s *Server) restore(from *state) {
 }
 
 // everything reads all data that an integrator can see.
-func (b *browser) everything() (answers []string) {
+func (b *browser) everything() (responses []string) {
 	for _, path := range []string{
 		"/clinic", "/clinic/patients", "/clinic/orders?page[size]=100", "/catalog/products", "/events/orders", "/webhooks/deliveries",
 		"/clinic/metadata?id=ehr-1001", "/clinic/patients/" + b.fake.Patients.All()[0].ID + "/treatment_plans",
 	} {
-		answers = append(answers, b.get(path).text)
+		responses = append(responses, b.get(path).text)
 	}
-	return answers
+	return responses
 }
 
 func TestSnapshotRestoresPlatform(t *testing.T) {
@@ -256,7 +256,7 @@ func TestResetRestoresInitialState(t *testing.T) {
 	assert.Equal(t, at, b.fake.Clock.Now())
 	_, waiting := b.fake.Clock.Next()
 	assert.False(t, waiting, "no earlier delivery is due")
-	b.get("/clinic").refused(401, "The access token is invalid")
+	b.get("/clinic").rejected(401, "The access token is invalid")
 }
 
 func TestResetRemovesEndpoint(t *testing.T) {

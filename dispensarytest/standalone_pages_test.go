@@ -20,7 +20,7 @@ import (
 type person struct {
 	*browser
 	address string
-	page    answer
+	page    response
 }
 
 func (b *browser) visit(address string) *person {
@@ -61,9 +61,9 @@ func (p *person) press(button string, change url.Values) *person {
 	require.NoError(p.t, err)
 	to := resp.Header.Get("Location")
 	status := resp.StatusCode
-	answered := decoded(p.t, resp)
+	responded := decoded(p.t, resp)
 	if status != http.StatusSeeOther {
-		return &person{browser: p.browser, address: p.address, page: answered}
+		return &person{browser: p.browser, address: p.address, page: responded}
 	}
 	base, err := url.Parse(p.address)
 	require.NoError(p.t, err)
@@ -279,7 +279,7 @@ func TestPagesRejectForeignRequests(t *testing.T) {
 	for _, path := range []string{"/plans/x/edit", "/plans/x/invitation", "/checkouts/x"} {
 		b.visit(b.fake.origin+path).sees(404, `role="alert"`)
 	}
-	b.open(b.fake.origin+"/plans/x/other").refused(404, "Not Found")
+	b.open(b.fake.origin+"/plans/x/other").rejected(404, "Not Found")
 
 	for method, want := range map[string]int{"POST": 403, "PUT": 405, "HEAD": 200} {
 		assert.Equal(t, want, b.fetch(method, address, "do=cancel", "Content-Type", formType, "Sec-Fetch-Site", "cross-site").status, method)

@@ -58,7 +58,7 @@ func (w *walk) readPatients() {
 	}
 }
 
-func (w *walk) seesPatient(a answer, p *walkPatient) {
+func (w *walk) seesPatient(a response, p *walkPatient) {
 	w.t.Helper()
 	got := a.body["patient"].(map[string]any)
 	var metadata any
@@ -93,7 +93,7 @@ func (w *walk) reads(p *walkPlan) bool {
 }
 
 // planCall makes a call about one plan. It returns nil if the platform must reject the call.
-func (w *walk) planCall(method, scope, suffix string, body any) (answer, *walkPlan) {
+func (w *walk) planCall(method, scope, suffix string, body any) (response, *walkPlan) {
 	w.t.Helper()
 	p := one(w, w.plans)
 	switch a, allowed := w.call(method, scope, "/clinic/treatment_plans/"+idOf(p, planID)+suffix, body); {
@@ -110,7 +110,7 @@ func (w *walk) planCall(method, scope, suffix string, body any) (answer, *walkPl
 	}
 }
 
-func (w *walk) seesPlan(a answer, p *walkPlan) {
+func (w *walk) seesPlan(a response, p *walkPlan) {
 	w.t.Helper()
 	got := a.body["treatment_plan"].(map[string]any)
 	units := []any(nil)

@@ -212,7 +212,7 @@ func (g *walkGrant) has(scope string) bool {
 
 // call sends a request with a token, mostly the latest, and sometimes with a clinic key. It
 // returns false if the platform must reject it because of the token, the key or the scope.
-func (w *walk) call(method, scope, path string, body any) (answer, bool) {
+func (w *walk) call(method, scope, path string, body any) (response, bool) {
 	w.t.Helper()
 	var token *walkToken
 	if len(w.tokens) > 0 {

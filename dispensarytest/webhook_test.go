@@ -42,8 +42,8 @@ func TestSignatureMatchesVector(t *testing.T) {
 func TestDeliveryRequiresChallenge(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		answer func(w http.ResponseWriter, challenge string)
-		says   string
+		response func(w http.ResponseWriter, challenge string)
+		says     string
 	}{
 		"200":            {acknowledge, ""},
 		"201":            {func(w http.ResponseWriter, c string) { w.WriteHeader(201); acknowledge(w, c) }, ""},
@@ -58,7 +58,7 @@ func TestDeliveryRequiresChallenge(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := start(t, WithClock(frozen()))
-			b.subscribe(listen(t, func(_ int, w http.ResponseWriter, challenge string) { c.answer(w, challenge) }))
+			b.subscribe(listen(t, func(_ int, w http.ResponseWriter, challenge string) { c.response(w, challenge) }))
 			_, event := b.place()
 			err := b.wait(event)
 			if c.says == "" {
@@ -77,7 +77,7 @@ func TestSlowReceiverDoesNotBlockOthers(t *testing.T) {
 	b.subscribe(listen(t, func(_ int, _ http.ResponseWriter, _ string) { <-release }))
 	_, event := b.place()
 	b.get("/clinic").ok(200)
-	require.ErrorContains(t, b.wait(event), "no answer within 50ms")
+	require.ErrorContains(t, b.wait(event), "no response within 50ms")
 	close(release)
 }
 
@@ -122,7 +122,7 @@ func TestProbesFollowBehavior(t *testing.T) {
 
 	deaf := listen(t, func(n int, w http.ResponseWriter, _ string) { acknowledge(w, "wrong") })
 	b = start(t, WithBehavior(behavior.ProbeOnRegistration), WithBehavior(behavior.ProbeSignatureUnsigned))
-	require.ErrorContains(t, b.fake.Webhooks.Register(deaf.URL), "probe: the answer does not carry the challenge token")
+	require.ErrorContains(t, b.fake.Webhooks.Register(deaf.URL), "probe: the response does not contain the challenge token")
 	assert.Empty(t, deaf.all()[0].header.Get("SVC-Signature"))
 	_, registered := b.fake.Webhooks.Endpoint()
 	assert.False(t, registered)

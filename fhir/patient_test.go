@@ -94,8 +94,8 @@ func TestPatientCreateNamesPath(t *testing.T) {
 		for _, private := range []string{"Stone", "Ada", "1984", "503", "b.example", "p1"} {
 			assert.NotContains(t, err.Error(), private, change)
 		}
-		refused := slices.Contains([]string{"Patient.resourceType", "Patient.active", "Patient.deceased", "Patient.link[1]"}, want)
-		assert.Equal(t, refused, got == clinic.PatientCreate{}, "everything else is in the result: %s", change)
+		rejected := slices.Contains([]string{"Patient.resourceType", "Patient.active", "Patient.deceased", "Patient.link[1]"}, want)
+		assert.Equal(t, rejected, got == clinic.PatientCreate{}, "everything else is in the result: %s", change)
 	}
 }
 

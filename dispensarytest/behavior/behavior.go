@@ -111,7 +111,7 @@ func table() []entry {
 		// Responses
 		point("success-status", "Endpoints", "The spec does not show the status of a success. Integrators of similar services observe 201 after a creation.", oneOf("patients.create", "practitioners.create", "staff.create", "treatment_plans.create", "treatment_plans.in_office_checkout"),
 			ways{{"201-for-created", "201 for created patients, practitioners, staff, plans and checkouts"}, {"always-200", "200 for everything"}}),
-		point("error-shape", "Errors 6", "The spec does not show the body of an error. Integrators observe several shapes, depending on the status.", answersJSON, ways{
+		point("error-shape", "Errors 6", "The spec does not show the body of an error. Integrators observe several shapes, depending on the status.", responsesJSON, ways{
 			{"by-status", "error is a list with 422, a text with 401 and 403, and comes with the status otherwise"},
 			{"text", `{"error":"…"} for every status`},
 			{"status-and-text", `{"status":…,"error":"…"} for every status`},
@@ -121,7 +121,7 @@ func table() []entry {
 		point("wrong-state-status", "Errors 7", "The spec does not show the status for a wrong state, such as the activation of an active plan.", oneOf("dynamic_links.get", "treatment_plans.update", "treatment_plans.cancel", "treatment_plans.activate", "treatment_plans.in_office_checkout"), statuses(422, 409)),
 		point("missing-scope-status", "Errors 7", "The spec does not show the status for a missing scope.", takesToken, statuses(403, 404)),
 		point("plain-http-status", "Errors 1", "The spec does not specify which error plain HTTP produces. With TLS on a socket, plain HTTP gets status 400 of the HTTP server under every variant.", every, statuses(403, 400)),
-		point("empty-values", "Resources and their fields", "The spec does not show whether fields without a value are null or absent.", answersJSON,
+		point("empty-values", "Resources and their fields", "The spec does not show whether fields without a value are null or absent.", responsesJSON,
 			ways{{"null", "null"}, {"absent", "absent, except for fields of meta"}}),
 		point("unknown-fields", "Endpoints", "The spec does not mention unknown body fields. The token endpoint ignores them under every variant, as RFC 6749 demands.", takesBody,
 			ways{{"ignored", "ignored, and listed in the Journal"}, {"rejected", "a validation failure"}}),
@@ -235,7 +235,7 @@ func oneOf(ids ...string) func(operations.Operation) bool {
 
 func every(operations.Operation) bool { return true }
 
-func answersJSON(op operations.Operation) bool { return !op.Page }
+func responsesJSON(op operations.Operation) bool { return !op.Page }
 
 func takesToken(op operations.Operation) bool { return !op.Open }
 

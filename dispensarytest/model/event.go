@@ -126,9 +126,9 @@ type Request struct {
 	Errors    []string // the messages of an error response
 	Near      []string // for unknown operations: the operations on this path
 
-	Faults     []Effect      // effects of a [Fault] on the request
-	RetryAfter time.Duration // time that the response asked the caller to wait
-	AnsweredAt time.Time     // just before the first byte of the response, on the platform's clock
+	Faults      []Effect      // effects of a [Fault] on the request
+	RetryAfter  time.Duration // time that the response asked the caller to wait
+	RespondedAt time.Time     // just before the first byte of the response, on the platform's clock
 
 	// Bodies are set if the platform records bodies. They contain JSON if it was sent, without
 	// tokens, and are cut off if long. The response body is set even if a fault withheld it.

@@ -58,7 +58,7 @@ var bodyCases = []testCase{
 			defer half.abort()
 			c.accepts("an event while the body of another is incomplete", c.deliver(c.newEvent().body()))
 			half.abort()
-			c.refusesHalf(<-half.answer)
+			c.rejectsHalf(<-half.response)
 			if c.watch != nil && !c.waitUntil(c.watch.idle) {
 				c.reportf("keeps the handler running %s after the caller disconnected", c.Timing.Patience)
 			}
@@ -75,8 +75,8 @@ var bodyCases = []testCase{
 			half := c.sendHalf(ev)
 			defer half.abort()
 			select {
-			case e := <-half.answer:
-				c.refusesHalf(e)
+			case e := <-half.response:
+				c.rejectsHalf(e)
 			case <-time.After(c.Timing.BodyTimeout + c.Timing.Timeout):
 				c.reportf("keeps the connection of half an event open for more than %s", c.Timing.BodyTimeout+c.Timing.Timeout)
 			}
@@ -112,7 +112,7 @@ func (c *checker) malformedBody() {
 		case e.accepted():
 			c.reportf("accepts a signed body %s, so its event is lost: %s", what, c.describe(e))
 		}
-		c.refuses("an unsigned body "+what, c.post(request{body: []byte(body)}))
+		c.rejects("an unsigned body "+what, c.post(request{body: []byte(body)}))
 	}
 	c.neverHandled(ev)
 	c.accepts("an event after the malformed bodies", c.deliver(c.newEvent().body()))
@@ -134,7 +134,7 @@ func (c *checker) large() {
 	// On a socket, a response sent before the body was read may be lost.
 	e = c.post(request{body: body})
 	if e.err == nil || e.timedOut() || c.watch != nil {
-		c.refuses("an unsigned event of one megabyte", e)
+		c.rejects("an unsigned event of one megabyte", e)
 	}
 	c.accepts("an event after the large bodies", c.deliver(c.newEvent().body()))
 }
@@ -220,8 +220,8 @@ func (c *checker) flood(length int64) (e exchange, whole bool) {
 
 // halfRequest is a request with an incomplete body.
 type halfRequest struct {
-	answer chan exchange
-	abort  func()
+	response chan exchange
+	abort    func()
 }
 
 // sendHalf sends half of an event. It returns after the client has read this half, or after
@@ -229,13 +229,13 @@ type halfRequest struct {
 func (c *checker) sendHalf(ev event) halfRequest {
 	ctx, cancel := context.WithCancel(c.ctx)
 	body, end := io.Pipe()
-	s := halfRequest{answer: make(chan exchange, 1), abort: func() {
+	s := halfRequest{response: make(chan exchange, 1), abort: func() {
 		cancel()
 		_ = end.CloseWithError(io.ErrUnexpectedEOF) // the client waits until its body ends
 	}}
 	r := c.signed(ev.body())
 	r.source = body
-	go func() { s.answer <- c.exchange(ctx, r) }()
+	go func() { s.response <- c.exchange(ctx, r) }()
 	read := make(chan struct{})
 	go func() {
 		_, _ = end.Write(r.body[:len(r.body)/2]) // fails after an early response
@@ -249,8 +249,8 @@ func (c *checker) sendHalf(ev event) halfRequest {
 	return s
 }
 
-// refusesHalf requires that the endpoint did not accept half an event.
-func (c *checker) refusesHalf(e exchange) {
+// rejectsHalf requires that the endpoint did not accept half an event.
+func (c *checker) rejectsHalf(e exchange) {
 	e.abandoned = true
 	c.record(e)
 	if e.accepted() {

@@ -12,7 +12,7 @@ import (
 
 var challengeCases = []testCase{
 	{
-		name: "Challenge/Answer",
+		name: "Challenge/Response",
 		run: func(c *checker) {
 			ev := c.newEvent()
 			e := c.deliver(ev.body())
@@ -33,7 +33,7 @@ var challengeCases = []testCase{
 	{
 		name: "Challenge/UnsignedProbe",
 		run: func(c *checker) {
-			demand := (*checker).refuses
+			demand := (*checker).rejects
 			if c.Features.UnsignedProbe {
 				demand = (*checker).acknowledges
 			}
@@ -46,7 +46,7 @@ var challengeCases = []testCase{
 		name: "Challenge/OnlyPost",
 		run: func(c *checker) {
 			for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPut, http.MethodPatch, http.MethodDelete} {
-				c.refusesMethod(method)
+				c.rejectsMethod(method)
 			}
 		},
 		consequence: "a link in an email or a crawler triggers events or gets the challenge token",
@@ -54,10 +54,10 @@ var challengeCases = []testCase{
 	},
 }
 
-// refusesMethod requires an error for an event that is not sent with POST. A status of 500 or more
+// rejectsMethod requires an error for an event that is not sent with POST. A status of 500 or more
 // is correct too: servers respond with 501 to a method that they do not know. Case
 // Always/TellsNothing reports an error with the challenge token.
-func (c *checker) refusesMethod(method string) {
+func (c *checker) rejectsMethod(method string) {
 	ev := c.newEvent()
 	r := c.signed(ev.body())
 	r.genuine, r.method = false, method
@@ -291,19 +291,19 @@ const duplicatesAtOnce = 50
 func (c *checker) concurrent() {
 	ev := c.newEvent()
 	body := ev.body()
-	answers := make([]exchange, duplicatesAtOnce)
+	responses := make([]exchange, duplicatesAtOnce)
 	start := make(chan struct{})
 	var all sync.WaitGroup
-	for i := range answers {
+	for i := range responses {
 		all.Go(func() {
 			<-start
-			answers[i] = c.deliver(body)
+			responses[i] = c.deliver(body)
 		})
 	}
 	close(start)
 	all.Wait()
 	taken := false
-	for _, e := range answers {
+	for _, e := range responses {
 		switch {
 		case e.accepted():
 			taken = true
@@ -313,7 +313,7 @@ func (c *checker) concurrent() {
 		}
 	}
 	if !taken {
-		c.reportf("accepts none of %d concurrent copies of an event: %s to the last one", duplicatesAtOnce, c.describe(answers[len(answers)-1]))
+		c.reportf("accepts none of %d concurrent copies of an event: %s to the last one", duplicatesAtOnce, c.describe(responses[len(responses)-1]))
 		return
 	}
 	c.handled(ev, 1)

@@ -30,7 +30,7 @@ var signatureCases = []testCase{
 			var compact bytes.Buffer
 			_ = json.Compact(&compact, body) // the body is valid JSON
 			e := c.post(request{body: body, signature: c.sign(c.Secret, compact.Bytes())})
-			c.refuses("a body with the signature of the same JSON without whitespace", e)
+			c.rejects("a body with the signature of the same JSON without whitespace", e)
 		},
 		consequence: "events fail if their whitespace, escapes or order differ from the encoder of your program: none today, perhaps all after the platform's next release",
 		fix:         "verify the raw bytes; mount the endpoint before any code that reads or parses bodies, and decode only verified bodies",
@@ -54,7 +54,7 @@ var signatureCases = []testCase{
 					r.signature = t + ",v1=" + signature.MAC(c.Secret, "", r.body)
 				},
 			}) {
-				c.refusesEvent("an event "+what, forge)
+				c.rejectsEvent("an event "+what, forge)
 			}
 		},
 		consequence: "anyone who knows the URL can add orders and patients to your records",
@@ -63,7 +63,7 @@ var signatureCases = []testCase{
 	{
 		name: "Signature/Missing",
 		run: func(c *checker) {
-			c.refusesEvent("an event without a signature", func(r *request) { r.signature = "" })
+			c.rejectsEvent("an event without a signature", func(r *request) { r.signature = "" })
 		},
 		consequence: "anyone who knows the URL can add orders and patients to your records by omitting the signature",
 		fix:         "reject a request without SVC-Signature with 401",
@@ -83,7 +83,7 @@ var signatureCases = []testCase{
 				"of only the digits":                     "<digits>",
 				"with another scheme (v0 instead of v1)": "t=<t>,v0=<digits>",
 			}) {
-				c.refusesEvent("a signature header "+what, func(r *request) {
+				c.rejectsEvent("a signature header "+what, func(r *request) {
 					t, digits, _ := strings.Cut(strings.TrimPrefix(r.signature, "t="), ",v1=")
 					r.signature = strings.NewReplacer("<t>", t, "<digits>", digits).Replace(header)
 				})
@@ -103,7 +103,7 @@ var timestampCases = []testCase{
 		name: "Signature/Stale",
 		run: func(c *checker) {
 			for _, age := range c.intolerable() {
-				c.refusesEvent(fmt.Sprintf("an event signed %s ago", age), c.signedAt(-age))
+				c.rejectsEvent(fmt.Sprintf("an event signed %s ago", age), c.signedAt(-age))
 			}
 		},
 		consequence: "anyone who has seen one request, such as in a proxy's log, can send it again at any time",
@@ -113,7 +113,7 @@ var timestampCases = []testCase{
 		name: "Signature/Future",
 		run: func(c *checker) {
 			for _, lead := range c.intolerable() {
-				c.refusesEvent(fmt.Sprintf("an event signed %s in the future", lead), c.signedAt(lead))
+				c.rejectsEvent(fmt.Sprintf("an event signed %s in the future", lead), c.signedAt(lead))
 			}
 		},
 		consequence: "a request signed in advance stays valid until its timestamp, and for the tolerance after it",
@@ -154,7 +154,7 @@ var timestampCases = []testCase{
 			}
 			c.takesEvent("an event with a wrong and a correct v1", signedWith(wrongSecret, c.Secret))
 			c.takesEvent("an event with a correct and a wrong v1", signedWith(c.Secret, wrongSecret))
-			c.refusesEvent("an event with two wrong v1", signedWith(wrongSecret, ""))
+			c.rejectsEvent("an event with two wrong v1", signedWith(wrongSecret, ""))
 		},
 		consequence: "during a rotation the platform may sign with both secrets, so every webhook fails until the rotation ends",
 		fix:         "read every v1 of the header, and accept the request if any of them matches",
@@ -334,17 +334,17 @@ func (e exchange) dropped() bool {
 
 // leaks lists the secrets and patient data in a response that its caller must not see.
 func (c *checker) leaks(e exchange) (what []string) {
-	answer := e.answer
+	response := e.response
 	for name, values := range e.header {
-		answer += "\n" + name + ": " + strings.Join(values, ", ")
+		response += "\n" + name + ": " + strings.Join(values, ", ")
 	}
-	if !e.genuine && strings.Contains(answer, c.Challenge) {
+	if !e.genuine && strings.Contains(response, c.Challenge) {
 		what = append(what, "the challenge token")
 	}
 	for _, secret := range []string{c.Secret, c.Features.OldSecret} {
-		if secret != "" && strings.Contains(answer, secret) {
+		if secret != "" && strings.Contains(response, secret) {
 			what = append(what, "the webhook secret")
 		}
 	}
-	return slices.Compact(append(what, c.samples.patient.Find(1, answer)...))
+	return slices.Compact(append(what, c.samples.patient.Find(1, response)...))
 }

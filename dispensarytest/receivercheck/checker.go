@@ -79,13 +79,13 @@ type exchange struct {
 	during    string // name of the case
 	status    int    // 0 without a response
 	header    http.Header
-	answer    string
+	response  string
 	err       error
 	abandoned bool // the checker canceled the request
 }
 
-// maxAnswer is the maximum number of bytes read from a response.
-const maxAnswer = 64 << 10
+// maxResponse is the maximum number of bytes read from a response.
+const maxResponse = 64 << 10
 
 // receiverOrigin is the origin of Handler on the in-memory network.
 const receiverOrigin = "https://receiver.dispensary.test"
@@ -183,9 +183,9 @@ func (c *checker) exchange(ctx context.Context, p request) exchange {
 	resp, err := c.client.Do(req)
 	if err == nil {
 		defer resp.Body.Close()
-		var answer []byte
-		answer, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-		e.status, e.header, e.answer = resp.StatusCode, maps.Clone(resp.Header), string(answer)
+		var response []byte
+		response, err = io.ReadAll(io.LimitReader(resp.Body, maxResponse))
+		e.status, e.header, e.response = resp.StatusCode, maps.Clone(resp.Header), string(response)
 	}
 	e.err = err
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -220,24 +220,24 @@ func (c *checker) describe(e exchange) string {
 		}
 		return "sends no response: " + reason.Error()
 	}
-	return fmt.Sprintf("responds with %d %s", e.status, c.quote(e.answer))
+	return fmt.Sprintf("responds with %d %s", e.status, c.quote(e.response))
 }
 
 // quote returns a response body with placeholders for secrets, cut to 200 bytes. It escapes the
 // text if it contains control characters or backquotes.
-func (c *checker) quote(answer string) string {
+func (c *checker) quote(response string) string {
 	pairs := []string{c.Secret, "<the webhook secret>", c.Challenge, "<the challenge token>"}
 	if c.Features.OldSecret != "" {
 		pairs = append(pairs, c.Features.OldSecret, "<the old webhook secret>")
 	}
-	answer = strings.NewReplacer(pairs...).Replace(strings.TrimSpace(answer))
-	if len(answer) > 200 {
-		answer = answer[:200] + "…"
+	response = strings.NewReplacer(pairs...).Replace(strings.TrimSpace(response))
+	if len(response) > 200 {
+		response = response[:200] + "…"
 	}
-	if strconv.CanBackquote(answer) {
-		return answer
+	if strconv.CanBackquote(response) {
+		return response
 	}
-	return strconv.Quote(answer)
+	return strconv.Quote(response)
 }
 
 // waitUntil polls until done returns true or Timing.Patience has passed. It reports whether done

@@ -62,8 +62,8 @@ func (c *checker) accepts(what string, e exchange) bool {
 	return false
 }
 
-// refuses requires a 4xx response to a request that is not verifiably from the platform.
-func (c *checker) refuses(what string, e exchange) bool {
+// rejects requires a 4xx response to a request that is not verifiably from the platform.
+func (c *checker) rejects(what string, e exchange) bool {
 	if e.err == nil && e.status/100 == 4 {
 		return true
 	}
@@ -81,20 +81,20 @@ func (c *checker) acknowledgement(e exchange) string {
 	}
 	var members map[string]json.RawMessage
 	var token string
-	err := json.Unmarshal([]byte(e.answer), &members)
+	err := json.Unmarshal([]byte(e.response), &members)
 	switch {
-	case e.answer == "":
+	case e.response == "":
 		return "has no body"
-	case strings.Contains(e.answer, c.Secret):
+	case strings.Contains(e.response, c.Secret):
 		return "contains the webhook secret: the challenge token is another value in the dashboard, and the secret must stay secret"
 	case err != nil:
-		return fmt.Sprintf("is not a JSON object: %s", c.quote(e.answer))
+		return fmt.Sprintf("is not a JSON object: %s", c.quote(e.response))
 	case members["challenge"] == nil:
-		return fmt.Sprintf("has no member challenge: %s", c.quote(e.answer))
+		return fmt.Sprintf("has no member challenge: %s", c.quote(e.response))
 	case json.Unmarshal(members["challenge"], &token) != nil || token != c.Challenge:
-		return fmt.Sprintf("has a challenge that differs from the dashboard: %s", c.quote(e.answer))
+		return fmt.Sprintf("has a challenge that differs from the dashboard: %s", c.quote(e.response))
 	case len(members) > 1:
-		return fmt.Sprintf("has members besides challenge: %s", c.quote(e.answer))
+		return fmt.Sprintf("has members besides challenge: %s", c.quote(e.response))
 	}
 	if kind, _, _ := mime.ParseMediaType(e.header.Get("Content-Type")); kind != "application/json" {
 		return fmt.Sprintf("has content type %q instead of application/json", e.header.Get("Content-Type"))
@@ -132,14 +132,14 @@ func (c *checker) takesEvent(what string, change func(*request)) {
 	c.takes(what, ev, c.post(r))
 }
 
-// refusesEvent requires that the endpoint rejects a new event and never handles it. change
+// rejectsEvent requires that the endpoint rejects a new event and never handles it. change
 // modifies the request of the platform.
-func (c *checker) refusesEvent(what string, change func(*request)) {
+func (c *checker) rejectsEvent(what string, change func(*request)) {
 	ev := c.newEvent()
 	r := c.signed(ev.body())
 	r.genuine = false
 	change(&r)
-	c.refuses(what, c.post(r))
+	c.rejects(what, c.post(r))
 	c.neverHandled(ev)
 }
 
@@ -227,7 +227,7 @@ func (c *checker) secondEvent(ev event) exchange {
 
 // diagnose sends further requests to find out why the endpoint rejects an event with a valid
 // signature, and reports the cause.
-func (c *checker) diagnose(ev event, refused exchange) {
+func (c *checker) diagnose(ev event, rejected exchange) {
 	c.halted = "see Signature/Valid: the other cases need an accepted event"
 	body := ev.body()
 	confused := c.post(request{body: body, signature: c.sign(c.Challenge, body)})
@@ -235,7 +235,7 @@ func (c *checker) diagnose(ev event, refused exchange) {
 	case confused.status/100 == 2:
 		c.reportf("accepts the event if it is signed with the challenge token: the endpoint verifies with the wrong value from the dashboard")
 		return
-	case !refused.unauthorized():
+	case !rejected.unauthorized():
 		ev.Data = encode(map[string]any{"order": ev.Data})
 		if ev.Type == model.EventOrderPlaced && c.deliver(ev.body()).accepted() {
 			c.reportf("accepts the event if its fields are in data.order: the fields of an order also occur directly in data, so read the object from both places")

@@ -91,7 +91,7 @@ func TestRunFailsOnMistake(t *testing.T) {
 	var exit *exec.ExitError
 	require.ErrorAs(t, err, &exit, "the check must fail")
 	for _, want := range []string{
-		"--- FAIL: TestMutant/Challenge/Answer", "has status 202: only 200 and 201 count", "In production: ", "Fix: ",
+		"--- FAIL: TestMutant/Challenge/Response", "has status 202: only 200 and 201 count", "In production: ", "Fix: ",
 		"--- PASS: TestMutant/Signature/Valid",
 		"--- SKIP: TestMutant/Bodies/SlowLoris", "needs Target.Timing.BodyTimeout, the time that the server waits for a body",
 	} {

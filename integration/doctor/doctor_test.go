@@ -385,7 +385,7 @@ func (readOnly) CheckWrite(context.Context) error { return errDriver }
 // lost is an inbox whose bodies cannot be decrypted.
 type lost struct{ engine.Engine }
 
-func (lost) List(context.Context, engine.Filter, engine.Position, int) ([]engine.Event, error) {
+func (lost) List(context.Context, engine.Filter, engine.Page) ([]engine.Event, error) {
 	return make([]engine.Event, 1), nil
 }
 

@@ -53,9 +53,9 @@
     const began = performance.now();
     try {
       const shown = location.href;
-      const answer = await fetch(shown);
-      if (answer.ok && shown === location.href) show(await answer.text());
-      if (every) document.body.classList.toggle("away", !answer.ok);
+      const response = await fetch(shown);
+      if (response.ok && shown === location.href) show(await response.text());
+      if (every) document.body.classList.toggle("away", !response.ok);
     } catch {
       if (every) document.body.classList.add("away"); // otherwise EventSource reconnects
     } finally {
@@ -104,10 +104,10 @@
 
   async function carryOn() {
     for (let form; !stopped && (form = main.querySelector("form[data-continue]"));) {
-      const answer = await fetch(new URL(form.getAttribute("action"), location.href), { method: "POST", body: new URLSearchParams(new FormData(form)) });
-      if (!answer.ok) break;
-      history.replaceState(null, "", answer.url);
-      show(await answer.text());
+      const response = await fetch(new URL(form.getAttribute("action"), location.href), { method: "POST", body: new URLSearchParams(new FormData(form)) });
+      if (!response.ok) break;
+      history.replaceState(null, "", response.url);
+      show(await response.text());
     }
     document.body.classList.remove("running");
   }

@@ -47,7 +47,7 @@ const (
 
 	// OutcomeOwnerRejected: Verify of [tokens.Config] rejected the account. The token has been
 	// revoked. Err matches [tokens.ErrOwnerRejected].
-	OutcomeOwnerRejected Outcome = "owner_refused"
+	OutcomeOwnerRejected Outcome = "owner_rejected"
 
 	// OutcomePlatformFailed: the authorization page reported an error (Err is an
 	// [*oauth.CallbackError]), or the platform was unreachable or responded with an error (Err

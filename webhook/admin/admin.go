@@ -41,11 +41,11 @@ func New(c Config) (*Handler, error) {
 		for _, other.Method = range []string{http.MethodGet, http.MethodPost} {
 			if _, pattern := h.mux.Handler(&other); pattern != "/" {
 				w.Header().Set("Allow", other.Method)
-				h.refuse(w, http.StatusMethodNotAllowed, "This page does not have the method of the request. Nothing was done.", depth)
+				h.reject(w, http.StatusMethodNotAllowed, "This page does not have the method of the request. Nothing was done.", depth)
 				return
 			}
 		}
-		h.refuse(w, http.StatusNotFound, "Page not found.", depth)
+		h.reject(w, http.StatusNotFound, "Page not found.", depth)
 	})
 	webpage.HandleAssets(h.mux)
 	return h, nil
@@ -55,18 +55,18 @@ func New(c Config) (*Handler, error) {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	webpage.Protect(w.Header(), "script-src 'self'", "connect-src 'self'")
 	if len(h.config.Hosts) > 0 && !slices.ContainsFunc(h.config.Hosts, func(host string) bool { return strings.EqualFold(host, r.Host) }) {
-		h.refuse(w, http.StatusMisdirectedRequest, "This host is not allowed. Open the page under its own host, or add this one to Hosts in the program.", 1)
+		h.reject(w, http.StatusMisdirectedRequest, "This host is not allowed. Open the page under its own host, or add this one to Hosts in the program.", 1)
 		return
 	}
 	if err := h.origins.Check(r); err != nil {
-		h.refuse(w, http.StatusForbidden, otherSite, 1)
+		h.reject(w, http.StatusForbidden, otherSite, 1)
 		return
 	}
 	if r.Method == http.MethodPost {
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 		kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 		if kind != "application/x-www-form-urlencoded" || r.ParseForm() != nil {
-			h.refuse(w, http.StatusUnsupportedMediaType, "This is not a form of this page. Nothing was done.", 1)
+			h.reject(w, http.StatusUnsupportedMediaType, "This is not a form of this page. Nothing was done.", 1)
 			return
 		}
 	}
@@ -77,7 +77,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (h *Handler) writers(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if h.config.ReadOnly(r) {
-			h.refuse(w, http.StatusForbidden, "You may only read. Nothing was done.", 1)
+			h.reject(w, http.StatusForbidden, "You may only read. Nothing was done.", 1)
 			return
 		}
 		next(w, r)

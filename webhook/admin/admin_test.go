@@ -54,15 +54,15 @@ func (f *fixture) crawl() map[string]string {
 		if _, seen := pages[at.String()]; seen {
 			continue
 		}
-		answer, err := http.Get(at.String())
+		response, err := http.Get(at.String())
 		require.NoError(f, err)
-		header := answer.Header
-		pages[at.String()] = f.read(http.StatusOK, answer, err)
+		header := response.Header
+		pages[at.String()] = f.read(http.StatusOK, response, err)
 		assert.Equal(f, "no-store", header.Get("Cache-Control"), at)
 		assert.Contains(f, header.Get("Content-Security-Policy"), "default-src 'none'", at)
 		assert.Contains(f, header.Get("Content-Security-Policy"), "script-src 'self'", at)
 		assert.NotContains(f, header.Get("Content-Security-Policy"), "unsafe", at)
-		assert.Empty(f, answer.Cookies())
+		assert.Empty(f, response.Cookies())
 		if !strings.HasPrefix(header.Get("Content-Type"), "text/html") {
 			continue
 		}
@@ -168,8 +168,8 @@ func TestFormNeedsTrustedOrigin(t *testing.T) {
 			request, err := http.NewRequest(http.MethodPost, f.url+"bulk", body)
 			require.NoError(t, err)
 			request.Header = http.Header{"Origin": {c.origin}, "Content-Type": {"application/x-www-form-urlencoded"}}
-			answer, err := http.DefaultTransport.RoundTrip(request) // follows no redirect
-			page := f.read(c.status, answer, err)
+			response, err := http.DefaultTransport.RoundTrip(request) // follows no redirect
+			page := f.read(c.status, response, err)
 			if c.status == http.StatusForbidden {
 				assert.Contains(t, page, "a proxy changes the Host header")
 			}
@@ -192,8 +192,8 @@ func TestReadOnlyUserChangesNothing(t *testing.T) {
 	}
 	assert.Contains(t, f.get("events"), d.Key.EventID)
 	for _, path := range []string{"bulk?action=replay", "bulk?action=discard&key=" + url.QueryEscape(d.Key.String())} {
-		answer, err := http.Get(f.url + path)
-		assert.Contains(t, f.read(http.StatusForbidden, answer, err), "You may only read.")
+		response, err := http.Get(f.url + path)
+		assert.Contains(t, f.read(http.StatusForbidden, response, err), "You may only read.")
 	}
 	f.post(http.StatusForbidden, "bulk", url.Values{"discard": {d.Key.String()}})
 	assert.Equal(t, 1, f.dead())
@@ -221,8 +221,8 @@ func TestHostsRejectOtherNames(t *testing.T) {
 				request, err := http.NewRequest(http.MethodGet, f.url+path, nil)
 				require.NoError(t, err)
 				request.Host = c.host
-				answer, err := http.DefaultClient.Do(request)
-				page := f.read(c.status, answer, err)
+				response, err := http.DefaultClient.Do(request)
+				page := f.read(c.status, response, err)
 				assert.Equal(t, c.status == http.StatusOK, strings.Contains(page, string(d.Type)), path)
 			}
 		})
@@ -254,8 +254,8 @@ func TestOtherSitesChangeNothing(t *testing.T) {
 			request, err := http.NewRequest(http.MethodPost, f.url+path, body)
 			require.NoError(t, err)
 			request.Header = c.header
-			answer, err := http.DefaultClient.Do(request)
-			page := f.read(c.status, answer, err)
+			response, err := http.DefaultClient.Do(request)
+			page := f.read(c.status, response, err)
 			assert.Contains(t, page, "Nothing was done", name)
 		}
 	}
@@ -308,8 +308,8 @@ func TestBadLinksShowError(t *testing.T) {
 		"event": 400, "event?key=x": 400, "event?key=us/sandbox/1/&key=us/sandbox/2/": 400, "events?state=asleep": 400,
 		"events?after=x": 400, "events?until=1": 400, "events?since=today": 400, "bulk": 400, "bulk?action=burn": 400, "bulk?action=replay&until=x": 400,
 	} {
-		answer, err := http.Get(f.url + path)
-		page := f.read(status, answer, err)
+		response, err := http.Get(f.url + path)
+		page := f.read(status, response, err)
 		assert.Contains(t, page, "<h1>", path)
 		assert.NotContains(t, page, "aria-current", path)
 		style := regexp.MustCompile(`rel="stylesheet" href="([^"]*)"`).FindStringSubmatch(page)
@@ -323,13 +323,13 @@ func TestBadLinksShowError(t *testing.T) {
 		request, err := http.NewRequest(method, f.url+path, strings.NewReader(""))
 		require.NoError(t, err)
 		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		answer, err := http.DefaultClient.Do(request)
-		f.read(http.StatusMethodNotAllowed, answer, err)
-		assert.Equal(t, "GET", answer.Header.Get("Allow"), path)
+		response, err := http.DefaultClient.Do(request)
+		f.read(http.StatusMethodNotAllowed, response, err)
+		assert.Equal(t, "GET", response.Header.Get("Allow"), path)
 	}
 	require.NoError(t, f.inbox.Close(t.Context()))
-	answer, err := http.Get(f.url)
-	assert.Contains(t, f.read(500, answer, err), webhook.ErrInboxClosed.Error())
+	response, err := http.Get(f.url)
+	assert.Contains(t, f.read(500, response, err), webhook.ErrInboxClosed.Error())
 }
 
 var unavailable = webhook.Observation{Outcome: webhook.OutcomeUnavailable, Err: webhook.ErrInboxTimeout}

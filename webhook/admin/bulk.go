@@ -105,7 +105,7 @@ func (h *Handler) bulkOf(w http.ResponseWriter, query url.Values) (b bulk, ok bo
 	a, known := actionOf(query.Get("action"))
 	f, err := filterOf(query, h.now())
 	if !known || err != nil {
-		h.refuse(w, http.StatusBadRequest, badLink, 1)
+		h.reject(w, http.StatusBadRequest, badLink, 1)
 		return b, false
 	}
 	f.States = a.states
@@ -231,7 +231,7 @@ func (h *Handler) change(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if b.filter.Keys == nil && b.filter.Until.IsZero() {
-		h.refuse(w, http.StatusBadRequest, badLink, 1)
+		h.reject(w, http.StatusBadRequest, badLink, 1)
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), changeTime)

@@ -86,10 +86,10 @@ func TestBackLinkStaysOnList(t *testing.T) {
 		"%zz":                  "events?did=NAME",
 	} {
 		d := f.die(1)[0]
-		answer, err := client.PostForm(f.url+"bulk", url.Values{"replay": {d.Key.String()}, "from": {from}})
-		f.read(http.StatusSeeOther, answer, err)
+		response, err := client.PostForm(f.url+"bulk", url.Values{"replay": {d.Key.String()}, "from": {from}})
+		f.read(http.StatusSeeOther, response, err)
 		<-f.made
-		assert.Equal(t, want, regexp.MustCompile("did=[A-Z2-7]{26}").ReplaceAllString(answer.Header.Get("Location"), "did=NAME"))
+		assert.Equal(t, want, regexp.MustCompile("did=[A-Z2-7]{26}").ReplaceAllString(response.Header.Get("Location"), "did=NAME"))
 	}
 }
 
@@ -178,9 +178,9 @@ func TestLinksReportNoChange(t *testing.T) {
 	assert.Contains(t, page, "<b>1 event was discarded.</b>", "control")
 	name := regexp.MustCompile("did=[A-Z2-7]{26}")
 	form := url.Values{"action": {"replay"}, "key": {d.Key.String()}}
-	answer, err := http.PostForm(f.url+"bulk", form)
-	f.read(http.StatusOK, answer, err)
-	did := name.FindString(answer.Request.URL.RawQuery)
+	response, err := http.PostForm(f.url+"bulk", form)
+	f.read(http.StatusOK, response, err)
+	did := name.FindString(response.Request.URL.RawQuery)
 	require.NotEmpty(t, did)
 	assert.NotContains(t, f.get("bulk?action=discard&"+did), "discarded.", "another action")
 }
@@ -263,8 +263,8 @@ func TestBulkContinuesAfterTimeout(t *testing.T) {
 
 	held.err = errors.New("the database is down")
 	page = f.get("bulk?action=replay")
-	answer, err := http.PostForm(f.url+"bulk", url.Values{"action": {"replay"}, "until": {untilOf(page)}})
-	page = f.read(http.StatusInternalServerError, answer, err)
+	response, err := http.PostForm(f.url+"bulk", url.Values{"action": {"replay"}, "until": {untilOf(page)}})
+	page = f.read(http.StatusInternalServerError, response, err)
 	assert.Contains(t, page, "10 events were replayed. Then the inbox failed: the database is down")
 	require.ErrorIs(t, seen.all[3].Err, held.err)
 }

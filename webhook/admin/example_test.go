@@ -67,16 +67,16 @@ func Example() {
 			log.Fatal(err)
 		}
 		request.Header.Set("X-User", user)
-		answer, err := http.DefaultClient.Do(request)
+		response, err := http.DefaultClient.Do(request)
 		if err != nil {
 			log.Fatal(err)
 		}
-		text, err := io.ReadAll(answer.Body)
+		text, err := io.ReadAll(response.Body)
 		if err != nil {
 			log.Fatal(err)
 		}
-		_ = answer.Body.Close()
-		fmt.Println(answer.StatusCode, strings.Contains(string(text), "evt_1"))
+		_ = response.Body.Close()
+		fmt.Println(response.StatusCode, strings.Contains(string(text), "evt_1"))
 	}
 	// Output:
 	// 401 false

@@ -108,28 +108,28 @@ func (f *fixture) die(n int) (all []webhook.Delivery) {
 }
 
 // read returns the body of a response, and requires its status.
-func (f *fixture) read(status int, answer *http.Response, err error) string {
+func (f *fixture) read(status int, response *http.Response, err error) string {
 	f.Helper()
 	require.NoError(f, err)
-	defer func() { _ = answer.Body.Close() }()
-	body, err := io.ReadAll(answer.Body)
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
 	require.NoError(f, err)
-	require.Equal(f, status, answer.StatusCode, "%s", body)
+	require.Equal(f, status, response.StatusCode, "%s", body)
 	return string(body)
 }
 
 // get opens a page.
 func (f *fixture) get(path string) string {
 	f.Helper()
-	answer, err := http.Get(f.url + path)
-	return f.read(http.StatusOK, answer, err)
+	response, err := http.Get(f.url + path)
+	return f.read(http.StatusOK, response, err)
 }
 
 // post sends a form, follows redirects, and requires the final status.
 func (f *fixture) post(status int, path string, form url.Values) string {
 	f.Helper()
-	answer, err := http.PostForm(f.url+path, form)
-	return f.read(status, answer, err)
+	response, err := http.PostForm(f.url+path, form)
+	return f.read(status, response, err)
 }
 
 var (

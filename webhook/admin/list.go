@@ -60,7 +60,7 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request) {
 	f, err := filterOf(query, now)
 	p, badPage := pageOf(query)
 	if errors.Join(err, badPage) != nil {
-		h.refuse(w, http.StatusBadRequest, badLink, 1)
+		h.reject(w, http.StatusBadRequest, badLink, 1)
 		return
 	}
 	v := listView{Filter: f, State: query.Get("state"), Order: query.Get("order"), Newest: p.newest, Zone: now.Format("MST"), Since: field(f.GivenUpFrom, now), Before: field(f.GivenUpBefore, now)}
@@ -256,7 +256,7 @@ func (h *Handler) load(w http.ResponseWriter, r *http.Request) (v detailView, ok
 	query, now := r.URL.Query(), h.now()
 	f, err := filterOf(query, now)
 	if err != nil || len(f.Keys) != 1 {
-		h.refuse(w, http.StatusBadRequest, badLink, 1)
+		h.reject(w, http.StatusBadRequest, badLink, 1)
 		return v, false
 	}
 	one := engine.Filter{Keys: f.Keys}
@@ -350,7 +350,7 @@ func (h *Handler) openBody(w http.ResponseWriter, r *http.Request) {
 	}
 	key := v.Event.Key
 	if h.config.Observer.BodyOpened == nil || h.config.Observer.BodyOpened(r, key) != nil {
-		h.refuse(w, http.StatusForbidden, "The body stays closed, because the access could not be recorded.", 1)
+		h.reject(w, http.StatusForbidden, "The body stays closed, because the access could not be recorded.", 1)
 		return
 	}
 	opened, err := h.config.Engine.Open(r.Context(), key)

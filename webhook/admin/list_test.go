@@ -144,8 +144,8 @@ func TestFindOpensEventOrList(t *testing.T) {
 		assert.Contains(t, find(id), fmt.Sprintf(unknown, id))
 	}
 	assert.Contains(t, f.get(eventPath(handled)), "This event was handled")
-	answer, err := http.Get(f.url + "event?key=us/sandbox/evt_unknown/")
-	assert.Contains(t, f.read(http.StatusNotFound, answer, err), "No handled or discarded event on record")
+	response, err := http.Get(f.url + "event?key=us/sandbox/evt_unknown/")
+	assert.Contains(t, f.read(http.StatusNotFound, response, err), "No handled or discarded event on record")
 	assert.Contains(t, f.get("find"), "<h1>Events</h1>")
 }
 

@@ -101,13 +101,13 @@ func (h *Handler) show(w http.ResponseWriter, status int, name string, f frame) 
 	_, _ = page.WriteTo(w) // fails only if the browser has disconnected
 }
 
-// refuse shows an error page. depth is the number of path segments of the request.
-func (h *Handler) refuse(w http.ResponseWriter, status int, why string, depth int) {
+// reject shows an error page. depth is the number of path segments of the request.
+func (h *Handler) reject(w http.ResponseWriter, status int, why string, depth int) {
 	h.show(w, status, "problem", frame{Base: strings.Repeat("../", max(0, depth-1)), Title: http.StatusText(status), Path: noPage, View: why})
 }
 
 // fail shows an error of the engine or of the accounts. These errors contain no data of an
 // event.
 func (h *Handler) fail(w http.ResponseWriter, err error) {
-	h.refuse(w, http.StatusInternalServerError, err.Error(), 1)
+	h.reject(w, http.StatusInternalServerError, err.Error(), 1)
 }

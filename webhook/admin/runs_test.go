@@ -241,6 +241,6 @@ func TestAccountsShowStatuses(t *testing.T) {
 	assert.Contains(t, f.get(f.link(page, "Previous page")), "dr-301<")
 	assert.Contains(t, f.get(""), "3 refreshed tokens")
 	users.err = errors.New("the store is down")
-	answer, err := http.Get(f.url + "accounts")
-	assert.Contains(t, f.read(500, answer, err), "the store is down")
+	response, err := http.Get(f.url + "accounts")
+	assert.Contains(t, f.read(500, response, err), "the store is down")
 }

@@ -130,9 +130,9 @@ func TestNewDefaultsToOwnSchema(t *testing.T) {
 // fieldOf returns the field in an argument error.
 func fieldOf(t *testing.T, err error) string {
 	t.Helper()
-	var refused *api.ArgumentError
-	require.ErrorAs(t, err, &refused)
-	return refused.Field
+	var rejected *api.ArgumentError
+	require.ErrorAs(t, err, &rejected)
+	return rejected.Field
 }
 
 func TestNewRequiresTables(t *testing.T) {
@@ -256,22 +256,22 @@ func TestOpenRejectsInvalidArguments(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
 	pool := d.pool(t)
-	refused := func(pool *pgxpool.Pool, field string, change func(*riverinbox.Config)) {
+	rejected := func(pool *pgxpool.Pool, field string, change func(*riverinbox.Config)) {
 		t.Helper()
 		config := d.config(t, receivertest.Succeed)
 		change(&config)
 		_, err := riverinbox.Open(t.Context(), pool, config)
 		assert.Equal(t, field, fieldOf(t, err))
 	}
-	refused(nil, "pool", func(*riverinbox.Config) {})
-	refused(pool, "pool", func(c *riverinbox.Config) { c.Work.Workers = 10 })
-	refused(pool, "riverinbox.Config.Seal", func(c *riverinbox.Config) { c.Seal = nil })
-	refused(pool, "webhook.Work.Handle", func(c *riverinbox.Config) { c.Work.Handle = nil })
-	refused(pool, "riverinbox.Config.TakeOver", func(c *riverinbox.Config) { c.TakeOver = time.Second - 1 })
-	refused(pool, "riverinbox.Config.Work.Retry.MaxAttempts", func(c *riverinbox.Config) { c.Work.Retry.MaxAttempts = 1<<15 - 1 })
+	rejected(nil, "pool", func(*riverinbox.Config) {})
+	rejected(pool, "pool", func(c *riverinbox.Config) { c.Work.Workers = 10 })
+	rejected(pool, "riverinbox.Config.Seal", func(c *riverinbox.Config) { c.Seal = nil })
+	rejected(pool, "webhook.Work.Handle", func(c *riverinbox.Config) { c.Work.Handle = nil })
+	rejected(pool, "riverinbox.Config.TakeOver", func(c *riverinbox.Config) { c.TakeOver = time.Second - 1 })
+	rejected(pool, "riverinbox.Config.Work.Retry.MaxAttempts", func(c *riverinbox.Config) { c.Work.Retry.MaxAttempts = 1<<15 - 1 })
 	const field = "riverinbox.Config.Schema"
 	for _, name := range []string{`x"; --`, "1st", "a b", strings.Repeat("x", 47)} {
-		refused(pool, field, func(c *riverinbox.Config) { c.Schema = name })
+		rejected(pool, field, func(c *riverinbox.Config) { c.Schema = name })
 		_, err := riverinbox.Schema(name)
 		assert.Equal(t, field, fieldOf(t, err))
 		assert.Equal(t, field, fieldOf(t, riverinbox.Migrate(t.Context(), pool, name)))

@@ -258,13 +258,13 @@ func TestBadEventFailsAlone(t *testing.T) {
 	}
 	bad := in("b", 3)
 	bad.ClinicID = "bad"
-	ofLine, refused := send(in("a", 2)), send(bad)
+	ofLine, rejected := send(in("a", 2)), send(bad)
 	var others sync.WaitGroup
 	for n := range 50 {
 		others.Go(func() { assert.NoError(t, next(t, send(in(fmt.Sprint("key_", n), n)))) })
 	}
 	others.Wait()
-	require.ErrorContains(t, next(t, refused), "23514")
+	require.ErrorContains(t, next(t, rejected), "23514")
 	require.NoError(t, next(t, ofLine))
 	require.NoError(t, tx.Commit(t.Context()))
 	assert.Equal(t, 52, count(t, d, "SELECT count(*) FROM river_job"))

@@ -63,7 +63,7 @@ type call struct {
 	now       time.Time
 	record    model.Request // for the journal
 	noted     bool          // whether record is in the journal
-	out       notedAnswer
+	out       recordedResponse
 	wrong     error // of the first invalid parameter
 }
 
@@ -74,25 +74,25 @@ func (c *call) note(status int) {
 	}
 	c.noted = true
 	c.record.Status = cmp.Or(c.record.Status, status)
-	c.record.AnsweredAt = c.api.Clock.Now()
+	c.record.RespondedAt = c.api.Clock.Now()
 	c.api.Record(&c.record)
 }
 
-// notedAnswer writes the request to the journal before the first byte of the response. So a
+// recordedResponse writes the request to the journal before the first byte of the response. So a
 // client with a response finds its request there.
-type notedAnswer struct {
+type recordedResponse struct {
 	http.ResponseWriter
 	call *call
 }
 
 // WriteHeader implements [http.ResponseWriter].
-func (a *notedAnswer) WriteHeader(status int) {
+func (a *recordedResponse) WriteHeader(status int) {
 	a.call.note(status)
 	a.ResponseWriter.WriteHeader(status)
 }
 
 // Unwrap implements the interface behind [http.ResponseController].
-func (a *notedAnswer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+func (a *recordedResponse) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // A handler handles one operation. The pipeline has checked the token and the scope and parsed
 // page, query and body. It holds the world's lock, for reading if the method is GET and for
@@ -352,8 +352,8 @@ func (c *call) keepRequestBody() {
 	}{io.MultiReader(bytes.NewReader(body), c.request.Body), c.request.Body}
 }
 
-// keepAnswer returns a function that records the response body after rewrite.
-func (c *call) keepAnswer(rewrite func([]byte) []byte) func([]byte) []byte {
+// keepResponse returns a function that records the response body after rewrite.
+func (c *call) keepResponse(rewrite func([]byte) []byte) func([]byte) []byte {
 	if !c.api.KeepBodies {
 		return rewrite
 	}

@@ -148,7 +148,7 @@ func getVariant(c *call, w *store.World) (reply, error) {
 		return reply{}, notFound()
 	}
 	p, _ := table.Get(w.Products, v.ProductID)
-	answer := view.Variant(v)
-	answer.Product = &view.ProductRef{ID: p.ID, Name: p.Name, Brand: view.BrandOf(w, p.BrandID)}
-	return ok(answer), nil
+	response := view.Variant(v)
+	response.Product = &view.ProductRef{ID: p.ID, Name: p.Name, Brand: view.BrandOf(w, p.BrandID)}
+	return ok(response), nil
 }

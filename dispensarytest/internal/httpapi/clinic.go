@@ -32,7 +32,7 @@ func getClinic(c *call, w *store.World) (reply, error) {
 	if !known {
 		return reply{}, notFound()
 	}
-	answer := clinicView{
+	response := clinicView{
 		ID: clinic.ID, Name: clinic.Name, Discount: clinic.Discount, DispensaryURL: clinic.DispensaryURL,
 		PatientCount:      len(table.Of(w.Patients, store.ByClinic, clinic.ID)),
 		PractitionerCount: len(table.Of(w.Practitioners, store.ByClinic, clinic.ID)),
@@ -41,8 +41,8 @@ func getClinic(c *call, w *store.World) (reply, error) {
 	if integration == nil {
 		integration = w.IntegrationInUse(clinic.ID)
 	}
-	answer.IntegrationID, answer.IntegrationActivatedAt = integration.ID, view.NullTime(store.ActivatedAt(integration, c.behaviors))
-	return ok(answer), nil
+	response.IntegrationID, response.IntegrationActivatedAt = integration.ID, view.NullTime(store.ActivatedAt(integration, c.behaviors))
+	return ok(response), nil
 }
 
 // addressView is an address. API section: "Address".

@@ -82,19 +82,19 @@ func listDeliveries(c *call, w *store.World) (reply, error) {
 
 func viewDelivery(d *webhooks.Entry, zeroStatus bool) deliveryView {
 	last := d.Latest()
-	answer := deliveryView{
+	response := deliveryView{
 		ID: d.ID, AttemptNumber: len(d.Attempts), AttemptedAt: view.Time(last.At),
 		NextAttemptAt: view.NullTime(d.NextAttemptAt), Delivered: d.Delivered,
 		ResponseBody: last.ResponseBody, ResponseHeader: last.ResponseHeader,
 		ResponseIPAddress: last.IPAddress, ResponseErrors: view.NullText(last.Err),
 	}
 	if last.Status != 0 || zeroStatus {
-		answer.ResponseStatus = new(last.Status)
+		response.ResponseStatus = new(last.Status)
 	}
 	if n := len(d.Attempts); n > 1 {
-		answer.PreviousAttemptAt = new(view.Time(d.Attempts[n-2].At))
+		response.PreviousAttemptAt = new(view.Time(d.Attempts[n-2].At))
 	}
-	answer.EventPayload.Event = view.Event(&d.Event)
-	answer.EventPayload.Event.IntegrationID = d.IntegrationID
-	return answer
+	response.EventPayload.Event = view.Event(&d.Event)
+	response.EventPayload.Event.IntegrationID = d.IntegrationID
+	return response
 }

@@ -47,7 +47,7 @@ func (c *call) meetFaults(w http.ResponseWriter) (http.ResponseWriter, error) {
 	if !fires {
 		return w, nil
 	}
-	return &spoiltAnswer{ResponseWriter: w, call: c, fault: f}, nil
+	return &damagedResponse{ResponseWriter: w, call: c, fault: f}, nil
 }
 
 func (c *call) fire(effects ...model.Effect) (model.Fault, bool) {
@@ -93,7 +93,7 @@ func (c *call) faultProblem(f model.Fault, w http.ResponseWriter) error {
 	case model.EffectProxyError:
 		// A request that never reached the platform has no request id.
 		w.Header().Del("X-Request-Id")
-		p := problemOf(proxyStatus, "a proxy answered in the platform's place")
+		p := problemOf(proxyStatus, "a proxy responded in the platform's place")
 		if f.Status != 0 {
 			p.status = f.Status
 		}
@@ -143,8 +143,8 @@ func writeProxyPage(w http.ResponseWriter, status int) {
 	_, _ = fmt.Fprintf(w, "<html>\n<head><title>%[1]d %[2]s</title></head>\n<body><center><h1>%[1]d %[2]s</h1></center></body>\n</html>\n", status, http.StatusText(status))
 }
 
-// spoiltAnswer is a response that is lost or damaged.
-type spoiltAnswer struct {
+// damagedResponse is a response that is lost or damaged.
+type damagedResponse struct {
 	http.ResponseWriter
 	call    *call
 	fault   model.Fault
@@ -152,7 +152,7 @@ type spoiltAnswer struct {
 }
 
 // WriteHeader is the first call after the handler has done its work.
-func (a *spoiltAnswer) WriteHeader(status int) {
+func (a *damagedResponse) WriteHeader(status int) {
 	if a.fault.Effect == model.EffectDropAfterCommit {
 		panic(http.ErrAbortHandler)
 	}
@@ -160,7 +160,7 @@ func (a *spoiltAnswer) WriteHeader(status int) {
 }
 
 // Write implements [http.ResponseWriter].
-func (a *spoiltAnswer) Write(p []byte) (int, error) {
+func (a *damagedResponse) Write(p []byte) (int, error) {
 	switch a.fault.Effect {
 	case model.EffectDropAfterCommit:
 		panic(http.ErrAbortHandler)
@@ -176,7 +176,7 @@ func (a *spoiltAnswer) Write(p []byte) (int, error) {
 	return a.trickle(p)
 }
 
-func (a *spoiltAnswer) trickle(p []byte) (n int, err error) {
+func (a *damagedResponse) trickle(p []byte) (n int, err error) {
 	size := a.fault.Bytes
 	if size == 0 {
 		size = slowPiece
@@ -194,6 +194,6 @@ func (a *spoiltAnswer) trickle(p []byte) (n int, err error) {
 	return n, err
 }
 
-func (a *spoiltAnswer) flush() {
+func (a *damagedResponse) flush() {
 	_ = http.NewResponseController(a.ResponseWriter).Flush() // without support for flushing, the bytes arrive later
 }

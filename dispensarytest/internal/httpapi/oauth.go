@@ -32,9 +32,9 @@ type ownerView struct {
 	Type string `json:"type"`
 }
 
-// grantRefused is the error for an invalid code or refresh token. The platform does not
+// grantRejected is the error for an invalid code or refresh token. The platform does not
 // distinguish the causes.
-const grantRefused = "The provided authorization grant is invalid, expired, revoked, does not match the redirection URI used in the authorization request, or was issued to another client."
+const grantRejected = "The provided authorization grant is invalid, expired, revoked, does not match the redirection URI used in the authorization request, or was issued to another client."
 
 // createToken implements POST /oauth/token. The JSON body is from the API. Status and shape of
 // its errors are an assumption.
@@ -52,7 +52,7 @@ func createToken(c *call, _ *store.World) (reply, error) {
 		return reply{}, err
 	}
 	if c.form.Text("redirect_uri").Is != c.api.App.RedirectURI {
-		return reply{}, oauthProblem(http.StatusBadRequest, "invalid_grant", grantRefused)
+		return reply{}, oauthProblem(http.StatusBadRequest, "invalid_grant", grantRejected)
 	}
 	var token *tokens.AccessToken
 	var next string
@@ -66,7 +66,7 @@ func createToken(c *call, _ *store.World) (reply, error) {
 		return reply{}, oauthProblem(http.StatusBadRequest, "unsupported_grant_type", "The authorization grant type is not supported by the authorization server.")
 	}
 	if !good {
-		return reply{}, oauthProblem(http.StatusBadRequest, "invalid_grant", grantRefused)
+		return reply{}, oauthProblem(http.StatusBadRequest, "invalid_grant", grantRejected)
 	}
 	c.record.TokenID, c.record.UserID = token.ID, token.Grant.User.ID
 	return ok(c.api.viewToken(token, next)), nil
@@ -152,9 +152,9 @@ func authorizePage(c *call, w http.ResponseWriter) int {
 	return c.showStep(w, http.StatusOK, open, "", "")
 }
 
-// authorizeAnswer handles the page's forms: sign in, authorize, cancel, and sign in as another
+// authorizeResponse handles the page's forms: sign in, authorize, cancel, and sign in as another
 // user.
-func authorizeAnswer(c *call, w http.ResponseWriter) int {
+func authorizeResponse(c *call, w http.ResponseWriter) int {
 	if err := http.NewCrossOriginProtection().Check(c.request); err != nil {
 		return c.pageProblem(w, http.StatusForbidden, "This form was sent from another site.")
 	}
@@ -200,19 +200,19 @@ func (c *call) signIn(w http.ResponseWriter, open tokens.Flow) int {
 // showStep shows the form for the current step of the flow.
 func (c *call) showStep(w http.ResponseWriter, status int, open tokens.Flow, email, message string) int {
 	f := &pages.Frame{Title: "Sign in", Message: message, Leaves: true}
-	answer := authorizeView{
+	response := authorizeView{
 		App: c.api.App.Name, Redirect: c.api.App.RedirectURI,
 		Flow: c.api.Tokens.OpenFlow(open), Email: email, Users: c.api.Store.Users(),
 	}
 	if open.User != nil {
-		f.Title, answer.User = "Authorize "+c.api.App.Name, open.User
-		answer.Clinic = c.api.Store.ClinicName(open.User.ClinicID)
+		f.Title, response.User = "Authorize "+c.api.App.Name, open.User
+		response.Clinic = c.api.Store.ClinicName(open.User.ClinicID)
 		for _, name := range c.api.Tokens.ApplicationScopes() {
 			info, _ := operations.FindScope(name)
-			answer.Scopes = append(answer.Scopes, info)
+			response.Scopes = append(response.Scopes, info)
 		}
 	}
-	f.Send(w, status, "authorize", answer)
+	f.Send(w, status, "authorize", response)
 	return status
 }
 
@@ -224,13 +224,13 @@ func (c *call) pageProblem(w http.ResponseWriter, status int, message string) in
 }
 
 // leave redirects the browser to the application.
-func (c *call) leave(w http.ResponseWriter, state string, answer url.Values) int {
+func (c *call) leave(w http.ResponseWriter, state string, response url.Values) int {
 	if state != "" {
-		answer.Set("state", state)
+		response.Set("state", state)
 	}
 	target, _ := url.Parse(c.api.App.RedirectURI) // validated on construction
 	query := target.Query()
-	maps.Copy(query, answer)
+	maps.Copy(query, response)
 	target.RawQuery = query.Encode()
 	return seeOther(w, target.String())
 }

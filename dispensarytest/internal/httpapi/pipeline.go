@@ -42,14 +42,14 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Path: r.URL.EscapedPath(), Query: r.URL.RawQuery,
 	}
 	w.Header()["X-Request-Id"] = []string{c.record.ID}
-	c.out = notedAnswer{w, c}
+	c.out = recordedResponse{w, c}
 	w = &c.out
 	defer c.note(0) // if no response is sent
 	defer c.rescue(w)
 
 	found, err := c.route()
 	if err != nil {
-		c.refuse(w, err)
+		c.writeError(w, err)
 		return
 	}
 	if c.op.Open && found.page == nil { // RFC 6749 5.1
@@ -57,16 +57,16 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w, err = c.meetFaults(w)
 	if err != nil {
-		c.refuse(w, err)
+		c.writeError(w, err)
 		return
 	}
 	if found.page != nil {
 		c.record.Status = found.page(c, w)
 		return
 	}
-	rep, err := c.answer(found.handle)
+	rep, err := c.serve(found.handle)
 	if err != nil {
-		c.refuse(w, err)
+		c.writeError(w, err)
 		return
 	}
 	c.send(w, rep)
@@ -106,8 +106,8 @@ func (c *call) route() (*endpoint, error) {
 	return found, nil
 }
 
-// answer runs an API request from the check of its token to the reply of its handler.
-func (c *call) answer(with handler) (reply, error) {
+// serve runs an API request from the check of its token to the reply of its handler.
+func (c *call) serve(with handler) (reply, error) {
 	malformed := c.readQuery() // first, so that the journal shows unknown parameters of rejected requests
 	if !c.op.Open {
 		if err := c.authenticate(); err != nil {
@@ -202,8 +202,8 @@ func readForm(r *http.Request) (*form.Form, error) {
 	return f, nil
 }
 
-// refuse sends a problem as the response.
-func (c *call) refuse(w http.ResponseWriter, err error) {
+// writeError sends a problem as the response.
+func (c *call) writeError(w http.ResponseWriter, err error) {
 	var p *problem
 	if !errors.As(err, &p) {
 		p = problemOf(http.StatusInternalServerError, err.Error())
@@ -237,7 +237,7 @@ func (c *call) send(w http.ResponseWriter, rep reply) {
 }
 
 func (c *call) write(w http.ResponseWriter, rep reply, key string) {
-	writeJSON(w, c.record.Status, rep, key, c.keepAnswer(view.Rewriter(c.behaviors)))
+	writeJSON(w, c.record.Status, rep, key, c.keepResponse(view.Rewriter(c.behaviors)))
 }
 
 // rescue turns a bug of this package into a response, so that it does not look like a broken
@@ -247,7 +247,7 @@ func (c *call) rescue(w http.ResponseWriter) {
 		if cause == http.ErrAbortHandler {
 			panic(cause)
 		}
-		c.refuse(w, fmt.Errorf("dispensarytest: %v", cause))
+		c.writeError(w, fmt.Errorf("dispensarytest: %v", cause))
 	}
 }
 
@@ -258,12 +258,12 @@ func (c *call) authenticate() error {
 	if !strings.EqualFold(scheme, "Bearer") || value == "" {
 		return noToken()
 	}
-	token, refusal := c.api.Tokens.Check(value, c.now)
+	token, rejection := c.api.Tokens.Check(value, c.now)
 	if token != nil {
 		c.record.TokenID, c.record.UserID = token.ID, token.Grant.User.ID
 	}
-	if refusal != "" {
-		return unauthorized(refusal)
+	if rejection != "" {
+		return unauthorized(rejection)
 	}
 	c.token = token
 	if err := c.checkClinicKey(); err != nil {
@@ -285,8 +285,8 @@ func (c *call) checkClinicKey() error {
 	needed := c.behaviors.Is(behavior.ClinicKeyHeaderAlways) || c.behaviors.Is(behavior.ClinicKeyHeaderClinicEndpoint) && c.op.ID == "clinic.get"
 	switch {
 	case key != "":
-		if refusal := c.api.Clinics.UseKey(key, c.token.ClinicID); refusal != "" {
-			return problemOf(http.StatusUnauthorized, refusal)
+		if rejection := c.api.Clinics.UseKey(key, c.token.ClinicID); rejection != "" {
+			return problemOf(http.StatusUnauthorized, rejection)
 		}
 	case needed:
 		return problemOf(http.StatusUnauthorized, "The clinic key is missing")
@@ -311,9 +311,9 @@ type route struct {
 // routes returns the table by route, with routes without parameters first. It is built once
 // per process.
 var routes = sync.OnceValue(func() (all []*route) {
-	answered, pages, known := handlers(), authorizePages(), make(map[string]*route)
+	responded, pages, known := handlers(), authorizePages(), make(map[string]*route)
 	for _, op := range operations.All() {
-		found := &endpoint{Operation: op, handle: answered[op.ID]}
+		found := &endpoint{Operation: op, handle: responded[op.ID]}
 		if op.Page {
 			found.page = pages[op.Method]
 		}
@@ -430,6 +430,6 @@ func handlers() map[string]handler {
 func authorizePages() map[string]pageHandler {
 	return map[string]pageHandler{
 		"GET":  authorizePage,
-		"POST": authorizeAnswer,
+		"POST": authorizeResponse,
 	}
 }

@@ -30,7 +30,7 @@ func TestPanicBecomesResponse(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	})
 	recorder = httptest.NewRecorder()
-	c.refuse(recorder, errors.New("not the client's problem"))
+	c.writeError(recorder, errors.New("not the client's problem"))
 	assert.Equal(t, 500, recorder.Code)
 }
 

@@ -207,29 +207,29 @@ type protocolRecView struct {
 
 // viewBoth returns the fields that protocols and templates share.
 func viewBoth(p *model.Protocol) protocolView {
-	answer := protocolView{
+	response := protocolView{
 		ID: p.ID, Name: p.Name, State: p.State, PersonalMessage: view.NullText(p.PersonalMessage),
 		Recommendations: []protocolRecView{},
 	}
 	for _, r := range p.Recommendations {
-		answer.Recommendations = append(answer.Recommendations, protocolRecView{
+		response.Recommendations = append(response.Recommendations, protocolRecView{
 			VariantID: r.VariantID, Refill: r.Refill, Amount: r.Dosage.Amount, Frequency: r.Dosage.Frequency,
 			Duration: view.NullText(r.Dosage.Duration), Permutations: r.Permutations, Format: r.Dosage.Format, Quantity: r.Quantity,
 		})
 	}
-	return answer
+	return response
 }
 
 func viewProtocol(p *model.Protocol) protocolView {
-	answer := viewBoth(p)
-	answer.Practitioner = &view.IDRef{ID: p.PractitionerID}
-	return answer
+	response := viewBoth(p)
+	response.Practitioner = &view.IDRef{ID: p.PractitionerID}
+	return response
 }
 
 func viewTemplate(p *model.Protocol) protocolView {
-	answer := viewBoth(p)
-	answer.PractitionerID = p.PractitionerID
-	return answer
+	response := viewBoth(p)
+	response.PractitionerID = p.PractitionerID
+	return response
 }
 
 // listProtocols supports the API's filters and ownership_type. The values and the default
@@ -278,7 +278,7 @@ type linkedPlan struct {
 }
 
 func (c *call) viewDynamicLink(w *store.World, p *model.Plan) dynamicLinkView {
-	answer := dynamicLinkView{
+	response := dynamicLinkView{
 		RedirectURL: c.api.Origin + "/plans/" + p.ID + "/edit",
 		Plan:        linkedPlan{ID: p.ID, State: p.State, AvailableAt: view.NullDay(p.AvailableAt)},
 	}
@@ -290,9 +290,9 @@ func (c *call) viewDynamicLink(w *store.World, p *model.Plan) dynamicLinkView {
 		if patient.TextNotification {
 			shown.TextNotification = 1
 		}
-		answer.Patient = &shown
+		response.Patient = &shown
 	}
-	return answer
+	return response
 }
 
 // newDynamicLink returns a link to the editor of the clinic. The query parameter for the

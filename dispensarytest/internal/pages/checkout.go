@@ -119,7 +119,7 @@ func (v *visitor) readLines(offered []model.Line) (lines []model.Line, err error
 func (v *visitor) place(plan model.Plan, lines, offered []model.Line) error {
 	wanted := slices.DeleteFunc(slices.Clone(lines), func(l model.Line) bool { return l.Quantity == 0 })
 	if len(wanted) == 0 {
-		return store.Refused("PlaceOrder", model.ErrValidation, "an order needs at least one product")
+		return store.Rejected("PlaceOrder", model.ErrValidation, "an order needs at least one product")
 	}
 	in := model.OrderCreate{PlanIDs: []string{plan.ID}, Lines: wanted}
 	if slices.Equal(v.People.Patients.Cart(plan.PatientID), wanted) && slices.Equal(wanted, offered) {

@@ -92,8 +92,8 @@ func (p *Pages) Serve(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// errAnswered means that the response was already sent.
-var errAnswered = errors.New("answered")
+// errResponded means that the response was already sent.
+var errResponded = errors.New("responded")
 
 // read checks the request and reads its form.
 func (v *visitor) read() error {
@@ -145,7 +145,7 @@ type Frame struct {
 // problem shows an error page.
 func (v *visitor) problem(status int, message string) error {
 	v.show(status, "problem", &Frame{Title: http.StatusText(status), Message: message}, nil)
-	return errAnswered
+	return errResponded
 }
 
 // show sends a page.

@@ -88,9 +88,9 @@ func (v *visitor) editor(plan model.Plan, edit people.PlanEdit, change func(do s
 func (v *visitor) createPlan(do string, e people.PlanEdit) error {
 	switch {
 	case e.PatientID == "":
-		return store.Refused("CreatePlan", model.ErrValidation, "a plan needs a patient: enter the e-mail address of the patient")
+		return store.Rejected("CreatePlan", model.ErrValidation, "a plan needs a patient: enter the e-mail address of the patient")
 	case len(e.Lines) == 0:
-		return store.Refused("CreatePlan", model.ErrValidation, "the plan must recommend at least one product")
+		return store.Rejected("CreatePlan", model.ErrValidation, "the plan must recommend at least one product")
 	}
 	plan, _, err := v.People.Plans.Create(e.PatientID, model.PlanCreate{
 		PractitionerID: e.PractitionerID, PersonalMessage: e.Message, Recommendations: e.Lines, Draft: do != "send",
@@ -131,7 +131,7 @@ func (v *visitor) changePlan(do string, e people.PlanEdit) (err error) {
 		done = "cancelled"
 		_, _, err = v.People.Plans.Cancel(v.id)
 	default:
-		err = store.Refused("UpdatePlan", model.ErrValidation, "the form has no button %q", do)
+		err = store.Rejected("UpdatePlan", model.ErrValidation, "the form has no button %q", do)
 	}
 	if err == nil {
 		v.leave("?done=" + done)

@@ -27,7 +27,7 @@ func (p Clinics) RevokeKey(key string) (e model.Event, err error) {
 	case old == nil:
 		return e, store.Unknown("RevokeClinicKey", "clinic key", key)
 	case old.Revoked:
-		return e, store.Refused("RevokeClinicKey", model.ErrState, "the key is already revoked")
+		return e, store.Rejected("RevokeClinicKey", model.ErrState, "the key is already revoked")
 	}
 	e = p.emit(model.EventClinicKeyRevoked, old.ClinicID, old.ID, view.ClinicKey(old))
 	changed := *old
@@ -45,32 +45,32 @@ func (p Clinics) ActivateKey(key string) (e model.Event, err error) {
 	case old == nil:
 		return e, store.Unknown("ActivateClinicKey", "clinic key", key)
 	case p.enabled(old):
-		return e, store.Refused("ActivateClinicKey", model.ErrState, "the integration is already active")
+		return e, store.Rejected("ActivateClinicKey", model.ErrState, "the integration is already active")
 	}
 	return p.activate(w, old), nil
 }
 
 // UseKey checks the clinic key of a request and returns a rejection or "". The first request
 // with a valid key activates the integration. It is the only API call that emits an event.
-func (p Clinics) UseKey(key, clinicID string) (refusal string) {
+func (p Clinics) UseKey(key, clinicID string) (rejection string) {
 	p.Store.RLock()
-	refusal, active := p.check(p.Store.World.IntegrationByKey(key), clinicID)
+	rejection, active := p.check(p.Store.World.IntegrationByKey(key), clinicID)
 	p.Store.RUnlock()
-	if refusal != "" || active {
-		return refusal
+	if rejection != "" || active {
+		return rejection
 	}
 	p.Store.Lock()
 	defer p.Store.Unlock()
 	found := p.Store.World.IntegrationByKey(key)
-	if refusal, active = p.check(found, clinicID); refusal == "" && !active {
+	if rejection, active = p.check(found, clinicID); rejection == "" && !active {
 		p.activate(p.Store.World, found)
 	}
-	return refusal
+	return rejection
 }
 
 // check returns the rejection of a request with an integration's key. If there is none, active
 // reports whether the integration is active.
-func (p Clinics) check(found *store.Integration, clinicID string) (refusal string, active bool) {
+func (p Clinics) check(found *store.Integration, clinicID string) (rejection string, active bool) {
 	switch {
 	case found == nil || found.ClinicID != clinicID:
 		return "The clinic key is invalid", false
@@ -153,7 +153,7 @@ func (p Patients) Update(patientID string, in model.PatientUpdate) (model.Patien
 // dynamic link created has no names at first.
 func checkPatient(w *store.World, action string, p, old *model.Patient) error {
 	if w.EmailTaken(p.Email, p.ID) {
-		return store.Refused(action, model.ErrValidation, "email %s", form.Taken)
+		return store.Rejected(action, model.ErrValidation, "email %s", form.Taken)
 	}
 	before := form.Patient(old)
 	for i, field := range form.Patient(p) {
@@ -169,7 +169,7 @@ func checkPatient(w *store.World, action string, p, old *model.Patient) error {
 // check checks a text that a person enters by the rules of requests.
 func check(action string, field form.Field) error {
 	if reason := field.Problem(); reason != "" {
-		return store.Refused(action, model.ErrValidation, "%s %s", field.Name, reason)
+		return store.Rejected(action, model.ErrValidation, "%s %s", field.Name, reason)
 	}
 	return nil
 }
@@ -207,9 +207,9 @@ func (p Orders) Refund(orderID string, amount model.Cents) (model.Order, error) 
 		amount = cmp.Or(amount, paid)
 		switch {
 		case paid == 0:
-			return store.Refused("RefundOrder", model.ErrState, "the order is already refunded")
+			return store.Rejected("RefundOrder", model.ErrState, "the order is already refunded")
 		case amount < 0 || amount > paid:
-			return store.Refused("RefundOrder", model.ErrValidation, "%s of %s cannot be refunded", amount, paid)
+			return store.Rejected("RefundOrder", model.ErrValidation, "%s of %s cannot be refunded", amount, paid)
 		}
 		row.PaymentTotal -= amount
 		row.Refunded += amount

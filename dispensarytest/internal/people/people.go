@@ -168,13 +168,13 @@ func (a *actions) emitAt(at time.Time, kind, clinicID, objectID string, data any
 	enabled := slices.DeleteFunc(slices.Clone(concerned), func(i *store.Integration) bool { return !a.enabled(i) })
 	covered := slices.DeleteFunc(slices.Clone(enabled), func(i *store.Integration) bool { return !a.covered(e, i.ClinicID) })
 	told := e
-	told.NotSent = a.Sender.Accept(e, now, covered, a.refusal(e, concerned, enabled, covered))
+	told.NotSent = a.Sender.Accept(e, now, covered, a.rejection(e, concerned, enabled, covered))
 	table.Put(&w.Events, &told)
 	return store.Detached(told)
 }
 
-// refusal returns the reason for which an event is sent to no integration, or "".
-func (a *actions) refusal(e model.Event, concerned, enabled, covered []*store.Integration) string {
+// rejection returns the reason for which an event is sent to no integration, or "".
+func (a *actions) rejection(e model.Event, concerned, enabled, covered []*store.Integration) string {
 	const inactive = "no integration of the clinic is active: "
 	waiting := func(i *store.Integration) bool { return !i.Revoked }
 	switch {

@@ -55,7 +55,7 @@ func (p Plans) Create(patientID string, in model.PlanCreate) (out model.Plan, e 
 func (p Plans) Activate(planID string) (model.Plan, model.Event, error) {
 	return p.change("ActivatePlan", planID, p.Behaviors.Get().OnActivation(), []string{model.PlanStateDraft}, func(_ *store.World, row *model.Plan) error {
 		if why := store.PlanUnready(row, p.Behaviors.Get()); why != "" {
-			return store.Refused("ActivatePlan", model.ErrValidation, "treatment plan %q %s", planID, why)
+			return store.Rejected("ActivatePlan", model.ErrValidation, "treatment plan %q %s", planID, why)
 		}
 		store.ActivatePlan(row, p.Clock.Now())
 		return nil
@@ -94,7 +94,7 @@ func (p Plans) Cancel(planID string) (model.Plan, model.Event, error) {
 func (p Plans) change(action, planID, kind string, from []string, change func(*store.World, *model.Plan) error) (model.Plan, model.Event, error) {
 	return revise(p.actions, action, "treatment plan", planID, plans, func(w *store.World, row *model.Plan) error {
 		if !slices.Contains(from, row.State) {
-			return store.Refused(action, model.ErrState, "treatment plan %q is %s", planID, row.State)
+			return store.Rejected(action, model.ErrState, "treatment plan %q is %s", planID, row.State)
 		}
 		err := change(w, row)
 		row.UpdatedAt = p.eventTime(planID)
@@ -108,7 +108,7 @@ func recommendationsFit(w *store.World, action string, p *model.Plan) error {
 			return store.Unknown(action, "variant", r.VariantID)
 		}
 		if r.UnitsToPurchase < 1 {
-			return store.Refused(action, model.ErrValidation, "%d is not a number of units", r.UnitsToPurchase)
+			return store.Rejected(action, model.ErrValidation, "%d is not a number of units", r.UnitsToPurchase)
 		}
 	}
 	return nil
@@ -190,9 +190,9 @@ func (p Plans) Send(planID string, e PlanEdit) (model.Event, error) {
 		}
 		switch {
 		case row.PatientID == "":
-			return store.Refused("ActivatePlan", model.ErrValidation, "the plan has no patient, so it cannot be sent")
+			return store.Rejected("ActivatePlan", model.ErrValidation, "the plan has no patient, so it cannot be sent")
 		case len(row.Recommendations) == 0:
-			return store.Refused("ActivatePlan", model.ErrValidation, "the plan must recommend at least one product")
+			return store.Rejected("ActivatePlan", model.ErrValidation, "the plan must recommend at least one product")
 		}
 		store.ActivatePlan(row, p.Clock.Now())
 		return nil
@@ -242,7 +242,7 @@ func protocolFits(w *store.World, row *model.Protocol) error {
 			return store.Unknown("CreateProtocol", "variant", r.VariantID)
 		}
 		if r.Quantity < 1 {
-			return store.Refused("CreateProtocol", model.ErrValidation, "%d is not a quantity", r.Quantity)
+			return store.Rejected("CreateProtocol", model.ErrValidation, "%d is not a quantity", r.Quantity)
 		}
 	}
 	return nil

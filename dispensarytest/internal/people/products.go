@@ -58,7 +58,7 @@ func (p Products) Update(productID string, in model.ProductUpdate) (model.Produc
 		set(&row.Name, in.Name)
 		set(&row.Dosage, in.Dosage)
 		if row.Name == "" {
-			return store.Refused("UpdateProduct", model.ErrValidation, "a product needs a name")
+			return store.Rejected("UpdateProduct", model.ErrValidation, "a product needs a name")
 		}
 		return nil
 	})
@@ -113,9 +113,9 @@ func (p Products) UpdateVariant(variantID string, in model.VariantUpdate) (model
 func variantFits(v *model.Variant) error {
 	switch {
 	case v.MSRP < 0:
-		return store.Refused("UpdateVariant", model.ErrValidation, "%s is not a price", v.MSRP)
+		return store.Rejected("UpdateVariant", model.ErrValidation, "%s is not a price", v.MSRP)
 	case v.Units < 0:
-		return store.Refused("UpdateVariant", model.ErrValidation, "%d is not a number of units", v.Units)
+		return store.Rejected("UpdateVariant", model.ErrValidation, "%d is not a number of units", v.Units)
 	}
 	return check("UpdateVariant", form.Status(&v.Status))
 }

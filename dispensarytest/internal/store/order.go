@@ -58,9 +58,9 @@ func (w *World) FillOrder(o *model.Order, planIDs []string) error {
 		case !known:
 			return Unknown("PlaceOrder", "treatment plan", planID)
 		case plan.PatientID != o.PatientID:
-			return Refused("PlaceOrder", model.ErrValidation, "treatment plan %q belongs to another patient", planID)
+			return Rejected("PlaceOrder", model.ErrValidation, "treatment plan %q belongs to another patient", planID)
 		case plan.State != model.PlanStateActive && !fromCart:
-			return Refused("PlaceOrder", model.ErrState, "treatment plan %q is %s", planID, plan.State)
+			return Rejected("PlaceOrder", model.ErrState, "treatment plan %q is %s", planID, plan.State)
 		}
 		if !slices.Contains(o.PlanIDs, planID) {
 			o.PlanIDs = append(o.PlanIDs, planID)
@@ -81,7 +81,7 @@ func (w *World) FillOrder(o *model.Order, planIDs []string) error {
 // Price computes the totals of an order.
 func (w *World) Price(o *model.Order, discount float64) error {
 	if len(o.Lines) == 0 {
-		return Refused("PlaceOrder", model.ErrValidation, "an order needs lines")
+		return Rejected("PlaceOrder", model.ErrValidation, "an order needs lines")
 	}
 	for _, l := range o.Lines {
 		v, known := w.Variant(l.VariantID)
@@ -89,7 +89,7 @@ func (w *World) Price(o *model.Order, discount float64) error {
 		case !known:
 			return Unknown("PlaceOrder", "variant", l.VariantID)
 		case l.Quantity < 1:
-			return Refused("PlaceOrder", model.ErrValidation, "%d is not a quantity", l.Quantity)
+			return Rejected("PlaceOrder", model.ErrValidation, "%d is not a quantity", l.Quantity)
 		}
 		o.MSRPTotal += v.MSRP * model.Cents(l.Quantity)
 	}

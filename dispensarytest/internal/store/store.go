@@ -128,7 +128,7 @@ func Unknown(action, kind, id string) error {
 	return &ActionError{Action: action, Kind: model.ErrNotFound, Detail: fmt.Sprintf("no %s has the id %q", kind, id)}
 }
 
-func Refused(action string, kind error, format string, args ...any) error {
+func Rejected(action string, kind error, format string, args ...any) error {
 	return &ActionError{Action: action, Kind: kind, Detail: fmt.Sprintf(format, args...)}
 }
 

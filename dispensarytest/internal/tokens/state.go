@@ -96,8 +96,8 @@ func (s *Store) Restore(from State) {
 	}
 }
 
-// refusal returns the reason for which a credential of this consent is invalid at now, or "".
-func (g *grant) refusal(now, expires time.Time) string {
+// rejection returns the reason for which a credential of this consent is invalid at now, or "".
+func (g *grant) rejection(now, expires time.Time) string {
 	switch {
 	case g.Revoked:
 		return "revoked"
@@ -119,18 +119,18 @@ func (s *Store) Credentials() []model.Credential {
 		state := grant{Revoked: t.Grant.Revoked || t.Revoked, Obsolete: t.Grant.Obsolete}
 		all = append(all, model.Credential{
 			Kind: "access_token", Value: t.Value, TokenID: t.ID, User: t.Grant.User,
-			Scopes: slices.Clone(t.Grant.Scopes), ExpiresAt: t.Expires, Rejection: state.refusal(now, t.Expires),
+			Scopes: slices.Clone(t.Grant.Scopes), ExpiresAt: t.Expires, Rejection: state.rejection(now, t.Expires),
 		})
 	}
 	for value, g := range s.Refresh {
 		all = append(all, model.Credential{
-			Kind: "refresh_token", Value: value, User: g.User, Scopes: slices.Clone(g.Scopes), Rejection: g.refusal(now, time.Time{}),
+			Kind: "refresh_token", Value: value, User: g.User, Scopes: slices.Clone(g.Scopes), Rejection: g.rejection(now, time.Time{}),
 		})
 	}
 	for value, c := range s.Codes {
 		open := grant{User: c.User}
 		all = append(all, model.Credential{
-			Kind: "code", Value: value, User: c.User, Scopes: slices.Clone(c.Scopes), ExpiresAt: c.Expires, Rejection: open.refusal(now, c.Expires),
+			Kind: "code", Value: value, User: c.User, Scopes: slices.Clone(c.Scopes), ExpiresAt: c.Expires, Rejection: open.rejection(now, c.Expires),
 		})
 	}
 	kinds := []string{"access_token", "refresh_token", "code"}

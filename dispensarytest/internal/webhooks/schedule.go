@@ -30,23 +30,23 @@ const (
 )
 
 // Accept plans the deliveries of an event, or returns the reason for sending none.
-func (s *Sender) Accept(e model.Event, now time.Time, enabled []*store.Integration, refusal string) (notSent string) {
+func (s *Sender) Accept(e model.Event, now time.Time, enabled []*store.Integration, rejection string) (notSent string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer s.announce()
 	s.forget(now)
 	switch {
 	case s.closed:
-		refusal = "the platform was closed"
+		rejection = "the platform was closed"
 	case s.endpoint == nil:
-		refusal = "no webhook endpoint is registered"
+		rejection = "no webhook endpoint is registered"
 	case s.endpoint.Disabled:
-		refusal = "the webhook endpoint is disabled: " + s.endpoint.Reason
+		rejection = "the webhook endpoint is disabled: " + s.endpoint.Reason
 	case !slices.Contains(s.endpoint.Types, e.Type):
-		refusal = "the webhook endpoint is not subscribed to " + e.Type
+		rejection = "the webhook endpoint is not subscribed to " + e.Type
 	}
-	if refusal != "" {
-		return refusal
+	if rejection != "" {
+		return rejection
 	}
 	for _, i := range enabled {
 		sent := e
@@ -310,8 +310,8 @@ func (s *Sender) blame(a model.Attempt, now time.Time) {
 	}
 }
 
-// maxAnswer is the maximum number of bytes that are read from a response.
-const maxAnswer = 64 << 10
+// maxResponse is the maximum number of bytes that are read from a response.
+const maxResponse = 64 << 10
 
 // post makes one request to an endpoint. A nil body is a probe. The attempt counts as
 // delivered if Err is empty.
@@ -345,7 +345,7 @@ func (s *Sender) post(url string, body []byte, how Signature) (a model.Attempt) 
 	}
 	switch {
 	case ctx.Err() == context.DeadlineExceeded:
-		a.Err = fmt.Sprintf("no answer within %s", s.Behaviors.Get().SendTimeout())
+		a.Err = fmt.Sprintf("no response within %s", s.Behaviors.Get().SendTimeout())
 	case err != nil:
 		a.Err = err.Error()
 	default:
@@ -362,8 +362,8 @@ func readResponse(a *model.Attempt, resp *http.Response) error {
 	var header bytes.Buffer
 	_ = resp.Header.Write(&header) // a buffer never fails
 	a.ResponseHeader = header.String()
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	a.ResponseBody = string(answer)
+	response, err := io.ReadAll(io.LimitReader(resp.Body, maxResponse))
+	a.ResponseBody = string(response)
 	return err
 }
 
@@ -372,14 +372,14 @@ func (s *Sender) judge(a model.Attempt) string {
 	if a.Status != http.StatusOK && a.Status != http.StatusCreated {
 		return fmt.Sprintf("status %d is neither 200 nor 201", a.Status)
 	}
-	var answer struct {
+	var response struct {
 		Challenge string `json:"challenge"`
 	}
-	if err := json.Unmarshal([]byte(a.ResponseBody), &answer); err != nil {
-		return "the answer is not JSON"
+	if err := json.Unmarshal([]byte(a.ResponseBody), &response); err != nil {
+		return "the response is not JSON"
 	}
-	if answer.Challenge != s.App.ChallengeToken {
-		return "the answer does not carry the challenge token"
+	if response.Challenge != s.App.ChallengeToken {
+		return "the response does not contain the challenge token"
 	}
 	return ""
 }

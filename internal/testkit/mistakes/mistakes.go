@@ -67,18 +67,18 @@ var All = map[string]Mistake{
 	}},
 
 	// The challenge.
-	"202": {"Challenge/Answer", "status 202", responding(func(_ *http.Request, a *httptest.ResponseRecorder) { a.Code = instead(a.Code, 200, 202) })},
-	"no challenge on events": {"Challenge/Answer", "no body", responding(func(r *http.Request, a *httptest.ResponseRecorder) {
+	"202": {"Challenge/Response", "status 202", responding(func(_ *http.Request, a *httptest.ResponseRecorder) { a.Code = instead(a.Code, 200, 202) })},
+	"no challenge on events": {"Challenge/Response", "no body", responding(func(r *http.Request, a *httptest.ResponseRecorder) {
 		if r.ContentLength != 0 {
 			a.Body.Reset()
 		}
 	})},
-	"secret for challenge":             {"Challenge/Answer", "contains the webhook secret", replacing(Challenge, Secret)},
-	"challenge of another environment": {"Challenge/Answer", "differs from the dashboard", replacing(Challenge, "challenge-of-production")},
-	"bare challenge":                   {"Challenge/Answer", "not a JSON object", replacing(Acknowledgement, Challenge)},
-	"challenge with other members":     {"Challenge/Answer", "members besides", replacing(`{`, `{"ok":true,`)},
-	"challenge under a wrapper":        {"Challenge/Answer", "no member challenge", replacing(`"challenge"`, `"data"`)},
-	"challenge as text":                {"Challenge/Answer", "text/plain", responding(func(_ *http.Request, a *httptest.ResponseRecorder) { a.Header().Set("Content-Type", "text/plain") })},
+	"secret for challenge":             {"Challenge/Response", "contains the webhook secret", replacing(Challenge, Secret)},
+	"challenge of another environment": {"Challenge/Response", "differs from the dashboard", replacing(Challenge, "challenge-of-production")},
+	"bare challenge":                   {"Challenge/Response", "not a JSON object", replacing(Acknowledgement, Challenge)},
+	"challenge with other members":     {"Challenge/Response", "members besides", replacing(`{`, `{"ok":true,`)},
+	"challenge under a wrapper":        {"Challenge/Response", "no member challenge", replacing(`"challenge"`, `"data"`)},
+	"challenge as text":                {"Challenge/Response", "text/plain", responding(func(_ *http.Request, a *httptest.ResponseRecorder) { a.Header().Set("Content-Type", "text/plain") })},
 	"probe rejected":                   {"Challenge/Probe", "400", rejecting(400, func(_ map[string]any, b []byte) bool { return len(b) == 0 })},
 	"unsigned probes acknowledged":     {"Challenge/UnsignedProbe", "without a signature but responds with 200", configured(func(c *webhook.HandlerConfig) { c.RespondUnsignedProbe = true })},
 	"unsigned probes rejected":         {"Challenge/UnsignedProbe", "responds with 401", func(_ *Endpoint, r *receivercheck.Target) { r.Features.UnsignedProbe = true }},

@@ -221,7 +221,7 @@ func TestPractitionerWorksInHealthRecord(t *testing.T) {
 			b.wait("focus on the summary", func() bool { return active() == "wrong" })
 			b.keys(kb.Tab + kb.Enter)
 			b.wait("focus on the first field", func() bool { return active() == "info0" })
-			b.auditAndGoOn("a plan that was refused")
+			b.auditAndGoOn("a plan that was rejected")
 			r.plan(b)
 			b.press("Pay in the clinic")
 			b.press("Place the order")

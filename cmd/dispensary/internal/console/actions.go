@@ -40,8 +40,8 @@ func (h *Handler) runAction(w http.ResponseWriter, r *http.Request) {
 	}
 	h.notBackwards(op, r.PostForm)
 	path, body := fill(op, r.PostForm)
-	status, answer := h.api.Call(r.Context(), op.Method, path, bytes.NewReader(body))
-	did := outcome{op, h.call(op, path, body), status, webpage.Pretty(answer)}
+	status, response := h.api.Call(r.Context(), op.Method, path, bytes.NewReader(body))
+	did := outcome{op, h.call(op, path, body), status, webpage.Pretty(response)}
 	if status >= 400 {
 		h.show(w, status, "rejected", &frame{Base: "../", Title: "Rejected", View: did})
 		return
@@ -135,9 +135,9 @@ func (h *Handler) call(op control.Operation, path string, body []byte) string {
 // outcome is an operation with its response.
 type outcome struct {
 	control.Operation
-	Call   string // shell command
-	Status int
-	Answer string
+	Call     string // shell command
+	Status   int
+	Response string
 }
 
 // Checks reports whether the operation is a check.
@@ -149,7 +149,7 @@ func (v outcome) Result() string {
 	switch {
 	case !v.Checks():
 		return "Done"
-	case json.Unmarshal([]byte(v.Answer), &verdict) == nil && verdict.Passed:
+	case json.Unmarshal([]byte(v.Response), &verdict) == nil && verdict.Passed:
 		return "Passed"
 	}
 	return "Failed"

@@ -50,13 +50,13 @@ func newInactiveFixture(t *testing.T, opts ...dispensarytest.Option) *fixture {
 	return &fixture{t: t, fake: fake, url: server.URL + "/console/"}
 }
 
-func (d *fixture) read(answer *http.Response, err error) (int, string) {
+func (d *fixture) read(response *http.Response, err error) (int, string) {
 	d.t.Helper()
 	require.NoError(d.t, err)
-	defer func() { _ = answer.Body.Close() }()
-	text, err := io.ReadAll(answer.Body)
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
 	require.NoError(d.t, err)
-	return answer.StatusCode, string(text)
+	return response.StatusCode, string(text)
 }
 
 // sees opens a page and requires texts on it.
@@ -96,11 +96,11 @@ func (d *fixture) press(path, label string) string {
 		for _, hidden := range regexp.MustCompile(`name="([^"]+)" value="([^"]*)"`).FindAllStringSubmatch(found[2], -1) {
 			fields.Set(hidden[1], html.UnescapeString(hidden[2]))
 		}
-		answer, err := http.PostForm(d.url+found[1], fields)
+		response, err := http.PostForm(d.url+found[1], fields)
 		require.NoError(d.t, err)
 		page, _, _ := strings.Cut(path, "?")
-		assert.Equal(d.t, "/console/"+page, answer.Request.URL.Path, "the action returns to its page")
-		status, text := d.read(answer, nil)
+		assert.Equal(d.t, "/console/"+page, response.Request.URL.Path, "the action returns to its page")
+		status, text := d.read(response, nil)
 		require.Equal(d.t, http.StatusOK, status, text)
 		return text
 	}
@@ -244,10 +244,10 @@ func TestForeignRequestsAreRejected(t *testing.T) {
 		if test.header == "Host" {
 			request.Host = test.value
 		}
-		answer, err := http.DefaultClient.Do(request)
+		response, err := http.DefaultClient.Do(request)
 		require.NoError(t, err)
-		policy := answer.Header.Get("Content-Security-Policy")
-		status, page := d.read(answer, nil)
+		policy := response.Header.Get("Content-Security-Policy")
+		status, page := d.read(response, nil)
 		assert.Equal(t, test.status, status, "%s %s", test.method, test.value)
 		assert.Contains(t, policy, "default-src 'none'")
 		assert.NotContains(t, policy, "unsafe")
@@ -279,7 +279,7 @@ func TestReasonNamesLastProblem(t *testing.T) {
 	t.Parallel()
 	for want, attempt := range map[string]model.Attempt{
 		"": {Status: 200}, "status 503": {Status: 503, Err: "status 503 is neither 200 nor 201"}, "no response": {Err: "connection refused"},
-		"wrong response": {Status: 201, Err: "the answer is not JSON"},
+		"wrong response": {Status: 201, Err: "the response is not JSON"},
 	} {
 		row := deliveryRow{Delivery: model.Delivery{Attempts: []model.Attempt{{Status: 404, Err: "x"}, attempt}}}
 		assert.Equal(t, want, row.Reason())
@@ -297,9 +297,9 @@ func TestShortTruncatesIDs(t *testing.T) {
 func (d *fixture) asks(n int, path string) {
 	d.t.Helper()
 	for i := range n {
-		answer, err := d.fake.HTTPClient().Get(d.fake.Site().BaseURL + fmt.Sprintf(path, i+1))
+		response, err := d.fake.HTTPClient().Get(d.fake.Site().BaseURL + fmt.Sprintf(path, i+1))
 		require.NoError(d.t, err)
-		require.NoError(d.t, answer.Body.Close())
+		require.NoError(d.t, response.Body.Close())
 	}
 }
 

@@ -122,14 +122,14 @@ func TestStreamEndsWithBrowser(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	request, err := http.NewRequestWithContext(ctx, "GET", d.url+"live", nil)
 	require.NoError(t, err)
-	answer, err := http.DefaultClient.Do(request)
+	response, err := http.DefaultClient.Do(request)
 	require.NoError(t, err)
 	first := make([]byte, len("event: change"))
-	_, err = answer.Body.Read(first)
+	_, err = response.Body.Read(first)
 	require.NoError(t, err)
 	assert.Equal(t, "event: change", string(first))
 	leave() // server.Close waits for the end of the stream
-	require.NoError(t, answer.Body.Close())
+	require.NoError(t, response.Body.Close())
 
 	request.Header.Set("Sec-Fetch-Site", "cross-site")
 	status, _ := d.read(http.DefaultClient.Do(request.WithContext(t.Context())))
@@ -172,12 +172,12 @@ var heaviest = []string{
 
 func open(t *testing.T, console http.Handler, page string) *httptest.ResponseRecorder {
 	t.Helper()
-	answer := httptest.NewRecorder()
+	response := httptest.NewRecorder()
 	request := httptest.NewRequest(http.MethodGet, "/console/"+page, nil)
 	request.Host, request.RemoteAddr = "127.0.0.1", "127.0.0.1:50000"
-	console.ServeHTTP(answer, request)
-	require.Equal(t, http.StatusOK, answer.Code, answer.Body.String())
-	return answer
+	console.ServeHTTP(response, request)
+	require.Equal(t, http.StatusOK, response.Code, response.Body.String())
+	return response
 }
 
 // mostBytes is the largest allowed page, in bytes.
@@ -263,10 +263,10 @@ func TestActionRedirects(t *testing.T) {
 	d := newFixture(t)
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	send := func(id string, fields url.Values) (status int, to string) {
-		answer, err := client.PostForm(d.url+"actions/"+id, fields)
+		response, err := client.PostForm(d.url+"actions/"+id, fields)
 		require.NoError(t, err)
-		require.NoError(t, answer.Body.Close())
-		return answer.StatusCode, answer.Header.Get("Location")
+		require.NoError(t, response.Body.Close())
+		return response.StatusCode, response.Header.Get("Location")
 	}
 	for returning, want := range map[string]string{
 		"deliveries": "../deliveries?did=", "": "../?did=", "https://evil.example.com/": "../?did=",

@@ -36,9 +36,9 @@ type requestRow struct {
 
 // Objects returns the ids in a request's path, and the id of the object in its response.
 func (r requestRow) Objects() (ids []string) {
-	var answered map[string]json.RawMessage
-	_ = json.Unmarshal(r.ResponseBody, &answered) // other responses have no ids
-	for _, value := range answered {
+	var responded map[string]json.RawMessage
+	_ = json.Unmarshal(r.ResponseBody, &responded) // other responses have no ids
+	for _, value := range responded {
 		var object struct{ ID string }
 		if json.Unmarshal(value, &object) == nil && object.ID != "" {
 			ids = append(ids, object.ID)
