@@ -24,6 +24,7 @@ import (
 type Table[R comparable] struct {
 	Rows  []R // in the order of creation; read-only
 	index *index[R]
+	place byte // only its address matters, see index
 }
 
 // Key selects the rows with one owner, or with another common value such as an e-mail address.
@@ -37,8 +38,8 @@ type Entry struct {
 }
 
 type index[R comparable] struct {
-	table    weak.Pointer[Table[R]] // may change the index; others copy it first
-	token    *byte                  // of the groups that the table may change
+	table    weak.Pointer[byte] // place of the table that may change the index; others copy it first
+	token    *byte              // of the groups that the table may change
 	describe func(R) Entry
 	ids      map[string]place[R]
 	groups   map[Key]*group[R] // the zero Key selects all rows
@@ -84,7 +85,7 @@ func Index[R comparable](t *Table[R], describe func(R) Entry) error {
 
 // Share returns a copy of a table that may change.
 func Share[R comparable](t *Table[R]) Table[R] {
-	t.index.table = weak.Pointer[Table[R]]{}
+	t.index.table = weak.Pointer[byte]{}
 	return *t
 }
 
@@ -177,9 +178,9 @@ func Remove[R comparable](t *Table[R], id string) {
 
 // own returns the index of a table for a change.
 func own[R comparable](t *Table[R]) *index[R] {
-	if t.index.table.Value() != t { // weak, because a copy would keep its original alive
+	if t.index.table.Value() != &t.place { // weak, because a copy would keep its original alive
 		x := *t.index
-		x.table, x.token, x.ids, x.groups = weak.Make(t), new(byte), maps.Clone(x.ids), maps.Clone(x.groups)
+		x.table, x.token, x.ids, x.groups = weak.Make(&t.place), new(byte), maps.Clone(x.ids), maps.Clone(x.groups)
 		t.index = &x
 	}
 	return t.index
