@@ -50,6 +50,41 @@ func TestStuckHandlerLosesClaim(t *testing.T) {
 	assert.Zero(t, stats)
 }
 
+// TestLateOutcomeChangesNothing ends a handler after its claim, while the next attempt of its event
+// runs. Only the outcome of the last claim may count.
+func TestLateOutcomeChangesNothing(t *testing.T) {
+	t.Parallel()
+	clock, begun := &clock{}, make(chan struct{}, 3)
+	late, others := make(chan struct{}), make(chan struct{})
+	var first sync.Once
+	c := config(t, func(context.Context, events.Event) (err error) {
+		gate := others
+		first.Do(func() { gate, err = late, webhook.Permanent(assert.AnError) })
+		begun <- struct{}{}
+		<-gate
+		return err
+	})
+	c.Work.Workers = 3
+	made := receivertest.Observe(&c.Work)
+	inbox := open(t, newPath(t), c.WithClock(clock.now, time.Minute))
+	receivertest.Accept(t, inbox)
+	<-begun
+	clock.advance(time.Hour)
+	receivertest.Accept(t, inbox) // wakes the dispatcher, which claims both events
+	<-begun
+	<-begun
+	close(late)
+	ended := <-made
+	close(others)
+	require.Equal(t, webhook.ResultLost, ended.Result)
+	for range 2 {
+		assert.Equal(t, webhook.ResultHandled, (<-made).Result)
+	}
+	stats, err := inbox.Stats(t.Context())
+	require.NoError(t, err)
+	assert.Zero(t, stats)
+}
+
 func TestPurgeKeepsKeysForRetention(t *testing.T) {
 	t.Parallel()
 	clock := &clock{}
