@@ -99,6 +99,7 @@ func TestRetryRulesAndOutcomes(t *testing.T) {
 		"write, rate limit until soon":     {createOnce, response(429, "Retry-After", "soon"), 1, []error{api.ErrRateLimited, api.ErrNotApplied}},
 		"write, rate limit until infinity": {createOnce, response(429, "Retry-After", "Inf"), 1, []error{api.ErrRateLimited, api.ErrNotApplied}},
 		"write, connection lost":           {createOnce, fail(io.ErrUnexpectedEOF), 1, []error{io.ErrUnexpectedEOF, api.ErrMaybeApplied}},
+		"write, attempt timed out":         {createOnce, fail(context.DeadlineExceeded), 1, []error{context.DeadlineExceeded, api.ErrMaybeApplied}},
 		"write, connection never made":     {createOnce, fail(errDial), 4, []error{api.ErrNotSent}},
 		"write, invalid":                   {createOnce, response(422), 1, []error{api.ErrValidation, api.ErrNotApplied}},
 		"write, redirected":                {createOnce, response(307, "Location", "https://elsewhere.example/"), 1, []error{api.ErrNotApplied}},
