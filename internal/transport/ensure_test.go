@@ -144,6 +144,10 @@ func TestEnsureRemembersCreatedRecord(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		platform, client := &ensured{failures: []error{nil}, hidden: true}, newTestClient(t, &responder{})
+		as := func(account api.Account) {
+			client = view(t, client, func(c *Config) { c.Tokens = &moving{accounts: []api.Account{account}} })
+		}
+		as(jane)
 		ensure := func(id string, created bool) {
 			t.Helper()
 			got, made, err := platform.run(t.Context(), client)
@@ -154,15 +158,14 @@ func TestEnsureRemembersCreatedRecord(t *testing.T) {
 		ensure("made-1", true)
 		time.Sleep(time.Hour)
 		ensure("made-1", false)
-		view, err := client.With(func(c *Config) error { c.Tokens = static{validToken()}; return nil })
-		require.NoError(t, err)
-		client = view
+		colleague := api.Account{OwnerType: "Practitioner", OwnerID: "3", ClinicID: jane.ClinicID}
+		as(colleague)
 		ensure("made-1", false)
 
 		platform.record = nil // deleted
 		ensure("made-2", true)
 		platform.stored = "other" // an update has moved the metadata id to another record
-		_, _, err = platform.run(t.Context(), client)
+		_, _, err := platform.run(t.Context(), client)
 		require.Error(t, err, "the platform alters the metadata id of the third record")
 		assert.Equal(t, 3, platform.creates)
 	})
