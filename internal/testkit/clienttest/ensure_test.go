@@ -30,6 +30,7 @@ func TestSecondEnsureFindsRecord(t *testing.T) {
 		made, created, err := ensure(t.Context(), id)
 		require.NoError(t, err, kind)
 		assert.True(t, created, kind)
+		s.Client = s.Platform.Client(s.Platform.Users()[0]) // forgets created records
 		found, created, err := ensure(t.Context(), id)
 		require.NoError(t, err, kind)
 		assert.False(t, created, kind)
