@@ -10,7 +10,8 @@ import (
 // Priorities is the number of priorities.
 const Priorities = int(api.PriorityCatalog) + 1
 
-// PriorityOf returns the priority for requests with ctx, which [api.ContextWithPriority] stored there. The default is [api.PriorityInteractive].
+// PriorityOf returns the priority for requests with ctx, which [api.ContextWithPriority] stored
+// there. The default is [api.PriorityInteractive].
 func PriorityOf(ctx context.Context) api.Priority {
 	p, _ := ctx.Value(hidden.PriorityKey{}).(api.Priority)
 	return p

@@ -16,10 +16,11 @@ const (
 	longestWait = 32 * time.Millisecond
 )
 
-// IsContention reports whether the database rejected a statement because of concurrent ones and executed no
-// part of it: a deadlock, a serialization failure if the connection's isolation level is stricter
-// than necessary, the end of a lock_timeout, or a busy SQLite file. The drivers are not imported,
-// so IsContention matches the methods of their errors or, without such methods, the error text.
+// IsContention reports whether the database rejected a statement because of concurrent ones and
+// executed no part of it: a deadlock, a serialization failure if the connection's isolation level
+// is stricter than necessary, the end of a lock_timeout, or a busy SQLite file. The drivers are not
+// imported, so IsContention matches the methods of their errors or, without such methods, the error
+// text.
 func IsContention(err error) bool {
 	var state interface{ SQLState() string } // pgx, pq
 	if errors.As(err, &state) {
@@ -39,8 +40,8 @@ func IsContention(err error) bool {
 		strings.Contains(text, "database is locked") // mattn/go-sqlite3
 }
 
-// Retry calls run, and calls it again if [IsContention] reports true for its error. It returns the error of the last
-// call.
+// Retry calls run, and calls it again if [IsContention] reports true for its error. It returns the
+// error of the last call.
 func Retry(ctx context.Context, run func() error) error {
 	for turn := new(Turns); ; {
 		err := run()

@@ -24,8 +24,8 @@
 //	clinics, err := reconcile.New(reconcile.Config{Observer: reconcile.Observer{RunEnd: page.RunEnd}, …})
 //
 // The page has no login and no cookies: every visitor may do everything, unless
-// [Config].ReadOnly says otherwise. If your program has
-// several engines, mount one page for each. Package integration connects all of this.
+// [Config].ReadOnly says otherwise. If your program has several engines, mount one page for each.
+// Package integration connects all of this.
 //
 // # Recovering from failures
 //
@@ -40,12 +40,12 @@
 // not stored, it reports whether the event was handled or discarded. The page of an event lists
 // its last failed attempts with the request IDs for the platform's support.
 //
-// A bulk change runs for up to 5 seconds per request. Then the page shows the number of
-// remaining events and continues by itself until somebody stops it, or without scripts by a
-// button. At the end it has a button for the events that match by then. You can interrupt it at any time, even by a restart, and continue from the
-// same URL: each event of the dry run is changed once, even if it becomes a dead letter again.
-// See [engine.Engine.Replay]. The page reports the number of changed events if the same process
-// has changed them.
+// A bulk change runs for up to 5 seconds per request. Then the page shows the number of remaining
+// events and continues by itself until somebody stops it, or without scripts by a button. At the
+// end it has a button for the events that match by then. You can interrupt it at any time, even by
+// a restart, and continue from the same URL: each event of the dry run is changed once, even if it
+// becomes a dead letter again. See [engine.Engine.Replay]. The page reports the number of changed
+// events if the same process has changed them.
 //
 // # Patient data
 //
@@ -57,7 +57,7 @@
 // # Browser security
 //
 // Pages load nothing from other hosts. Their script refreshes the overview and lists every 10
-// seconds, continues bulk changes and copies IDs. All pages work without it. A form from another site's page is
-// rejected ([http.CrossOriginProtection]), so no token is needed. If only the network guards
-// the pages, set [Config].Hosts too.
+// seconds, continues bulk changes and copies IDs. All pages work without it. A form from another
+// site's page is rejected ([http.CrossOriginProtection]), so no token is needed. If only the
+// network guards the pages, set [Config].Hosts too.
 package admin
