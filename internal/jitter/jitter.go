@@ -19,9 +19,13 @@ func N(n time.Duration) time.Duration {
 // Backoff returns the wait after a number of failed tries. It doubles from first to last, and its
 // second half is random.
 func Backoff(tries int, first, last time.Duration) time.Duration {
-	wait := last
-	if doublings := tries - 1; doublings < 32 && first<<doublings < last {
-		wait = first << doublings
+	wait := min(first, last)
+	for range tries - 1 {
+		if wait > last/2 { // another doubling would exceed last, or the range of a duration
+			wait = last
+			break
+		}
+		wait *= 2
 	}
 	return wait/2 + N(wait/2+1)
 }

@@ -1,6 +1,7 @@
 package jitter
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -22,11 +23,20 @@ func TestNStaysBelowLimit(t *testing.T) {
 
 func TestBackoffDoubles(t *testing.T) {
 	for tries, longest := range map[int]time.Duration{
-		1: time.Second, 2: 2 * time.Second, 5: 16 * time.Second, 6: 20 * time.Second, 1000: 20 * time.Second,
+		-1: time.Second, 0: time.Second, 1: time.Second, 2: 2 * time.Second, 5: 16 * time.Second, 6: 20 * time.Second, 1000: 20 * time.Second,
 	} {
 		for range 100 {
 			wait := Backoff(tries, time.Second, 20*time.Second)
 			assert.True(t, wait >= longest/2 && wait <= longest, "%d tries: %s", tries, wait)
+		}
+	}
+}
+
+func TestLongBackoffDoesNotOverflow(t *testing.T) {
+	for tries := range 100 {
+		for _, last := range []time.Duration{48 * time.Hour, math.MaxInt64} {
+			wait := Backoff(tries, time.Hour, last)
+			assert.True(t, wait >= time.Hour/2 && wait <= last, "%d tries: %s", tries, wait)
 		}
 	}
 }
