@@ -63,6 +63,7 @@ type TokenRefresher interface {
 	TokenSource
 
 	// Refresh returns a token newer than rejected, for which the platform responded with 401.
+	// The token acts for the same Account, or the call fails with [ErrAccountChanged].
 	// If another caller has already replaced rejected, Refresh returns that newer token and
 	// sends nothing. It returns rejected itself if a refresh is not expected to help now. The
 	// 401 is then final.

@@ -17,6 +17,8 @@
 //   - [Accounts.Client] returns the client of a user.
 //   - [Accounts.ForClinic] returns a client for work that belongs to a clinic and not to one
 //     of its users, such as webhooks.
+//   - [Accounts.AnyUser] returns a client for work that belongs to no clinic, such as a copy of
+//     the catalog.
 //   - [Accounts.KeepFresh] refreshes tokens before they expire. Run it in the background.
 //   - [Accounts.Status] returns the status of a user, and [Accounts.List] the status of all
 //     users.

@@ -307,7 +307,12 @@ func TestClientSendsClinicKey(t *testing.T) {
 		seen[user] = found.IntegrationID
 	}
 	assert.NotEqual(t, seen["first"], seen["second"])
-	_, err := p.accounts.Client(t.Context(), "stranger")
+	anyone, err := p.accounts.AnyUser(platform.Site().Environment, accounts.ClinicOptions{})
+	require.NoError(t, err)
+	found, err := anyone.Clinic.Get(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, seen["none"], found.IntegrationID, "must send no key, because the user may change")
+	_, err = p.accounts.Client(t.Context(), "stranger")
 	require.ErrorContains(t, err, "accounts: cannot find the clinic key of a user: no such clinic")
 
 	p = newFixture(t, 1)

@@ -15,7 +15,8 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
-// ClinicOptions limits the users and the calls of a [Clinic]. The zero value allows all users.
+// ClinicOptions limits the users and the calls of a [Clinic] or of [Accounts.AnyUser]. The zero
+// value allows all users.
 type ClinicOptions struct {
 	// Scopes are the required scopes of a user. A user with unknown scopes is allowed.
 	Scopes []string
@@ -74,11 +75,7 @@ func (a *Accounts) ForClinic(ctx context.Context, environment dispensary.Environ
 	if err != nil {
 		return nil, err
 	}
-	source := &clinicSource{
-		app: app, store: a.config.Tokens.Store, scopes: options.Scopes, turn: make(chan struct{}, 1),
-		listing: tokenstore.Listing{Environment: environment, ClinicID: clinicID, Limit: clinicPage},
-		none:    ClinicError{Environment: environment, ClinicID: clinicID},
-	}
+	source := a.newSource(app, clinicID, options.Scopes)
 	if _, err := source.Token(ctx); err != nil {
 		return nil, err
 	}
@@ -194,14 +191,15 @@ type newToken struct{ token api.AccessToken }
 
 func (n newToken) Token(context.Context) (api.AccessToken, error) { return n.token, nil }
 
-// ClinicError means that no user may call for a clinic. It matches
-// [dispensary.ErrReauthorize], because only a user of the clinic can fix it, by connecting.
+// ClinicError means that no user may call for a clinic, or in an environment. It matches
+// [dispensary.ErrReauthorize], because only a user can fix it, by connecting.
 type ClinicError struct {
 	Environment dispensary.Environment
-	ClinicID    string
+	ClinicID    string // empty for [Accounts.AnyUser]
 
-	// Users is the number of known users of the clinic. MissingScope is the number of these
-	// users without the required scopes. The others have to authorize again.
+	// Users is the number of known users, or of connected users for [Accounts.AnyUser].
+	// MissingScope is the number of these users without the required scopes. The others have
+	// to authorize again.
 	Users, MissingScope int
 }
 
@@ -210,11 +208,22 @@ func (e *ClinicError) Error() string {
 	if e == nil {
 		return "<nil>"
 	}
-	text := fmt.Sprintf("accounts: no user may call for clinic %s of %s: ", e.ClinicID, e.Environment)
-	if e.Users == 0 {
+	text := "accounts: no user may call for " + e.place() + ": "
+	switch {
+	case e.Users == 0 && e.ClinicID == "":
+		return text + "it has no connected users"
+	case e.Users == 0:
 		return text + "it has no known users"
 	}
 	return text + fmt.Sprintf("of %d users, %d must authorize again and %d have not granted the scopes", e.Users, e.Users-e.MissingScope, e.MissingScope)
+}
+
+// place returns the clinic or the environment.
+func (e *ClinicError) place() string {
+	if e.ClinicID == "" {
+		return e.Environment.String()
+	}
+	return fmt.Sprintf("clinic %s of %s", e.ClinicID, e.Environment)
 }
 
 // Is makes every ClinicError match [dispensary.ErrReauthorize].

@@ -21,9 +21,9 @@ import (
 // clinicPage is the number of users that ForClinic lists at a time. Most clinics have fewer.
 const clinicPage = 20
 
-// clinicSource is the token source of a clinic. It returns the token of the first usable user
-// and lists more users as needed. Each token names its clinic, so a user who has connected an
-// account of another clinic is no longer usable.
+// clinicSource is the token source of a clinic, or of an environment if the clinic is "". It
+// returns the token of the first usable user and lists more users as needed. Each token names its
+// clinic, so a user who has connected an account of another clinic is no longer usable.
 type clinicSource struct {
 	app    *application
 	store  tokenstore.Store
@@ -39,6 +39,19 @@ type clinicSource struct {
 	unreadable error                // last error of a record that could not be decrypted
 	users      []tokens.TokenSource // users to try, in this order
 	later      []tokens.TokenSource // users to try after all others
+}
+
+// newSource returns the token source of a clinic, or of the environment if clinicID is "".
+func (a *Accounts) newSource(app *application, clinicID string, scopes []string) *clinicSource {
+	environment := app.conns.Environment()
+	listing := tokenstore.Listing{Environment: environment, ClinicID: clinicID, Limit: clinicPage}
+	if clinicID == "" { // too many users to try those whose mark may be wrong
+		listing.State = tokenstore.StateActive
+	}
+	return &clinicSource{
+		app: app, store: a.config.Tokens.Store, scopes: scopes, turn: make(chan struct{}, 1),
+		listing: listing, none: ClinicError{Environment: environment, ClinicID: clinicID},
+	}
 }
 
 // Token implements [api.TokenSource].
@@ -99,13 +112,13 @@ func (s *clinicSource) check(
 	ctx context.Context, user tokens.TokenSource, fetch func(context.Context) (api.AccessToken, error),
 ) (api.AccessToken, error) {
 	token, err := fetch(ctx)
-	if err == nil && token.Account.ClinicID != s.none.ClinicID {
+	if err == nil && s.isOther(token) {
 		token, err = user.Reload(ctx)
 	}
 	switch {
 	case err != nil:
 		return api.AccessToken{}, err
-	case token.Account.ClinicID != s.none.ClinicID:
+	case s.isOther(token):
 		s.app.conns.Client().Logger().LogAttrs(ctx, slog.LevelWarn, "accounts: the clinic in a user's encrypted record differs from its row",
 			slog.String("environment", user.Key().Environment.String()), slog.String("user", user.Key().User), slog.String("clinic", s.none.ClinicID))
 		return api.AccessToken{}, errOtherClinic
@@ -114,6 +127,11 @@ func (s *clinicSource) check(
 	}
 	token.Account = api.Account{ClinicID: s.none.ClinicID}
 	return token, nil
+}
+
+// isOther reports whether a token acts for another clinic.
+func (s *clinicSource) isOther(token api.AccessToken) bool {
+	return s.none.ClinicID != "" && token.Account.ClinicID != s.none.ClinicID
 }
 
 // drop removes a user if err concerns only this user, and reports whether it does.
@@ -215,7 +233,7 @@ func (s *clinicSource) more(ctx context.Context) error {
 func (s *clinicSource) list(ctx context.Context) error {
 	records, err := s.store.List(ctx, s.listing)
 	if err != nil {
-		return fmt.Errorf("accounts: listing the users of clinic %s of %s: %w", s.listing.ClinicID, s.listing.Environment, err)
+		return fmt.Errorf("accounts: listing the users of %s: %w", s.none.place(), err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -101,6 +101,18 @@ func (f *clinicsFixture) revoke(t *testing.T, user string) {
 	require.NoError(t, conns.Client().Revoke(t.Context(), record.Token))
 }
 
+// userOf returns the user that newClinicsFixture connected as a person of the platform.
+func (f *clinicsFixture) userOf(personID string) string {
+	for i, id := range f.clinics {
+		for n, person := range f.people[id] {
+			if person.ID == personID {
+				return fmt.Sprintf("%c-%d", 'a'+i, n)
+			}
+		}
+	}
+	return ""
+}
+
 // forClinic returns the clinic and verifies that its client reaches it.
 func (f *clinicsFixture) forClinic(t *testing.T, id string) *accounts.Clinic {
 	t.Helper()
