@@ -239,7 +239,7 @@ func (c *Catalog) Changes(after int64) iter.Seq[Record] {
 func (c *Catalog) State() State {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s := State{Newest: c.newest, Complete: c.complete, Records: map[Presence]int{}, Requested: len(c.pending), Revision: c.last()}
+	s := State{Newest: c.newest, Complete: c.complete, Records: map[Presence]int{}, Requested: len(c.pending), Revision: c.last(), Searchable: c.current.Load() != nil}
 	for _, r := range c.records {
 		s.Records[r.Presence]++
 		if r.Presence != PresenceGone && !r.DetailsAt.IsZero() {

@@ -71,6 +71,10 @@ type State struct {
 
 	// Revision is the greatest revision of all records.
 	Revision int64
+
+	// Searchable reports whether there is an index, so that a search does not fail with
+	// [ErrNotLoaded]. The first one follows soon after the first page or snapshot.
+	Searchable bool
 }
 
 // Walk is one read of the platform's whole list of products.

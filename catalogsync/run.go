@@ -203,8 +203,8 @@ func (c *contents) undetailed() (ids []string) {
 // than 100,000 products, it does this once in ten minutes. At the end, it saves a snapshot.
 //
 // Run logs each failure. It retries a walk or a list after ten seconds, doubling up to five minutes,
-// and a product up to the Interval. If the client's user is not connected yet, Run therefore reads
-// the catalog within five minutes after the user connects.
+// and a product up to the Interval. Run can start before the client's user connects: it logs this
+// once, as information, and reads the catalog within ten seconds after the user connects.
 //
 // API section: GET /events/products, GET /events/<id>.
 func (c *Catalog) Run(ctx context.Context) error {
@@ -322,6 +322,7 @@ func (c *Catalog) listEvents(ctx context.Context, s *schedule) error {
 type retry struct {
 	pause     time.Duration
 	notBefore time.Time
+	noUser    bool // the last attempt failed because no user is connected
 }
 
 func (r *retry) fail(most time.Duration) {
@@ -340,6 +341,11 @@ func (c *Catalog) attempt(ctx context.Context, r *retry, failure string, call fu
 		*r = retry{}
 		return true
 	case ctx.Err() != nil || errors.Is(err, ErrSyncing): // another call is reading
+	case errors.Is(err, api.ErrReauthorize): // costs no request
+		if !r.noUser {
+			c.config.Logger.LogAttrs(ctx, slog.LevelInfo, failure+" before a user connects", slog.String("reason", err.Error()))
+		}
+		*r = retry{notBefore: time.Now().Add(firstRetry), noUser: true}
 	default:
 		r.fail(min(lastRetry, c.config.Interval))
 		c.config.Logger.LogAttrs(ctx, slog.LevelError, failure, slog.String("reason", err.Error()), slog.Duration("retry_in", r.pause))

@@ -1,7 +1,9 @@
 package catalogsync_test
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -150,6 +152,37 @@ func (t *times) all() []time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Clone(t.each)
+}
+
+func TestRunWaitsForUser(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		list := newMovingList(30)
+		var log bytes.Buffer
+		c := list.copy(t, catalogsync.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		var connected atomic.Bool
+		list.before = func(*http.Request) error {
+			if connected.Load() {
+				return nil
+			}
+			return api.ErrReauthorize
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- c.Run(ctx) }()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		assert.False(t, c.State().Searchable)
+		assert.Equal(t, 1, strings.Count(log.String(), "\n"), "must log the wait once: %s", &log)
+		assert.Contains(t, log.String(), `level=INFO msg="could not read the catalog before a user connects"`)
+		connected.Store(true)
+		time.Sleep(11 * time.Second)
+		synctest.Wait()
+		assert.True(t, c.State().Searchable)
+		assert.Equal(t, 1, strings.Count(log.String(), "\n"))
+		cancel()
+		require.ErrorIs(t, <-ended, context.Canceled)
+	})
 }
 
 func TestNewRejectsBadConfig(t *testing.T) {
