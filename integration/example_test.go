@@ -9,11 +9,13 @@ import (
 	"os"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/catalogsync"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/integration"
+	"github.com/dispensary-go/dispensary/oauth/accounts"
 	"github.com/dispensary-go/dispensary/oauth/connect"
 	"github.com/dispensary-go/dispensary/webhook"
 )
@@ -82,8 +84,16 @@ func ExampleOpen() {
 		log.Fatal(err)
 	}
 	app.Mount(mux)
+	anyone, err := app.Accounts.AnyUser(dispensary.USSandbox, accounts.ClinicOptions{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	products, err := catalogsync.New(catalogsync.Config{Catalog: anyone.Catalog}) // work of your own: a copy of the catalog
+	if err != nil {
+		log.Fatal(err)
+	}
 	ended := make(chan error, 1)
-	go func() { ended <- app.Run(ctx) }()
+	go func() { ended <- app.Run(ctx, products.Run) }()
 
 	page, err := platform.Browser(platform.Users()[0]).Authorize(ctx, server.URL+"/dispensary/connect?return_to=/healthz")
 	if err != nil {

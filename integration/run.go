@@ -14,8 +14,13 @@ import (
 // parts. It returns nil once ctx ends or [Integration.Shutdown] is called. The inbox handles
 // events until Shutdown. Call Run once.
 //
-// It fails if Setup.KeepFresh is invalid, and if it is called twice or after Shutdown.
-func (i *Integration) Run(ctx context.Context) error {
+// Run also calls each function of work, such as the Run of a catalogsync.Catalog, and waits until
+// it returns. Shutdown closes the accounts, the inbox and the databases only afterwards. A function
+// that returns an error before its context ends also ends Run.
+//
+// It fails if Setup.KeepFresh is invalid, if it is called twice or after Shutdown, and with the
+// errors of work.
+func (i *Integration) Run(ctx context.Context, work ...func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	i.running.mu.Lock()
@@ -34,30 +39,39 @@ func (i *Integration) Run(ctx context.Context) error {
 	for _, clinics := range i.Reconcilers {
 		group.Go(func() { i.reconcile(ctx, clinics) })
 	}
-	err := i.Accounts.KeepFresh(ctx, i.setup.KeepFresh)
+	problems := make([]error, len(work)+1)
+	for n, of := range work {
+		group.Go(func() {
+			if err := of(ctx); err != nil && ctx.Err() == nil {
+				problems[n] = err
+				cancel()
+			}
+		})
+	}
+	problems[len(work)] = i.Accounts.KeepFresh(ctx, i.setup.KeepFresh)
 	cancel()
 	group.Wait()
-	return err
+	return errors.Join(problems...)
 }
 
 // grace is the timeout of Shutdown in [Integration.Serve].
 const grace = 20 * time.Second
 
-// Serve serves on listener and calls [Integration.Run] until ctx ends or the server fails. If ctx
-// ends, Serve calls [Integration.Drain] and continues to serve meanwhile. Then it calls
-// [Integration.Shutdown] with a timeout of 20 seconds. Allow the process more time to stop than
-// both together, 25 seconds by default. If you have several servers or need another timeout, call
-// Run, Drain and Shutdown yourself.
+// Serve serves on listener and calls [Integration.Run] with work until ctx ends or the server
+// fails. If ctx ends, Serve calls [Integration.Drain] and continues to serve meanwhile. Then it
+// calls [Integration.Shutdown] with a timeout of 20 seconds. Allow the process more time to stop
+// than both together, 25 seconds by default. If you have several servers or need another timeout,
+// call Run, Drain and Shutdown yourself.
 //
 // It returns the errors of the server, of Run and of Shutdown. The end of ctx is not an error.
-func (i *Integration) Serve(ctx context.Context, server *http.Server, listener net.Listener) error {
+func (i *Integration) Serve(ctx context.Context, server *http.Server, listener net.Listener, work ...func(context.Context) error) error {
 	running, stop := context.WithCancelCause(ctx)
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
 		stop(server.Serve(listener))
 	}()
-	err := i.Run(running)
+	err := i.Run(running, work...)
 	if ctx.Err() == nil && running.Err() != nil {
 		err = errors.Join(err, context.Cause(running))
 	}
@@ -116,7 +130,7 @@ func (i *Integration) Shutdown(ctx context.Context, servers ...interface{ Shutdo
 	}
 	if cancel != nil {
 		cancel()
-		attempt("the reconcilers", func(ctx context.Context) error {
+		attempt("the work of Run", func(ctx context.Context) error {
 			select {
 			case <-i.running.ended:
 				return nil

@@ -61,6 +61,17 @@ func delivery(id string) webhook.Delivery {
 	}
 }
 
+// The error of a function ends Run, and so Serve. Its end without an error does not.
+func TestRunEndsWithFailedWork(t *testing.T) {
+	t.Parallel()
+	f, _ := newFileFixture(t)
+	i := f.open(t, f.setup(succeed))
+	err := i.Run(t.Context(), func(context.Context) error { return nil }, func(context.Context) error { return assert.AnError },
+		func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
+	require.ErrorIs(t, err, assert.AnError)
+	require.NotErrorIs(t, err, context.Canceled, "the end of the others is no error")
+}
+
 // Shutdown ends each part before the parts it depends on. The inbox accepts events during the
 // shutdown of the server, and a running handler can still call the API for its user.
 func TestShutdownEndsDependentsFirst(t *testing.T) {
@@ -91,8 +102,15 @@ func TestShutdownEndsDependentsFirst(t *testing.T) {
 	}
 	i = f.open(t, setup)
 	f.connect(t, us, "us:dr-1")
+	var worked atomic.Bool
+	work := func(ctx context.Context) error {
+		<-ctx.Done()
+		_, err := i.Accounts.Status(t.Context(), "us:dr-1")
+		worked.Store(err == nil)
+		return ctx.Err()
+	}
 	ran := make(chan error, 1)
-	go func() { ran <- i.Run(t.Context()) }()
+	go func() { ran <- i.Run(t.Context(), work) }()
 	<-reconciling
 	_, err := i.Inbox.Accept(t.Context(), delivery("evt_1"))
 	require.NoError(t, err)
@@ -102,7 +120,7 @@ func TestShutdownEndsDependentsFirst(t *testing.T) {
 	atServer := make(chan struct{})
 	go func() {
 		ended <- i.Shutdown(context.Background(), server(func(ctx context.Context) error {
-			assert.True(t, reconciled.Load(), "the reconcilers end before the servers")
+			assert.True(t, reconciled.Load() && worked.Load(), "the work of Run ends before the servers")
 			assert.NoError(t, <-ran)
 			code, found := f.ready(t, "/readyz")
 			assert.Equal(t, http.StatusServiceUnavailable, code)
