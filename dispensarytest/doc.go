@@ -194,8 +194,9 @@
 //     events, see [model.EffectDeliveryReordered].
 //   - A rate limit does not count the requests that it rejects. It is off unless a
 //     [model.Fault] or a behavior sets it.
-//   - Events of one object are at least a millisecond apart, even on a frozen clock, so they
-//     can be ahead of the clock. Their delivery does not wait.
+//   - Events of one object are at least a millisecond apart, even on a frozen clock, and no event
+//     is earlier than one before it. So they can be ahead of the clock. Their delivery does not
+//     wait.
 //   - The data of order.placed and product.created is not wrapped. The data of clinic key
 //     events contains clinic and integration. The data of
 //     treatment_plan.recommendation.updated is the whole plan.

@@ -199,7 +199,7 @@ func TestInvalidSnapshotsAreRejected(t *testing.T) {
 		whole + "{":          {errSnapshotDamaged, "invalid character"},
 		headOf(1):            {errSnapshotVersion, "version 1, this program reads version 2"},
 		headOf(2):            {errSnapshotDamaged, "it has no world"},
-		strings.Replace(whole, `"LastEvents":`, `"Last":`, 1):                                 {errSnapshotDamaged, "it has no world"},
+		strings.Replace(whole, `"Numbers":`, `"Last":`, 1):                                    {errSnapshotDamaged, "it has no world"},
 		strings.Replace(whole, `"Environment":"us/sandbox"`, `"Environment":"fr/sandbox"`, 1): {errSnapshotDamaged, "unknown sandbox"},
 		strings.Replace(whole, `"Grant":0`, `"Grant":1`, 1):                                   {errSnapshotDamaged, "an access token without consent"},
 		strings.Replace(whole, `"Refresh":{"`, `"Refresh":{"x":9,"`, 1):                       {errSnapshotDamaged, "a refresh token without consent"},

@@ -260,9 +260,13 @@ func (w *walk) enter(token *walkToken, scope string) int {
 	return 0
 }
 
-// emit predicts an event and returns its time. Events of one object have different times.
+// emit predicts an event and returns its time. No event is earlier than one before it, and events of
+// one object have different times.
 func (w *walk) emit(kind, about string) time.Time {
 	e := &walkEvent{kind: kind, about: about, at: w.now}
+	if n := len(w.events); n > 0 && w.events[n-1].at.After(e.at) {
+		e.at = w.events[n-1].at
+	}
 	for _, before := range w.events {
 		if before.about == about && !e.at.After(before.at) {
 			e.at = before.at.Add(time.Millisecond)

@@ -193,7 +193,7 @@ func table() []entry {
 		point("plan-created-event", "Event types", "The spec does not specify whether drafting or sending creates a plan. Integrators observe the event on sending.", nil,
 			ways{{"on-activation", "the activation of a draft emits treatment_plan.created"}, {"on-creation", "the creation of a draft emits it, and the activation emits treatment_plan.updated"}}),
 		point("event-times", "Event", "The spec does not specify whether two events of one object can have the same created_at, which has milliseconds. Such events cannot be ordered by time.", showsEventTimes,
-			ways{{"apart", "an event is at least a millisecond later than the previous event of its object, and may be ahead of the clock. The updated_at of a plan matches its event"}, {"as-they-fall", "events have the clock's time, so two of them can have the same time"}}),
+			ways{{"apart", "an event is at least a millisecond later than the previous event of its object, and not earlier than any other. It may be ahead of the clock. The updated_at of a plan matches its event"}, {"as-they-fall", "events have the clock's time, so two of them can have the same time"}}),
 		point("product-event-clinic", "Webhooks 6", "The table of event fields omits clinic_id for product events. The section on webhooks includes it in each payload.", oneOf("webhook_deliveries.list"),
 			ways{{"absent", "webhooks of product events have none"}, {"present", "webhooks have the clinic of the integration. The event lists have none"}}),
 		point("unwrapped-event-data", "Events", "The spec does not show the data of most types. Integrators observe order.placed and product.created without a wrapper.", oneOf("events.get", "webhook_deliveries.list"),

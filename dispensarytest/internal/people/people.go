@@ -161,7 +161,11 @@ func (a *actions) emitAt(at time.Time, kind, clinicID, objectID string, data any
 	e := model.Event{ID: w.NewID("event"), Type: kind, CreatedAt: at, ClinicID: clinicID, ObjectID: objectID, Data: view.Encode(data)}
 	table.Put(&w.Events, &e)
 	w.ForgetEvents(now, a.EventLimit)
-	w.LastEvents[objectID] = at
+	if at = at.Truncate(time.Millisecond); at.Equal(w.LastEvent) {
+		w.LastObjects = append(w.LastObjects, objectID)
+	} else {
+		w.LastEvent, w.LastObjects = at, []string{objectID}
+	}
 	concerned := table.Where(w.Integrations.Rows, func(i *store.Integration) bool {
 		return clinicID == "" || clinicID == i.ClinicID // a product concerns all clinics
 	})
@@ -188,15 +192,18 @@ func (a *actions) rejection(e model.Event, concerned, enabled, covered []*store.
 	return inactive + "its clinic key was revoked"
 }
 
-// eventTime returns the time for a new event of an object: now, or a millisecond after its
-// last event if both would have the same timestamp. The caller holds the world's lock.
+// eventTime returns the time for a new event of an object: now, but not before the last event of
+// any object, and a millisecond after the last event of this one if both would have the same
+// timestamp. The caller holds the world's lock.
 func (a *actions) eventTime(objectID string) time.Time {
-	now := a.Clock.Now()
-	last, known := a.Store.World.LastEvents[objectID]
-	if a.Behaviors.Get().Is(behavior.EventTimesAsTheyFall) || !known || now.Truncate(time.Millisecond).After(last) { // the precision of timestamps
+	w, now := a.Store.World, a.Clock.Now()
+	switch {
+	case a.Behaviors.Get().Is(behavior.EventTimesAsTheyFall) || now.Truncate(time.Millisecond).After(w.LastEvent): // the precision of timestamps
 		return now
+	case slices.Contains(w.LastObjects, objectID):
+		return w.LastEvent.Add(time.Millisecond)
 	}
-	return last.Add(time.Millisecond)
+	return w.LastEvent
 }
 
 // unwrapped returns event data without a wrapper, unless the behavior wraps all data. That the

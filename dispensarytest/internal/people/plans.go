@@ -45,8 +45,12 @@ func (p Plans) Create(patientID string, in model.PlanCreate) (out model.Plan, e 
 	if !in.Draft {
 		store.ActivatePlan(row, now)
 	}
+	emits := !in.Draft || p.Behaviors.Get().Is(behavior.PlanCreatedEventOnCreation)
+	if emits {
+		row.UpdatedAt = p.eventTime(row.ID)
+	}
 	table.Put(&w.Plans, row)
-	if out = store.Detached(*row); !in.Draft || p.Behaviors.Get().Is(behavior.PlanCreatedEventOnCreation) {
+	if out = store.Detached(*row); emits {
 		e = p.emitPlan(model.EventTreatmentPlanCreated, row)
 	}
 	return out, e, nil

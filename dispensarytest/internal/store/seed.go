@@ -27,7 +27,6 @@ func BuildWorld(seed uint64, environment api.Environment) *World {
 func BuildCatalog(seed uint64, environment api.Environment) *World {
 	w := &World{
 		Seed: EnvironmentSeed(seed, environment), Environment: environment, Numbers: make(map[string]uint64),
-		LastEvents: make(map[string]time.Time),
 	}
 	_ = w.index() // no row can be damaged
 	w.seedTerms()

@@ -52,7 +52,10 @@ type World struct {
 	Events        table.Table[*model.Event]
 	Carts         table.Table[*Cart]
 
-	LastEvents map[string]time.Time // by object
+	// LastEvent is the time of the last event, in milliseconds, and LastObjects are the objects of
+	// the events at this time.
+	LastEvent   time.Time
+	LastObjects []string
 }
 
 // Cart contains the lines that a patient is about to order.
@@ -149,13 +152,13 @@ func describeProduct(p *model.Product) table.Entry {
 // Clone returns a copy to change. The original must not change anymore.
 func (w *World) Clone() *World {
 	copied := *w
-	copied.Numbers, copied.LastEvents = maps.Clone(w.Numbers), maps.Clone(w.LastEvents)
+	copied.Numbers, copied.LastObjects = maps.Clone(w.Numbers), slices.Clone(w.LastObjects)
 	return &copied
 }
 
 // Check indexes a decoded world. It returns an error if the world is damaged.
 func (w *World) Check() error {
-	if w == nil || len(w.Clinics.Rows) == 0 || w.Numbers == nil || w.LastEvents == nil {
+	if w == nil || len(w.Clinics.Rows) == 0 || w.Numbers == nil {
 		return errors.New("it has no world")
 	}
 	return w.index()
