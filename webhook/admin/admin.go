@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 
@@ -69,6 +70,12 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			h.reject(w, http.StatusUnsupportedMediaType, "This is not a form of this page. Nothing was done.", 1)
 			return
 		}
+	}
+	if r.URL.Path == "" { // under a prefix without the slash: the links of the page are relative
+		asked, _, _ := strings.Cut(r.RequestURI, "?")
+		w.Header().Set("Location", path.Base(asked)+"/")
+		w.WriteHeader(http.StatusTemporaryRedirect)
+		return
 	}
 	h.mux.ServeHTTP(w, r)
 }

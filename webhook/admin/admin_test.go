@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"html"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"regexp"
 	"strings"
@@ -327,6 +328,10 @@ func TestBadLinksShowError(t *testing.T) {
 		f.read(http.StatusMethodNotAllowed, response, err)
 		assert.Equal(t, "GET", response.Header.Get("Allow"), path)
 	}
+	bare := httptest.NewRecorder() // as routers pass it whose patterns match the path without a slash too
+	http.StripPrefix("/ops/webhooks", f.page).ServeHTTP(bare, httptest.NewRequest(http.MethodGet, "/ops/webhooks?page=2", nil))
+	assert.Equal(t, http.StatusTemporaryRedirect, bare.Code)
+	assert.Equal(t, "webhooks/", bare.Header().Get("Location"))
 	require.NoError(t, f.inbox.Close(t.Context()))
 	response, err := http.Get(f.url)
 	assert.Contains(t, f.read(500, response, err), webhook.ErrInboxClosed.Error())

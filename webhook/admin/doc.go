@@ -23,6 +23,9 @@
 //	…
 //	clinics, err := reconcile.New(reconcile.Config{Observer: reconcile.Observer{RunEnd: page.RunEnd}, …})
 //
+// A router of another package needs all paths below one prefix: in chi,
+// router.Mount("/ops/webhooks", http.StripPrefix("/ops/webhooks", page)).
+//
 // The page has no login and no cookies: every visitor may do everything, unless
 // [Config].ReadOnly says otherwise. If your program has several engines, mount one page for each.
 // Package integration connects all of this.
