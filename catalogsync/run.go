@@ -20,6 +20,9 @@ const (
 	// step is the interval at which Run checks for due work.
 	step = 10 * time.Second
 
+	// userStep is the interval at which it checks for a user while none is connected.
+	userStep = time.Second
+
 	// firstRetry is the wait of Run after the first failure. It doubles with each further
 	// failure: up to lastRetry for a walk or a list, and up to Config.Interval for a product.
 	firstRetry = 10 * time.Second
@@ -204,7 +207,7 @@ func (c *contents) undetailed() (ids []string) {
 //
 // Run logs each failure. It retries a walk or a list after ten seconds, doubling up to five minutes,
 // and a product up to the Interval. Run can start before the client's user connects: it logs this
-// once, as information, and reads the catalog within ten seconds after the user connects.
+// once, as information, and reads the catalog within a second after the user connects.
 //
 // API section: GET /events/products, GET /events/<id>.
 func (c *Catalog) Run(ctx context.Context) error {
@@ -215,7 +218,7 @@ func (c *Catalog) Run(ctx context.Context) error {
 		if c.config.Catalog != (catalog.Service{}) {
 			c.readDue(ctx, &s)
 		}
-		timer := time.NewTimer(step)
+		timer := time.NewTimer(s.step())
 		select {
 		case <-ctx.Done():
 		case <-timer.C:
@@ -234,11 +237,26 @@ type schedule struct {
 	walks, lists, fetches retry
 	spread                time.Duration   // from the Interval to the next walk
 	seen                  map[string]bool // IDs of the events of the last list
+	noUser                bool            // the last attempt failed because no user is connected
+}
+
+func (s *schedule) step() time.Duration {
+	if s.noUser {
+		return userStep
+	}
+	return step
 }
 
 // readDue reads due lists and products.
 func (c *Catalog) readDue(ctx context.Context, s *schedule) {
-	c.attempt(ctx, &s.walks, "could not read the catalog", func() error {
+	if s.noUser {
+		_, err := c.config.Catalog.Products.List().PageSize(1).Page(ctx) // sends nothing without a user
+		if errors.Is(err, api.ErrReauthorize) {
+			return
+		}
+		s.noUser = false
+	}
+	c.attempt(ctx, s, &s.walks, "could not read the catalog", func() error {
 		if !c.isDue(s.spread) || c.Load(ctx) == nil && !c.isDue(s.spread) { // another process has begun meanwhile
 			return nil
 		}
@@ -248,10 +266,10 @@ func (c *Catalog) readDue(ctx context.Context, s *schedule) {
 		_, err := c.Sync(ctx)
 		return err
 	})
-	if c.attempt(ctx, &s.lists, "could not read the events of products", func() error { return c.listEvents(ctx, s) }) {
+	if c.attempt(ctx, s, &s.lists, "could not read the events of products", func() error { return c.listEvents(ctx, s) }) {
 		s.lists.notBefore = time.Now().Add(c.config.Interval)
 	}
-	c.attempt(ctx, &s.fetches, "could not read requested products", func() error {
+	c.attempt(ctx, s, &s.fetches, "could not read requested products", func() error {
 		_, err := c.fetch(ctx, false, func() bool { return c.isDue(s.spread) && !time.Now().Before(s.walks.notBefore) })
 		return err
 	})
@@ -322,7 +340,6 @@ func (c *Catalog) listEvents(ctx context.Context, s *schedule) error {
 type retry struct {
 	pause     time.Duration
 	notBefore time.Time
-	noUser    bool // the last attempt failed because no user is connected
 }
 
 func (r *retry) fail(most time.Duration) {
@@ -331,7 +348,7 @@ func (r *retry) fail(most time.Duration) {
 }
 
 // attempt makes a call unless its retry is later. It logs a failure, and reports success.
-func (c *Catalog) attempt(ctx context.Context, r *retry, failure string, call func() error) bool {
+func (c *Catalog) attempt(ctx context.Context, s *schedule, r *retry, failure string, call func() error) bool {
 	if time.Now().Before(r.notBefore) {
 		return false
 	}
@@ -341,11 +358,11 @@ func (c *Catalog) attempt(ctx context.Context, r *retry, failure string, call fu
 		*r = retry{}
 		return true
 	case ctx.Err() != nil || errors.Is(err, ErrSyncing): // another call is reading
-	case errors.Is(err, api.ErrReauthorize): // costs no request
-		if !r.noUser {
+	case errors.Is(err, api.ErrReauthorize):
+		if !s.noUser {
 			c.config.Logger.LogAttrs(ctx, slog.LevelInfo, failure+" before a user connects", slog.String("reason", err.Error()))
 		}
-		*r = retry{notBefore: time.Now().Add(firstRetry), noUser: true}
+		s.noUser = true
 	default:
 		r.fail(min(lastRetry, c.config.Interval))
 		c.config.Logger.LogAttrs(ctx, slog.LevelError, failure, slog.String("reason", err.Error()), slog.Duration("retry_in", r.pause))
