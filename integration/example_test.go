@@ -11,7 +11,6 @@ import (
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/catalogsync"
 	"github.com/dispensary-go/dispensary/dispensarytest"
-	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/integration"
@@ -48,10 +47,7 @@ func ExampleLoad() {
 func ExampleOpen() {
 	mux := http.NewServeMux()
 	server := httptest.NewServer(mux) // your program has an http.Server
-	platform, err := dispensarytest.Start(
-		dispensarytest.WithRedirectURI(server.URL+"/dispensary/callback"),
-		dispensarytest.WithBehavior(behavior.DeliveryConditionsOff),
-	)
+	platform, err := dispensarytest.Start(dispensarytest.WithRedirectURI(server.URL + "/dispensary/callback"))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -63,6 +63,9 @@ const grace = 20 * time.Second
 // than both together, 25 seconds by default. If you have several servers or need another timeout,
 // call Run, Drain and Shutdown yourself.
 //
+// An [http.Server] waits 5 seconds for connections without a request yet, as clients in tests may
+// keep them.
+//
 // It returns the errors of the server, of Run and of Shutdown. The end of ctx is not an error.
 func (i *Integration) Serve(ctx context.Context, server *http.Server, listener net.Listener, work ...func(context.Context) error) error {
 	running, stop := context.WithCancelCause(ctx)

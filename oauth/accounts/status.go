@@ -42,7 +42,8 @@ type Account struct {
 	// Key is the user and the environment.
 	Key tokenstore.Key
 
-	// Status reports whether calls work. Reason is the reason if they do not.
+	// Status reports whether calls work. Reason is the reason if they do not, such as
+	// [tokenstore.ReasonNotConnected] for StatusNotConnected.
 	Status Status
 	Reason tokenstore.Reason
 
