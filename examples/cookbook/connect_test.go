@@ -12,7 +12,9 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/accounts"
 	"github.com/dispensary-go/dispensary/oauth/connect"
@@ -148,6 +150,58 @@ func Example_everyUser() {
 	// Output:
 	// dr-17 has to connect again
 	// dr-18 has 5 patients
+}
+
+// A job reads the orders of every clinic since its last run. A clinic that cannot be read does not
+// stop the others, and the next run reads it from the same time.
+func Example_newOrders() {
+	platform := start()
+	defer platform.Close()
+	users, environment := newAccounts(platform), platform.Site().Environment
+	ctx := api.ContextWithPriority(context.Background(), api.PriorityReconcile) // after calls that a person waits for
+	approve(ctx, users, platform, "dr-17")
+
+	lastRun := map[string]time.Time{}   // a table: the start of the last complete run of each clinic
+	orders := map[string]clinic.Order{} // a table by the platform's ID, so that a repeated order changes nothing
+	readClinic := func(id string) error {
+		began, since := time.Now(), time.Now().AddDate(0, -1, 0)
+		if last, ok := lastRun[id]; ok {
+			since = last.Add(-time.Hour) // an order may be listed late
+		}
+		practice, err := users.ForClinic(ctx, environment, id, accounts.ClinicOptions{})
+		if err != nil {
+			return err
+		}
+		for order, err := range practice.Client.Clinic.Orders.List(clinic.OrderListOptions{CompletedSince: since}).All(ctx) {
+			if err != nil {
+				return err
+			}
+			orders[order.ID] = order
+		}
+		lastRun[id] = began
+		return nil
+	}
+	run := func() {
+		for after, more := "", true; more; {
+			ids, err := users.Clinics(ctx, environment, after, 100)
+			must(err)
+			for _, id := range ids {
+				if err := readClinic(id); err != nil {
+					log.Print(err)
+				}
+				after = id
+			}
+			more = len(ids) == 100
+		}
+	}
+
+	run()
+	before := len(orders)
+	_, _, err := platform.Orders.Place(platform.Patients.All()[0].ID, model.OrderCreate{})
+	must(err)
+	run()
+	fmt.Println(len(orders)-before, "new order")
+	// Output: 1 new order
 }
 
 // Each country's platform has its own application. One token store serves both.
