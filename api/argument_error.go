@@ -20,8 +20,12 @@ type ArgumentError struct {
 	// "metadata.id", "recommendations[0].units_to_purchase"), in the route ("patient_id") or in
 	// the query ("completed_at", "page[size]"). An argument that is never sent has its Go name:
 	// a field of a constructor's configuration ("tokens.Config.Store"), "Limit", "ClinicKey".
-	// An element of a FHIR resource has its path ("Patient.birthDate").
+	// An element of a record has its path ("Patient.birthDate").
 	Field string
+
+	// Record reports whether Field is a path in a record of the EHR. A person can correct it, so
+	// [ProblemOf] describes it like a field of a request.
+	Record bool
 
 	// Reason describes the mistake, for example "can't be blank". White space alone counts as
 	// blank.
@@ -101,12 +105,12 @@ func (e ArgumentErrors) Unwrap() []error {
 	return all
 }
 
-// problem describes the arguments for the user. An argument with a Go name is not a field of a
-// form, so the user cannot correct it.
+// problem describes the arguments for the user. An argument with a Go name is neither a field of a
+// form nor in a record, so the user cannot correct it.
 func (e ArgumentErrors) problem() *Problem {
 	messages := make([]hidden.Message, len(e))
 	for i, one := range e {
-		if strings.ContainsAny(one.Field, unsent) && !isFHIRPath(one.Field) {
+		if strings.ContainsAny(one.Field, unsent) && !one.Record {
 			return newProblem(http.StatusInternalServerError, textUnknown)
 		}
 		messages[i] = hidden.Message{Field: one.Field, Text: hidden.Label(one.Field) + " " + one.Reason}
@@ -116,10 +120,3 @@ func (e ArgumentErrors) problem() *Problem {
 
 // unsent contains characters that no field of a request has, but Go names do.
 const unsent = " ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-
-// isFHIRPath reports whether field is a resource and an element of it. In a Go name, the part after
-// the first period has a capital.
-func isFHIRPath(field string) bool {
-	resource, element, _ := strings.Cut(field, ".")
-	return strings.IndexAny(resource, unsent) == 0 && element != "" && strings.IndexAny(element, unsent) != 0
-}

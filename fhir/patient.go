@@ -68,7 +68,7 @@ func PatientCreate(p Patient, o PatientOptions) (clinic.PatientCreate, error) {
 type problems api.ArgumentErrors
 
 func (p *problems) add(field, reason string) {
-	*p = append(*p, &api.ArgumentError{Field: field, Reason: reason})
+	*p = append(*p, &api.ArgumentError{Field: field, Record: strings.HasPrefix(field, "Patient."), Reason: reason})
 }
 
 func (p *problems) require(field, value string) {

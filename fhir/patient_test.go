@@ -59,6 +59,7 @@ func TestPatientCreate(t *testing.T) {
 	for _, unset := range []api.Optional[bool]{{}, api.Null[bool]()} { // the caller must choose
 		_, err := fhir.PatientCreate(patient(t, ""), fhir.PatientOptions{SendWelcomeEmail: unset})
 		assert.Equal(t, []string{"fhir.PatientOptions.SendWelcomeEmail"}, fields(err))
+		assert.Equal(t, 500, api.ProblemOf(err).Status, "the program corrects it")
 	}
 }
 
