@@ -34,6 +34,9 @@ type Chart struct {
 	Practitioners map[string]Reference
 }
 
+// RefillNote is the text of the only note that [Chart.Requests] writes. It never changes.
+const RefillNote = "Refill when the product runs out."
+
 // Requests returns a row of the medication list for each recommendation of the plan, in order. A
 // canceled plan has no recommendations, so the rows of a canceled or changed plan end only
 // through [Chart.Ended].
@@ -44,7 +47,7 @@ type Chart struct {
 //
 // The rows have no ID. Their identifier is made of the plan and the variant, and their
 // groupIdentifier is the plan. If the EHR has a row with this identifier, set the elements of
-// the returned row and keep the rest.
+// the returned row and keep the rest, including all notes but [RefillNote].
 //
 // The error is an [*api.ArgumentError], or [api.ArgumentErrors] for several, with the name of the
 // plan's field, such as "recommendations[0].variant_id", or of the Chart's field.
@@ -72,7 +75,7 @@ func (c Chart) Requests(plan treatmentplans.Plan, variants map[string]*catalog.V
 			request.DispenseRequest.Quantity = quantityOf(variant, r.UnitsToPurchase)
 		}
 		if r.Refill { // their number is unknown, so it is not numberOfRepeatsAllowed
-			request.Note = []Annotation{{Text: "Refill when the product runs out."}}
+			request.Note = []Annotation{{Text: RefillNote}}
 		}
 		requests = append(requests, request)
 	}

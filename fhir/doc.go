@@ -29,7 +29,7 @@
 //	plan is canceled, or no longer  status stopped            The patient may have taken some. "cancelled"
 //	contains the recommendation     (by Ended)                denies it, "entered-in-error" is never true.
 //	plan is in a newer state        status unknown
-//	refill                          note                      The number of refills is unknown.
+//	refill                          note RefillNote           The number of refills is unknown.
 //
 // # Guarantees
 //
@@ -46,8 +46,7 @@
 //   - Events may arrive late, in another order or incomplete. Read the plan by its ID first.
 //   - Decoding a stored resource into a type of this package loses its other elements, such as the
 //     encounter or the reason. Patch the stored resource instead of replacing it.
-//   - The note of a row is written as a whole. A clinician's note on the same row is lost if the EHR
-//     sets all elements of a returned row: keep notes elsewhere, or merge this element.
+//   - Notes are one element, and clinicians add some to the same row: replace only [RefillNote].
 //   - A row that somebody stopped in the EHR becomes active again with the next event, because the
 //     plan still recommends it. Change the plan instead.
 //   - If a plan recommends a variant twice, only the order tells the two apart.

@@ -123,7 +123,7 @@ type DispenseRequest struct {
 	Quantity Quantity `json:"quantity"`
 }
 
-// Annotation is a note.
+// Annotation is a note. It prints as its type.
 type Annotation struct {
 	Text string `json:"text"`
 }
@@ -189,6 +189,12 @@ func (r MedicationRequest) Format(f fmt.State, _ rune) {
 func (r MedicationRequest) LogValue() slog.Value {
 	return redact.LogValue("fhir.MedicationRequest", r.ID)
 }
+
+// Format prints the type only, because the note may be a clinician's.
+func (a Annotation) Format(f fmt.State, _ rune) { redact.Format(f, "fhir.Annotation", "") }
+
+// LogValue logs the type only.
+func (a Annotation) LogValue() slog.Value { return redact.LogValue("fhir.Annotation", "") }
 
 // Format prints the type only.
 func (d Dosage) Format(f fmt.State, _ rune) { redact.Format(f, "fhir.Dosage", "") }

@@ -30,19 +30,26 @@ func (l medicationList) search() (rows []fhir.MedicationRequest) {
 	return rows
 }
 
-// write adds a row, or replaces the platform's elements of the row with the same identifier.
+// write adds a row, or replaces the platform's elements of the row with the same identifier. It keeps all
+// other elements and notes.
 func (l *medicationList) write(r fhir.MedicationRequest) {
 	at := slices.IndexFunc(l.search(), func(row fhir.MedicationRequest) bool { return slices.Contains(row.Identifier, r.Identifier[0]) })
 	if at < 0 {
 		at = len(*l)
 		*l = append(*l, map[string]any{"id": fmt.Sprint("r", at+1), "reasonCode": []any{map[string]any{"text": "added in the EHR"}}})
 	}
+	row := (*l)[at]
+	notes, _ := row["note"].([]any) // clinicians add some
+	notes = slices.DeleteFunc(notes, func(note any) bool { return note.(map[string]any)["text"] == fhir.RefillNote })
 	for _, optional := range []string{"authoredOn", "requester", "note", "dosageInstruction", "dispenseRequest"} {
-		delete((*l)[at], optional)
+		delete(row, optional)
 	}
 	text, err := json.Marshal(r)
 	must(err)
-	must(json.Unmarshal(text, &(*l)[at]))
+	must(json.Unmarshal(text, &row))
+	if own, _ := row["note"].([]any); len(notes)+len(own) > 0 {
+		row["note"] = append(notes, own...)
+	}
 }
 
 // stop ends a row.
@@ -127,7 +134,7 @@ func Example_chart() {
 
 	products := platform.Products.All()
 	line := func(product int, amount string) model.Recommendation {
-		return model.Recommendation{VariantID: products[product].VariantIDs[0], UnitsToPurchase: 1, Dosage: &model.Dosage{Amount: amount, Format: "capsule"}}
+		return model.Recommendation{VariantID: products[product].VariantIDs[0], UnitsToPurchase: 1, Refill: amount == "1", Dosage: &model.Dosage{Amount: amount, Format: "capsule"}}
 	}
 	changed := func(what string, err error) {
 		must(err)
@@ -138,8 +145,12 @@ func Example_chart() {
 	must(err)
 	_, _, err = platform.Plans.Activate(plan.ID)
 	changed("activated:", err)
+	list[1]["note"] = append(list[1]["note"].([]any), map[string]any{"text": "Started with one."}) // by a clinician
 	_, _, err = platform.Plans.Update(plan.ID, model.PlanUpdate{Recommendations: []model.Recommendation{line(1, "2"), line(2, "1")}})
 	changed("changed:  ", err)
+	for _, note := range list.search()[1].Note {
+		fmt.Println("     note:", note.Text)
+	}
 	must(platform.Products.Remove(products[1].ID))
 	must(write(context.Background(), plan.ID))
 	fmt.Println("removed:  ", list)
@@ -157,6 +168,7 @@ func Example_chart() {
 	// Output:
 	// activated: r1 Clearwell Labs Acetyl-L-Carnitine 500, 60 capsules: 1 capsule; r2 Bluefern Botanics Adaptogen Balance, 60 capsules: 1 capsule
 	// changed:   r2 Bluefern Botanics Adaptogen Balance, 60 capsules: 2 capsule; r3 Bluefern Botanics Ashwagandha Root, 60 capsules: 1 capsule
+	//      note: Started with one.
 	// removed:   r2 Bluefern Botanics Adaptogen Balance, 60 capsules: 2 capsule; r3 Bluefern Botanics Ashwagandha Root, 60 capsules: 1 capsule
 	// canceled:  none
 	// own plan:  r4 Clearwell Labs Acetyl-L-Carnitine 500, 60 capsules: 3 capsule
