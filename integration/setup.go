@@ -79,7 +79,7 @@ type Setup struct {
 	KeepFresh tokens.KeepFreshPolicy
 
 	// Operations configures the pages for operators, [Integration.Operations]: Name, Location,
-	// Observer, TrustedOrigins, Hosts and Now. An empty Name means the environments, such as
+	// Observer, ReadOnly, TrustedOrigins, Hosts and Now. An empty Name means the environments, such as
 	// "us/production, ca/production". Open sets Production and the other fields.
 	Operations admin.Config
 

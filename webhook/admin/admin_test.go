@@ -183,20 +183,26 @@ func TestReadOnlyUserChangesNothing(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(_ *fixture, c *admin.Config) {
 		c.ReadOnly = func(r *http.Request) bool { return r.Context().Value(staff{}) == "jo" }
+		c.Observer.BodyOpened = func(*http.Request, webhook.Key) error { return nil }
+		c.Observer.Changed = func(*http.Request, admin.Change) { assert.Fail(t, "an event was changed") }
 	})
-	d := f.die(1)[0]
-	f.accept(waiting)
+	d, w := f.die(1)[0].Key.String(), f.accept(waiting).Key.String()
 	for address, page := range f.crawl() {
 		assert.NotContains(t, page, "bulk?", address)
 		assert.NotContains(t, page, ">Replay", address)
 		assert.NotContains(t, page, ">Handle now", address)
 	}
-	assert.Contains(t, f.get("events"), d.Key.EventID)
-	for _, path := range []string{"bulk?action=replay", "bulk?action=discard&key=" + url.QueryEscape(d.Key.String())} {
+	for _, path := range []string{"bulk?action=replay", "bulk?action=discard&key=" + url.QueryEscape(d)} {
 		response, err := http.Get(f.url + path)
 		assert.Contains(t, f.read(http.StatusForbidden, response, err), "You may only read.")
 	}
-	f.post(http.StatusForbidden, "bulk", url.Values{"discard": {d.Key.String()}})
+	for _, form := range []url.Values{
+		{}, {"replay": {d}}, {"discard": {d}}, {"handle_now": {w}}, {"action": {"replay"}, "key": {d}}, {"action": {"discard"}, "until": {"9000000000000000.9"}},
+	} {
+		f.post(http.StatusForbidden, "bulk", form)
+		f.post(http.StatusForbidden, "bulk?"+form.Encode(), nil)
+	}
+	assert.Contains(t, f.post(http.StatusOK, "event?key="+url.QueryEscape(d), url.Values{"discard": {d}}), receivertest.Canary, "BodyOpened decides about bodies")
 	assert.Equal(t, 1, f.dead())
 }
 

@@ -57,9 +57,9 @@ type Config struct {
 	// Observer is called for actions of operators.
 	Observer Observer
 
-	// ReadOnly reports whether the user of a request may only read. The pages then have no actions
-	// and reject them with status 403. Observer.BodyOpened decides about bodies. Nil means that
-	// every user may change events.
+	// ReadOnly reports whether the user of a request may only read. The pages then have no actions,
+	// and reject dry runs and changes with status 403. Bodies are not hidden: Observer.BodyOpened
+	// gets the same request and decides about them. Nil means that every user may change events.
 	ReadOnly func(r *http.Request) bool
 
 	// TrustedOrigins are the origins of this page if a proxy changes the Host header, such as

@@ -26,8 +26,8 @@
 // A router of another package needs all paths below one prefix: in chi,
 // router.Mount("/ops/webhooks", http.StripPrefix("/ops/webhooks", page)).
 //
-// The page has no login and no cookies: every visitor may do everything, unless
-// [Config].ReadOnly says otherwise. If your program has several engines, mount one page for each.
+// The page has no login and no cookies: every visitor may do everything, unless [Config].ReadOnly
+// reports that the user may only read. If your program has several engines, mount one page for each.
 // Package integration connects all of this.
 //
 // # Recovering from failures
