@@ -121,6 +121,8 @@ func TestPagesUseTimeZone(t *testing.T) {
 	assert.Contains(t, page, `value="2026-03-03T00:00:00"`)
 	assert.Contains(t, page, `aria-current="true">Since midnight`)
 	assert.Contains(t, page, `title="in less than a second">2026-03-03 01:30:00 EAT`)
+	f.repaired = true
+	assert.Regexp(t, `This event was handled at <time datetime="[^"]+" title="[^"]+">[0-9: -]+ EAT</time>`, f.get(eventPath(f.accept(nil))))
 }
 
 // The search field finds an event, a list or a clinic, and the end of a finished event.

@@ -105,8 +105,10 @@ func TestRunsShowFailingClinics(t *testing.T) {
 
 func TestOverviewShowsOutage(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, func(_ *fixture, c *admin.Config) { c.Alarms = map[string]*webhook.Alarm{"": newAlarm(t, 0)} })
-	assert.Contains(t, f.get(""), "This process has seen no failures in receiving webhooks since <time")
+	over := newAlarm(t, 4)
+	over.Observe(t.Context(), webhook.Observation{Outcome: webhook.OutcomeAccepted})
+	f := newFixture(t, func(_ *fixture, c *admin.Config) { c.Alarms = map[string]*webhook.Alarm{"": over} })
+	assert.Contains(t, f.get(""), "This process has no current failure in receiving webhooks. It has watched them since <time")
 	f = newFixture(t, func(_ *fixture, c *admin.Config) {
 		c.Alarms = map[string]*webhook.Alarm{"us/sandbox": newAlarm(t, 4), "ca/sandbox": newAlarm(t, 0), "": newAlarm(t, 5)}
 	})

@@ -91,7 +91,7 @@ func TestIntegrationServesTwoCountries(t *testing.T) {
 			assert.Empty(t, expected)
 			assert.ElementsMatch(t, []string{f.clinic(us), f.clinic(canada)}, []string{<-reconciled, <-reconciled})
 			for page, texts := range map[string][]string{
-				"/": {"<title>Overview · us/sandbox, ca/sandbox · Webhooks</title>", "has seen no failures in receiving webhooks", "Handled in the last hour"}, "/runs": {f.clinic(us), f.clinic(canada), "<h2>us/sandbox</h2>", "Last pass"}, "/accounts": {`<dt>Connected</dt><dd class="big">2</dd>`},
+				"/": {"<title>Overview · us/sandbox, ca/sandbox · Webhooks</title>", "has no current failure in receiving webhooks", "Handled in the last hour"}, "/runs": {f.clinic(us), f.clinic(canada), "<h2>us/sandbox</h2>", "Last pass"}, "/accounts": {`<dt>Connected</dt><dd class="big">2</dd>`},
 			} {
 				w := httptest.NewRecorder()
 				i.Operations.ServeHTTP(w, httptest.NewRequest(http.MethodGet, page, nil))

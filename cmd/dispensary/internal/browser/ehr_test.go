@@ -237,7 +237,7 @@ func TestPractitionerWorksInHealthRecord(t *testing.T) {
 			b.visit(r.url)
 			assert.NotContains(t, b.text(), "Patients", "signed out")
 			b.press("Jo Park")
-			b.sees("This process has seen no failures in receiving webhooks", "Dead letters")
+			b.sees("has no current failure in receiving webhooks", "Dead letters")
 			b.auditAndGoOn("operations")
 			b.press("Accounts")
 			b.sees("Connected")
