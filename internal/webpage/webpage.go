@@ -131,11 +131,11 @@ var plain = func() *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }()
 
-// Pretty indents JSON. It returns any other text unchanged.
+// Pretty indents JSON, and leaves any other text as it is. It escapes the text as [Plain].
 func Pretty(raw []byte) string {
 	var out bytes.Buffer
 	if json.Indent(&out, raw, "", "  ") != nil {
-		return string(raw)
+		return Plain(string(raw))
 	}
-	return out.String()
+	return Plain(out.String())
 }

@@ -43,6 +43,8 @@ func TestPlainEscapesReordering(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, `a\u202eevil\u2066`, webpage.Plain("a\u202eevil\u2066"))
 	assert.Equal(t, "Zoë עברית\n", webpage.Plain("Zoë עברית\n"))
+	assert.Equal(t, "{\n  \"a\": \"\\u202evil\"\n}", webpage.Pretty([]byte("{\"a\":\"\u202evil\"}")))
+	assert.Equal(t, `\u202evil`, webpage.Pretty([]byte("\u202evil")))
 }
 
 func TestHandleAssetsServesFiles(t *testing.T) {

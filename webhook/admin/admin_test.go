@@ -19,6 +19,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/admin"
 	"github.com/dispensary-go/dispensary/webhook/engine"
+	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
 func TestNewNamesInvalidField(t *testing.T) {
@@ -297,10 +298,20 @@ func TestPagesEscapeMarkup(t *testing.T) {
 func TestPagesEscapeReordering(t *testing.T) {
 	t.Parallel()
 	const turned = "\u202evil"
-	f := newFixture(t, nil)
-	d := f.accept(func(d *webhook.Delivery) { d.Type, d.ClinicID, d.Key.EventID = turned, turned, turned })
-	for _, path := range []string{"", "events", eventPath(d), "bulk?action=replay"} {
-		page := f.get(path)
+	stats := clinics{Failing: []reconcile.FailingClinic{{ClinicID: turned, Err: errAudit}}}
+	f := newFixture(t, func(_ *fixture, c *admin.Config) {
+		c.Observer.BodyOpened = func(*http.Request, webhook.Key) error { return nil }
+		c.Reconcilers = map[string]func() reconcile.ClinicsStats{"us/sandbox": stats.Stats}
+	})
+	d := f.accept(func(d *webhook.Delivery) {
+		d.Type, d.ClinicID, d.Key.EventID, d.Body = turned, turned, turned, []byte(strings.ReplaceAll(string(d.Body), receivertest.Canary, turned))
+	})
+	f.page.RunEnd(t.Context(), reconcile.Report{Missed: 1, Gaps: []reconcile.Gap{{EventID: turned}}, FailedDeliveries: []reconcile.FailedDelivery{{Key: d.Key, Type: turned}}}, nil)
+	pages := map[string]string{"body": f.post(http.StatusOK, eventPath(d), nil)}
+	for _, path := range []string{"", "events", eventPath(d), "bulk?action=replay", "runs"} {
+		pages[path] = f.get(path)
+	}
+	for path, page := range pages {
 		text := regexp.MustCompile(`<[^>]*>`).ReplaceAllString(page, "")
 		assert.NotContains(t, text, turned, path)
 		assert.Contains(t, text, `\u202evil`, path)

@@ -366,7 +366,7 @@ func (h *Handler) openBody(w http.ResponseWriter, r *http.Request) {
 	default:
 		v.Opened, v.Body = true, webpage.Pretty(opened.Body)
 		if opened.Err != nil {
-			v.Error = opened.Err.Error()
+			v.Error = webpage.Plain(opened.Err.Error())
 		}
 	}
 	h.showEvent(w, r, v)
