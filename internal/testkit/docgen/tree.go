@@ -231,7 +231,7 @@ func names(decl ast.Decl) (names []string) {
 // manual lists the folders of the packages that a whole integration uses, in reading order.
 var manual = []string{
 	".", "api", "integration", "oauth", "oauth/accounts", "oauth/tokens", "oauth/connect", "webhook",
-	"dispensarytest", "dispensarytest/receivercheck",
+	"dispensarytest",
 }
 
 // task is a task of the cookbook: its heading, and the folder and the name of its example.
