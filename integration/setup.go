@@ -140,7 +140,7 @@ func (s Setup) check(c Config) error {
 		field string
 		given bool
 	}{
-		{"Connect.Connections", s.Connect.Connections != nil}, {"Connect.StateKeys", s.Connect.StateKeys != nil},
+		{"Work.Start", s.Work.Start != nil}, {"Connect.Connections", s.Connect.Connections != nil}, {"Connect.StateKeys", s.Connect.StateKeys != nil},
 		{"Accounts.Applications", s.Accounts.Applications != nil}, {"Accounts.Tokens.Store", s.Accounts.Tokens.Store != nil},
 		{"OAuth.Site", s.OAuth.Site != dispensary.Site{}}, {"OAuth.ClientID", s.OAuth.ClientID != ""},
 		{"OAuth.ClientSecret", !s.OAuth.ClientSecret.IsZero()}, {"OAuth.RedirectURL", s.OAuth.RedirectURL != ""}, {"OAuth.Scopes", s.OAuth.Scopes != nil},

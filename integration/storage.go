@@ -6,11 +6,9 @@ import (
 	"strings"
 
 	"github.com/dispensary-go/dispensary"
-	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook"
-	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
 )
 
@@ -40,7 +38,7 @@ func (i *Integration) openStore(ctx context.Context, keys *seal.KeyRing) (tokens
 func (i *Integration) openInbox(ctx context.Context, keys *seal.KeyRing) error {
 	at, _ := parseAddress(i.config.Inbox, true) // Check has validated it
 	work := i.setup.Work
-	work.Handle = i.afterBegin(work.Handle)
+	work.Start = i.running.began // handlers may use the Integration, which Open has not returned yet
 	own := work.Observer.AttemptEnd
 	work.Observer.AttemptEnd = func(ctx context.Context, attempt webhook.Attempt) {
 		i.activity.AttemptEnd(ctx, attempt)
@@ -65,20 +63,6 @@ func (i *Integration) openInbox(ctx context.Context, keys *seal.KeyRing) error {
 	}
 	i.Inbox, i.events, i.DB, i.inbox = inbox.Engine, inbox.Engine, inbox.DB, inbox.Close
 	return nil
-}
-
-// afterBegin delays handle until Run. Events of a previous process are due as soon as the inbox
-// opens, but handlers may use the Integration, which Open has not returned yet. If the wait exceeds
-// the handler's timeout, the attempt does not count as failed.
-func (i *Integration) afterBegin(handle webhook.HandlerFunc) webhook.HandlerFunc {
-	return func(ctx context.Context, e events.Event) error {
-		select {
-		case <-i.running.began:
-			return handle(ctx, e)
-		case <-ctx.Done():
-			return engine.ErrNotStarted
-		}
-	}
 }
 
 // memory is the scheme of stores and inboxes in memory.

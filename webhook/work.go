@@ -25,6 +25,10 @@ type Work struct {
 	// and when Close stops waiting, not with the request. See [HandlingFrom].
 	Handle HandlerFunc
 
+	// Start delays the handling of events until it is closed. Until then the engine accepts events
+	// and claims none, so other processes can handle them. Nil means no delay.
+	Start <-chan struct{}
+
 	// Workers is the number of events that this process handles at a time. 0 means 4.
 	Workers int
 
@@ -86,8 +90,8 @@ const (
 	StalePolicySkip
 )
 
-// WithDefaults returns w with its defaults, for engines. Its Logger and the functions of its
-// Observer are not nil and do not panic. An error is an [*api.ArgumentError].
+// WithDefaults returns w with its defaults, for engines. Its Start, its Logger and the functions of
+// its Observer are not nil. The functions do not panic. An error is an [*api.ArgumentError].
 func (w Work) WithDefaults() (Work, error) {
 	switch {
 	case w.Handle == nil:
@@ -106,6 +110,11 @@ func (w Work) WithDefaults() (Work, error) {
 		return w, err
 	}
 	w.Retry = retry
+	if w.Start == nil {
+		started := make(chan struct{})
+		close(started)
+		w.Start = started
+	}
 	w.Workers = cmp.Or(w.Workers, defaultWorkers)
 	w.HandlerTimeout = cmp.Or(w.HandlerTimeout, defaultHandlerTimeout)
 	w.Logger = safecall.Logger(w.Logger)
@@ -157,8 +166,8 @@ const (
 	// ResultDead: the event is a dead letter.
 	ResultDead Result = "dead"
 
-	// ResultReturned: the handler stopped because its context ended, or the program has not
-	// started yet. The event is due immediately, and the attempt does not count.
+	// ResultReturned: the handler stopped because its context ended. The event is due immediately,
+	// and the attempt does not count.
 	ResultReturned Result = "returned"
 
 	// ResultLost: the outcome could not be recorded, so the event is usually handled again. Only

@@ -199,11 +199,6 @@ var ErrNotStored = errors.New("engine: the event is not stored")
 // because the program uses all connections of the engine's pool. The storage itself may be healthy.
 var ErrBusy = errors.New("engine: all connections to the storage are in use")
 
-// ErrNotStarted is the error of a handler that waited for the program to start until its
-// timeout. The attempt does not count, and the event is due at once. A handler must not return
-// it without waiting, because its worker would call it again at once.
-var ErrNotStarted = errors.New("engine: program has not started")
-
 // ErrClaimLost is the [webhook.Attempt].Err of a lost outcome: another worker has claimed the event
 // before it was recorded. This happens if the worker's process sent no heartbeat, or if the handler
 // ran far beyond its timeout.

@@ -214,6 +214,9 @@ func (i *Inbox) schedule(q *queue) {
 
 // work runs one worker until the inbox is closed.
 func (i *Inbox) work() {
+	if !i.worker.WaitForStart(i.ctx.Done()) {
+		return
+	}
 	for i.ctx.Err() == nil {
 		select {
 		case <-i.ctx.Done():

@@ -42,6 +42,20 @@ func newInbox(t *testing.T, handle webhook.HandlerFunc, change func(*memoryinbox
 
 func fail(context.Context, events.Event) error { return assert.AnError }
 
+func TestInboxWaitsForStart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		start := make(chan struct{})
+		inbox, made := newInbox(t, fail, func(c *memoryinbox.Config) { c.Work.Start, c.Work.Retry.MaxAttempts = start, 1 })
+		receivertest.Accept(t, inbox)
+		synctest.Wait()
+		assert.Empty(t, made)
+		close(start)
+		assert.Equal(t, webhook.ResultDead, (<-made).Result)
+		require.ErrorIs(t, inbox.Close(t.Context()), memoryinbox.ErrUnfinished)
+	})
+}
+
 func TestClosedInboxKeepsDeadLetters(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -31,8 +31,8 @@ func Handler(keys seal.AEAD, work webhook.Work) (message.NoPublishHandlerFunc, e
 		return nil, &api.ArgumentError{Field: "publish.Handler keys", Reason: "is missing"}
 	case work.Order != nil || work.Stale != webhook.StalePolicyIgnore:
 		return nil, &api.ArgumentError{Field: "publish.Handler work", Reason: "must not set Order or Stale: the broker orders events by publish.Config.Order"}
-	case work.Workers != 0 || work.Retry != webhook.RetryPolicy{}:
-		return nil, &api.ArgumentError{Field: "publish.Handler work", Reason: "must not set Workers or Retry: the router decides them"}
+	case work.Start != nil || work.Workers != 0 || work.Retry != webhook.RetryPolicy{}:
+		return nil, &api.ArgumentError{Field: "publish.Handler work", Reason: "must not set Start, Workers or Retry: the router decides them"}
 	}
 	work.Retry.MaxAttempts = inboxkit.CallerRetries
 	worker, err := inboxkit.NewWorker(work)

@@ -55,6 +55,7 @@ type Inbox struct {
 	heart    *heart
 	bell     *bell
 	life     *inboxkit.Lifecycle
+	starting sync.Mutex // prevents a start after Close has stopped the client
 	loops    sync.WaitGroup
 	ended    chan struct{} // closed after the last write
 }
@@ -95,6 +96,8 @@ func (i *Inbox) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt
 // database does not respond, it returns the error of ctx.
 func (i *Inbox) Close(ctx context.Context) error {
 	return i.life.Close(ctx, func() {
+		i.starting.Lock()
+		defer i.starting.Unlock()
 		if i.client != nil {
 			_ = i.client.Stop(context.Background()) // fails only if its context ends
 		}

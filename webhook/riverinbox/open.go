@@ -98,7 +98,7 @@ func newInbox(pool *pgxpool.Pool, c Config, worker *inboxkit.Worker) *Inbox {
 	}
 }
 
-// start starts a client of River.
+// start starts a client of River, or makes it wait for Work.Start.
 func (i *Inbox) start(ctx context.Context) (err error) {
 	work := i.worker.Work()
 	config := &river.Config{
@@ -113,18 +113,45 @@ func (i *Inbox) start(ctx context.Context) (err error) {
 		},
 	}
 	river.AddWorker(config.Workers, &eventWorker{attempts: i.attempts})
-	client, err := river.NewClient(riverpgxv5.New(i.db.pool), config)
+	i.client, err = river.NewClient(riverpgxv5.New(i.db.pool), config)
 	if err != nil {
 		return fmt.Errorf("riverinbox: %w", err)
+	}
+	select {
+	case <-work.Start:
+		return i.fetch(ctx)
+	default:
+	}
+	i.loops.Go(func() {
+		for i.worker.WaitForStart(i.life.Stopping()) && !i.life.Stopped() {
+			err := i.fetch(i.life.Context())
+			if err == nil {
+				return
+			}
+			i.db.warn("webhook inbox cannot start to handle events", err)
+			select {
+			case <-time.After(time.Second):
+			case <-i.life.Stopping():
+			}
+		}
+	})
+	return nil
+}
+
+// fetch starts to fetch events, unless Close was called.
+func (i *Inbox) fetch(ctx context.Context) error {
+	i.starting.Lock()
+	defer i.starting.Unlock()
+	if i.life.Stopped() {
+		return nil
 	}
 	if err := i.heart.live(ctx); err != nil { // before the first fetch
 		return err
 	}
-	i.every(i.config.TakeOver/6, cannotBeat, i.heart.beat)
-	i.every(i.config.sweepEvery, "webhook inbox cannot release abandoned events", i.heart.sweep)
-	if err := client.Start(context.Background()); err != nil {
+	if err := i.client.Start(context.Background()); err != nil {
 		return fmt.Errorf("riverinbox: start River: %w", err)
 	}
-	i.client = client
+	i.every(i.config.TakeOver/6, cannotBeat, i.heart.beat)
+	i.every(i.config.sweepEvery, "webhook inbox cannot release abandoned events", i.heart.sweep)
 	return nil
 }

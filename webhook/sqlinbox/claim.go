@@ -29,18 +29,14 @@ type dispatcher struct {
 	outcomes sync.Map // the claims whose outcomes are being stored, see claim.id
 
 	wake  chan struct{} // an event may be due
-	slots chan struct{} // one per free handler
+	slots chan struct{} // one per free handler, none before the start
 }
 
 func newDispatcher(c *Config, worker *inboxkit.Worker, life *inboxkit.Lifecycle) *dispatcher {
-	d := &dispatcher{
+	return &dispatcher{
 		config: c, worker: worker, life: life, lastNow: maxTime,
 		wake: make(chan struct{}, 1), slots: make(chan struct{}, worker.Work().Workers),
 	}
-	for range cap(d.slots) {
-		d.slots <- struct{}{}
-	}
-	return d
 }
 
 // committed wakes the dispatcher if a transaction has made an event ready.
@@ -221,6 +217,12 @@ func (d *dispatcher) lease(now int64) int64 {
 
 // run claims events for free handlers.
 func (d *dispatcher) run() {
+	if !d.worker.WaitForStart(d.life.Stopping()) {
+		return
+	}
+	for range cap(d.slots) {
+		d.slots <- struct{}{}
+	}
 	failures := 0
 	for d.takeSlot() {
 		n := 1 + d.takeFreeSlots()

@@ -23,6 +23,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/testkit/postgrestest"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
 )
@@ -422,8 +423,9 @@ func TestDrainWaitsForContext(t *testing.T) {
 	<-drained
 }
 
-// A wait for Run beyond the handler timeout does not count as a failed attempt.
-func TestEventsBeforeRunDoNotFail(t *testing.T) {
+// An integration claims no event before Run, even one whose handler timeout passes. A process that
+// never calls Run, such as a job, does not hold up the service beside it.
+func TestOpenClaimsNoEvents(t *testing.T) {
 	t.Parallel()
 	path := file(t)
 	for name, inbox := range map[string]string{"memory": "memory:", "sqlite": "sqlite:" + path, "postgres": ""} {
@@ -433,25 +435,33 @@ func TestEventsBeforeRunDoNotFail(t *testing.T) {
 				inbox = postgrestest.Schema(t)
 			}
 			f := newFixture(t).kept("memory:", inbox)
-			handled := make(chan webhook.Handling, 1)
-			setup := f.setup(func(ctx context.Context, _ events.Event) error { handled <- webhook.HandlingFrom(ctx); return nil })
-			setup.Work.HandlerTimeout = 20 * time.Millisecond
-			setup.Work.Retry = webhook.RetryPolicy{MaxAttempts: 2, BackOff: time.Millisecond}
-			waited := make(chan webhook.Attempt, 1000)
-			setup.Work.Observer.AttemptEnd = func(_ context.Context, a webhook.Attempt) { waited <- a }
+			var running atomic.Bool
+			handled := make(chan webhook.Handling, 3)
+			setup := f.setup(func(ctx context.Context, _ events.Event) error {
+				assert.True(t, running.Load(), "must wait for Run")
+				handled <- webhook.HandlingFrom(ctx)
+				return nil
+			})
+			setup.Work.HandlerTimeout = time.Minute
 			i := f.open(t, setup)
-			_, err := i.Inbox.Accept(t.Context(), delivery("evt_1"))
-			require.NoError(t, err)
-			for range 4 {
-				a := <-waited
-				assert.Equal(t, webhook.ResultReturned, a.Result)
-				assert.Equal(t, 1, a.Number)
+			if name == "postgres" {
+				f.open(t, f.setup(func(context.Context, events.Event) error {
+					assert.Fail(t, "this process does not run")
+					return nil
+				}))
 			}
-			go func() { _ = i.Run(t.Context()) }()
-			assert.Equal(t, 1, (<-handled).Attempt)
+			for n := range 3 {
+				_, err := i.Inbox.Accept(t.Context(), delivery(fmt.Sprint("evt_", n)))
+				require.NoError(t, err)
+			}
 			stats, err := i.Inbox.Stats(t.Context())
 			require.NoError(t, err)
-			assert.Zero(t, stats.Dead)
+			assert.Equal(t, engine.Stats{Waiting: 3, Oldest: stats.Oldest}, stats)
+			running.Store(true)
+			go func() { _ = i.Run(t.Context()) }()
+			for range 3 {
+				assert.Equal(t, 1, (<-handled).Attempt)
+			}
 		})
 	}
 }

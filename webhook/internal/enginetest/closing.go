@@ -17,13 +17,14 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
-// closing tests late calls and deployments.
+// closing tests early and late calls, and deployments.
 var closing = map[string]func(*harness){
 	"Ended":     callsThatEnded,
 	"Closed":    callsAfterClose,
 	"Finishes":  closeFinishes,
 	"HandsBack": closeHandsBack,
 	"Restart":   restartKeeps,
+	"Start":     startDelays,
 }
 
 // calls returns the methods that must fail if their context has ended or the engine is closed.
@@ -287,4 +288,36 @@ func poisonDies(r *harness) {
 	for _, f := range r.failures(inbox, d, 1, 2, 3) {
 		assert.Equal(r, webhook.ErrAbandoned.Error(), f.Reason)
 	}
+}
+
+// startDelays requires that an engine claims no event before its start, and closes without one.
+func startDelays(r *harness) {
+	start := make(chan struct{})
+	held := func(w *webhook.Work) { w.Start = start }
+	var started atomic.Bool
+	inbox := r.open(func(context.Context, events.Event) error {
+		assert.True(r, started.Load(), "must handle no event before the start")
+		return nil
+	}, held)
+	deliveries := []webhook.Delivery{patient("evt_1", "pa_1", 1), patient("evt_2", "pa_2", 2), patient("evt_3", "pa_1", 3)}
+	r.accept(inbox, deliveries...)
+	if r.storage.Shared { // another process is not held up
+		r.open(succeed)
+		r.waitFor(webhook.ResultHandled, deliveries...)
+	}
+	started.Store(true)
+	close(start)
+	last := patient("evt_4", "pa_1", 4)
+	r.accept(inbox, last)
+	r.waitFor(webhook.ResultHandled, append(deliveries, last)...)
+	r.close(inbox)
+
+	r.need(r.storage.Durable, "Durable")
+	start = make(chan struct{})
+	inbox = r.open(succeed, held)
+	after := patient("evt_5", "pa_1", 5)
+	r.accept(inbox, after)
+	r.close(inbox)
+	r.open(succeed)
+	r.waitFor(webhook.ResultHandled, after)
 }

@@ -49,6 +49,16 @@ func NewWorker(w webhook.Work) (*Worker, error) {
 // Work returns the configuration with its defaults, as from [webhook.Work.WithDefaults].
 func (w *Worker) Work() webhook.Work { return w.work }
 
+// WaitForStart waits until the engine may handle events. It returns false if stop is closed before.
+func (w *Worker) WaitForStart(stop <-chan struct{}) bool {
+	select {
+	case <-w.work.Start:
+		return true
+	case <-stop:
+		return false
+	}
+}
+
 // Format prints the type only.
 func (w *Worker) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "inboxkit.Worker") }
 
@@ -182,7 +192,7 @@ func (w *Worker) decide(ctx context.Context, a *webhook.Attempt) {
 		a.Result = webhook.ResultHandled
 	case webhook.IsPermanent(a.Err):
 		a.Result = webhook.ResultDead
-	case ctx.Err() != nil, errors.Is(a.Err, engine.ErrNotStarted):
+	case ctx.Err() != nil:
 		a.Result = webhook.ResultReturned
 	case a.Number >= w.work.Retry.MaxAttempts:
 		a.Result = webhook.ResultDead

@@ -183,15 +183,6 @@ func TestWorkerIgnoresHandlerStoppedInTime(t *testing.T) {
 	})
 }
 
-func TestWorkerReturnsEventBeforeStart(t *testing.T) {
-	t.Parallel()
-	told, _ := do(t, t.Context(), webhook.Work{Handle: func(context.Context, events.Event) error {
-		return fmt.Errorf("wait: %w", engine.ErrNotStarted)
-	}}, task(25), nil)
-	assert.Equal(t, webhook.ResultReturned, told.Result)
-	assert.Zero(t, told.RetryIn)
-}
-
 func TestWorkerReportsLostOutcomes(t *testing.T) {
 	t.Parallel()
 	full := errors.New("disk is full")
