@@ -109,6 +109,17 @@ const (
 	fromFile
 )
 
+// WithoutWebhooks returns c without an inbox and the secrets of webhooks, for a process that only
+// calls the API: a job beside the service with the same configuration, or a command.
+func (c Config) WithoutWebhooks() Config {
+	c.Inbox = dispensary.Secret{}
+	c.Applications = slices.Clone(c.Applications)
+	for i := range c.Applications {
+		c.Applications[i].WebhookSecrets, c.Applications[i].WebhookChallenge = nil, dispensary.Secret{}
+	}
+	return c
+}
+
 // Check reports all missing and invalid settings. It opens no file or database and sends no
 // request. Each problem is an [*api.ArgumentError] with the name of the variable, the key of the
 // file or the Go field. It never repeats a value.

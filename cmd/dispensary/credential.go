@@ -253,8 +253,8 @@ func (p *program) openAccounts(ctx context.Context, t target, flow *connect.Conf
 	if err != nil {
 		return nil, a, err
 	}
-	a.WebhookSecrets, a.WebhookChallenge = nil, dispensary.Secret{}
-	c.Applications, c.Inbox = []integration.Application{a}, dispensary.Secret{}
+	c.Applications = []integration.Application{a}
+	c = c.WithoutWebhooks()
 	if c.Store.IsZero() {
 		if err := p.useLoginStore(ctx, &c, a); err != nil {
 			return nil, a, err

@@ -295,3 +295,22 @@ func TestWebhooksOfUnconfiguredApplicationFail(t *testing.T) {
 		assert.Equal(t, want, response.StatusCode, path)
 	}
 }
+
+// A job with the configuration of a service opens no inbox, so it cannot collide with the service.
+func TestConfigWithoutWebhooksOpensBesideService(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t).kept("memory:", "sqlite:"+file(t))
+	f.open(t, f.setup(succeed))
+	config := f.config(t)
+	_, err := integration.Open(t.Context(), config, f.setup(succeed))
+	require.ErrorIs(t, err, sqlinbox.ErrInUse)
+	job, err := integration.Open(t.Context(), config.WithoutWebhooks(), f.setup(succeed))
+	require.NoError(t, err)
+	assert.Nil(t, job.Inbox)
+	assert.Nil(t, job.Webhooks)
+	assert.Empty(t, job.Reconcilers)
+	require.NoError(t, job.Shutdown(t.Context()))
+	require.NoError(t, config.Check())
+	assert.False(t, config.Inbox.IsZero(), "the original stays")
+	assert.NotEmpty(t, config.Applications[0].WebhookSecrets)
+}
