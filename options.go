@@ -91,6 +91,14 @@ func WithClinicKey(key Secret) Option {
 	}
 }
 
+// WithoutClinicKey sends no clinic key, for a view of a client that has one: see [Client.With].
+func WithoutClinicKey() Option {
+	return func(c *config) error {
+		c.ClinicKey = Secret{}
+		return nil
+	}
+}
+
 // WithLogger logs each attempt at debug level: operation, route template, status, request ID
 // and duration. It logs a warning for each field of a response that cannot be decoded:
 // operation, path of the field and ID of the record. It never logs a URL, a query, a body or a

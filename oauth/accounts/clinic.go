@@ -179,6 +179,15 @@ func (a *Accounts) clinicOf(app *application) func(context.Context, tokenstore.K
 			return oauth.Clinic{}, err
 		}
 		got, err := client.Clinic.Get(ctx)
+		if errors.Is(err, api.ErrUnauthorized) { // the account may belong to another clinic than the key
+			bare, problem := client.With(dispensary.WithoutClinicKey())
+			if problem != nil {
+				return oauth.Clinic{}, problem
+			}
+			if other, problem := bare.Clinic.Get(ctx); problem == nil {
+				got, err = other, nil
+			}
+		}
 		if err != nil {
 			return oauth.Clinic{}, err
 		}

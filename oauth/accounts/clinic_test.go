@@ -2,6 +2,7 @@ package accounts_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -143,6 +144,34 @@ func (f *clinicsFixture) isNone(t *testing.T, err error, id string, users int) {
 	require.ErrorIs(t, err, dispensary.ErrReauthorize)
 	assert.Equal(t, accounts.ClinicError{Environment: f.environment, ClinicID: id, Users: users}, *none)
 	require.ErrorContains(t, err, id)
+}
+
+// The key of the user's clinic does not hide that the account belongs to another one.
+func TestConnectFindsOtherClinicDespiteKey(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		platform := newPlatform(t, 0, dispensarytest.WithTuning(dispensarytest.Tuning{WorldSize: model.WorldSize{Clinics: 2}}))
+		own, other := platform.Clinics.All()[0].ID, platform.Users()[len(platform.Users())-1]
+		require.NotEqual(t, own, other.ClinicID)
+		errOther := errors.New("the account belongs to another clinic")
+		f := newFixtureOn(t, []*dispensarytest.Server{platform}, func(c *accounts.Config) {
+			c.ClinicKey = func(context.Context, string) (dispensary.Secret, error) {
+				return dispensary.NewSecret(platform.ClinicKey()), nil
+			}
+			c.Tokens.Verify = func(_ context.Context, grant tokens.Authorization) error {
+				assert.Equal(t, other.ClinicID, grant.Clinic.ID)
+				return errOther
+			}
+		})
+		conns, err := f.accounts.Connections(platform.Site().Environment)
+		require.NoError(t, err)
+		address, err := conns.Client().AuthorizeURL("state-1")
+		require.NoError(t, err)
+		back, err := platform.Approve(address, other)
+		require.NoError(t, err)
+		err = f.accounts.Connect(t.Context(), "dr-17", dispensary.NewSecret(back.Query().Get("code")))
+		require.ErrorIs(t, err, tokens.ErrOwnerRejected)
+		require.ErrorIs(t, err, errOther)
+	})
 }
 
 func TestConnectStoresClinicOfUser(t *testing.T) {
