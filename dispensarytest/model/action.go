@@ -4,30 +4,6 @@ import (
 	"errors"
 )
 
-// PatientCreate describes a patient who registers. An empty ClinicID is the first clinic.
-// Create makes up empty names and an empty email address, and leaves the other fields empty.
-type PatientCreate struct {
-	FirstName    string
-	LastName     string
-	Email        string
-	DateOfBirth  string
-	Gender       string
-	MobileNumber string
-	ClinicID     string
-}
-
-// PatientUpdate contains the changes to a patient. Nil keeps a field, and a pointer to ""
-// clears it.
-type PatientUpdate struct {
-	FirstName        *string
-	LastName         *string
-	Email            *string
-	DateOfBirth      *string
-	Gender           *string
-	MobileNumber     *string
-	TextNotification *bool
-}
-
 // PlanCreate describes a plan that a practitioner writes on the platform. An empty
 // PractitionerID is the first practitioner of the patient's clinic. If Recommendations is
 // empty, the plan recommends one pack of the first available product.
@@ -88,6 +64,12 @@ type ProductUpdate struct {
 	Dosage *Dosage
 }
 
+// Apply changes the fields of p that u sets.
+func (u ProductUpdate) Apply(p *Product) {
+	set(&p.Name, u.Name)
+	set(&p.Dosage, u.Dosage)
+}
+
 // VariantUpdate contains the changes to a variant. Nil keeps a field. Units of 0 and empty
 // strings become null.
 type VariantUpdate struct {
@@ -97,6 +79,22 @@ type VariantUpdate struct {
 	UnitOfMeasure *string
 	UPC           *string
 	SupplierSKU   *string
+}
+
+// Apply changes the fields of v that u sets.
+func (u VariantUpdate) Apply(v *Variant) {
+	set(&v.MSRP, u.MSRP)
+	set(&v.Status, u.Status)
+	set(&v.Units, u.Units)
+	set(&v.UnitOfMeasure, u.UnitOfMeasure)
+	set(&v.UPC, u.UPC)
+	set(&v.SupplierSKU, u.SupplierSKU)
+}
+
+func set[T any](field, value *T) {
+	if value != nil {
+		*field = *value
+	}
 }
 
 // Errors of actions, for errors.Is.

@@ -59,26 +59,6 @@ type Clinic struct {
 	DispensaryURL string
 }
 
-// Patient is a person who orders supplements. Empty strings are null in the API. API section:
-// "Patient".
-type Patient struct {
-	ID               string
-	ClinicID         string
-	FirstName        string
-	LastName         string
-	Email            string // unique on the whole platform, ignoring case
-	DateOfBirth      string // yyyy-mm-dd
-	Gender           string
-	Discount         float64 // percentage, without the clinic's discount
-	MobileNumber     string  // with a leading +
-	TextNotification bool
-	MetadataID       string // the integrator's own identifier
-	Welcomed         bool   // the platform sent its welcome e-mail
-
-	// CreatedAt is zero for records of the initial world. The API does not show it.
-	CreatedAt time.Time
-}
-
 // Practitioner is a prescriber of the clinic. API section: "Practitioner".
 type Practitioner struct {
 	ID         string

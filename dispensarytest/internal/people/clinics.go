@@ -116,11 +116,10 @@ func (p Patients) Create(in model.PatientCreate) (out model.Patient, e model.Eve
 	w, done := p.begin()
 	defer done()
 	n := len(w.Patients.Rows) + 1
-	row := &model.Patient{
-		ClinicID: cmp.Or(in.ClinicID, w.Clinics.Rows[0].ID), FirstName: cmp.Or(in.FirstName, "Robin"), LastName: cmp.Or(in.LastName, fmt.Sprintf("Newcomer %d", n)),
-		Email: cmp.Or(in.Email, fmt.Sprintf("newcomer-%d@example.org", n)), DateOfBirth: in.DateOfBirth,
-		Gender: in.Gender, MobileNumber: in.MobileNumber, Welcomed: true, CreatedAt: p.Clock.Now(),
-	}
+	in.ClinicID, in.FirstName = cmp.Or(in.ClinicID, w.Clinics.Rows[0].ID), cmp.Or(in.FirstName, "Robin")
+	in.LastName, in.Email = cmp.Or(in.LastName, fmt.Sprintf("Newcomer %d", n)), cmp.Or(in.Email, fmt.Sprintf("newcomer-%d@example.org", n))
+	row := new(in.Patient())
+	row.Welcomed, row.CreatedAt = true, p.Clock.Now()
 	if _, known := table.Get(w.Clinics, row.ClinicID); !known {
 		return out, e, store.Unknown("CreatePatient", "clinic", row.ClinicID)
 	}
@@ -136,13 +135,7 @@ func (p Patients) Create(in model.PatientCreate) (out model.Patient, e model.Eve
 func (p Patients) Update(patientID string, in model.PatientUpdate) (model.Patient, model.Event, error) {
 	return revise(p.actions, "UpdatePatient", "patient", patientID, patients, func(w *store.World, row *model.Patient) error {
 		old := *row
-		set(&row.FirstName, in.FirstName)
-		set(&row.LastName, in.LastName)
-		set(&row.Email, in.Email)
-		set(&row.DateOfBirth, in.DateOfBirth)
-		set(&row.Gender, in.Gender)
-		set(&row.MobileNumber, in.MobileNumber)
-		set(&row.TextNotification, in.TextNotification)
+		in.Apply(row)
 		return checkPatient(w, "UpdatePatient", row, &old)
 	}, func(w *store.World, row *model.Patient) model.Event {
 		return p.emit(model.EventPatientUpdated, row.ClinicID, row.ID, view.PatientData(w, row))

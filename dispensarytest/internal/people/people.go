@@ -143,12 +143,6 @@ func revise[T any](a *actions, action, kind, id string, of func(*store.World) *t
 	return out, e, nil
 }
 
-func set[T any](field, value *T) {
-	if value != nil {
-		*field = *value
-	}
-}
-
 // emit stores an event and passes it to the webhook sender, once for each enabled integration.
 // The caller holds the world's lock for writing.
 func (a *actions) emit(kind, clinicID, objectID string, data any) model.Event {

@@ -68,7 +68,9 @@ func (p Plans) Activate(planID string) (model.Plan, model.Event, error) {
 
 func (p Plans) Update(planID string, in model.PlanUpdate) (model.Plan, model.Event, error) {
 	return p.change("UpdatePlan", planID, model.EventTreatmentPlanUpdated, []string{model.PlanStateDraft, model.PlanStateActive}, func(w *store.World, row *model.Plan) error {
-		set(&row.PersonalMessage, in.PersonalMessage)
+		if in.PersonalMessage != nil {
+			row.PersonalMessage = *in.PersonalMessage
+		}
 		if in.Recommendations != nil {
 			row.Recommendations = store.CloneRecommendations(in.Recommendations)
 		}

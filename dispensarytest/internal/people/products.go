@@ -55,8 +55,7 @@ func (p Products) Create(in model.ProductCreate) (out model.Product, e model.Eve
 
 func (p Products) Update(productID string, in model.ProductUpdate) (model.Product, model.Event, error) {
 	return p.changeProduct("UpdateProduct", productID, model.EventProductUpdated, func(row *model.Product) error {
-		set(&row.Name, in.Name)
-		set(&row.Dosage, in.Dosage)
+		in.Apply(row)
 		if row.Name == "" {
 			return store.Rejected("UpdateProduct", model.ErrValidation, "a product needs a name")
 		}
@@ -95,12 +94,7 @@ func (p Products) UpdateVariant(variantID string, in model.VariantUpdate) (model
 		if _, known := w.Variant(variantID); !known { // its product was removed
 			return store.Unknown("UpdateVariant", "variant", variantID)
 		}
-		set(&row.MSRP, in.MSRP)
-		set(&row.Status, in.Status)
-		set(&row.Units, in.Units)
-		set(&row.UnitOfMeasure, in.UnitOfMeasure)
-		set(&row.UPC, in.UPC)
-		set(&row.SupplierSKU, in.SupplierSKU)
+		in.Apply(row)
 		return variantFits(row)
 	}, func(w *store.World, row *model.Variant) model.Event {
 		product, _ := table.Get(w.Products, row.ProductID)
