@@ -18,12 +18,6 @@ import (
 	"github.com/dispensary-go/dispensary/internal/closestmatch"
 )
 
-// Maximum lengths of texts in characters: assumptions.
-const (
-	maxText  = 255
-	maxProse = 65_535
-)
-
 // Form is a JSON object. It collects the errors of the fields that its user reads. It also
 // records the fields that nobody has read, so a misspelled field is noticed.
 type Form struct {
@@ -151,65 +145,40 @@ func read[T any](f *Form, name, kind string, convert func(any) (T, bool)) Value[
 }
 
 // Text reads a text of up to 255 characters.
-func (f *Form) Text(name string) Value[string] { return f.textUpTo(maxText, name) }
+func (f *Form) Text(name string) Value[string] { return f.text(false, Field{Name: name}) }
 
 // Prose reads a text of up to 65,535 characters.
-func (f *Form) Prose(name string) Value[string] { return f.textUpTo(maxProse, name) }
-
-func (f *Form) textUpTo(most int, name string) Value[string] {
-	text := read(f, name, "a string", func(v any) (string, bool) { s, ok := v.(string); return s, ok })
-	if reason := beyond(text.Is, most); reason != "" {
-		f.Complain(name, reason)
-	}
-	return text
-}
-
-// beyond returns the reason for rejecting a text that is too long or not printable, or "".
-func beyond(text string, most int) string {
-	switch {
-	case strings.ContainsRune(text, 0):
-		return "must not contain a NUL character"
-	case utf8.RuneCountInString(text) > most:
-		return fmt.Sprintf("is too long (maximum is %d characters)", most)
-	}
-	return ""
+func (f *Form) Prose(name string) Value[string] {
+	return f.text(false, Field{Name: name, most: maxProse})
 }
 
 // Word reads a text that must not be blank. It must be present if required is set.
 func (f *Form) Word(name string, required bool) Value[string] {
-	before := len(*f.errs)
-	word := f.Text(name)
-	if (required || word.Sent) && strings.TrimSpace(word.Is) == "" && len(*f.errs) == before {
-		f.Complain(name, Blank)
-	}
-	return word
+	return f.text(required, Field{Name: name, Required: true})
+}
+
+// Choice reads one of several texts.
+func (f *Form) Choice(name string, allowed ...string) Value[string] {
+	return f.text(false, Field{Name: name, Allowed: allowed})
 }
 
 // Read reads the fields of a row, which it changes. A new row needs the required fields.
 func (f *Form) Read(isNew bool, fields ...Field) {
 	for _, field := range fields {
-		before := len(*f.errs)
-		text := f.Text
-		if field.Required {
-			text = func(name string) Value[string] { return f.Word(name, isNew) }
-		}
-		value := text(field.Name)
-		if value.Sent && !value.Null && len(*f.errs) == before && !field.fits(value.Is) {
-			f.Complain(field.Name, field.Reason)
-		}
-		value.Change(field.To)
+		f.text(isNew, field).Change(field.To)
 	}
 }
 
-// Choice reads one of several texts.
-func (f *Form) Choice(name string, allowed ...string) Value[string] {
-	var chosen string
+// text reads a text. In a new row, it must be present if it is required.
+func (f *Form) text(isNew bool, field Field) Value[string] {
 	before := len(*f.errs)
-	value := f.Text(name)
-	if is := choice(name, &chosen, allowed...); value.Sent && !value.Null && len(*f.errs) == before && !is.fits(value.Is) {
-		f.Complain(name, is.Reason)
+	text := read(f, field.Name, "a string", func(v any) (string, bool) { s, ok := v.(string); return s, ok })
+	if text.Sent && !text.Null || field.Required && (isNew || text.Sent) {
+		if reason := field.reject(text.Is); reason != "" && len(*f.errs) == before {
+			f.Complain(field.Name, reason)
+		}
 	}
-	return value
+	return text
 }
 
 // Percent reads a number from 0 to 100.
