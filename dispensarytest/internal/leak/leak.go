@@ -15,27 +15,27 @@ import (
 // Secret is a value that must not appear in a text, with its description.
 type Secret struct{ What, Value string }
 
-// form is one spelling of a secret.
-type form struct {
+// spelling is one way to write a secret.
+type spelling struct {
 	*Secret
 	text    string
 	encoded string // the encoding, or ""
 	word    bool   // matches only a whole word
 }
 
-// Search finds many secrets in one pass over a text. It indexes every form by its first three
-// bytes.
-type Search map[[3]byte][]form
+// Search finds many secrets in one pass over a text. It indexes every spelling by its first
+// three bytes.
+type Search map[[3]byte][]spelling
 
 // shortest is the length from which an encoded form of a value is significant.
 const shortest = 6
 
-// New returns a search for the secrets. It omits empty values and forms shorter than three
-// bytes.
+// New returns a search for the secrets. It omits empty values and spellings shorter than
+// three bytes.
 func New(secrets []Secret) Search {
 	search := make(Search, len(secrets))
 	for i := range secrets {
-		for _, f := range secrets[i].forms() {
+		for _, f := range secrets[i].spellings() {
 			if len(f.text) >= 3 {
 				key := [3]byte([]byte(f.text[:3]))
 				search[key] = append(search[key], f)
@@ -45,26 +45,26 @@ func New(secrets []Secret) Search {
 	return search
 }
 
-// forms returns the spellings of a value.
-func (s *Secret) forms() []form {
+// spellings returns the spellings of a value.
+func (s *Secret) spellings() []spelling {
 	if s.Value == "" {
 		return nil
 	}
-	forms := []form{{s, s.Value, "", wordlike(s.Value)}}
+	all := []spelling{{s, s.Value, "", wordlike(s.Value)}}
 	for _, escaped := range []string{url.QueryEscape(s.Value), url.PathEscape(s.Value)} {
 		if escaped != s.Value {
-			forms = append(forms, form{s, escaped, "URL-encoded", false}, form{s, lowerEscapes(escaped), "URL-encoded", false})
+			all = append(all, spelling{s, escaped, "URL-encoded", false}, spelling{s, lowerEscapes(escaped), "URL-encoded", false})
 		}
 	}
 	if len(s.Value) < shortest {
-		return forms
+		return all
 	}
 	digits := hex.EncodeToString([]byte(s.Value))
-	forms = append(forms, form{s, digits, "in hexadecimal", false}, form{s, strings.ToUpper(digits), "in hexadecimal", false})
+	all = append(all, spelling{s, digits, "in hexadecimal", false}, spelling{s, strings.ToUpper(digits), "in hexadecimal", false})
 	for _, text := range base64Cores(s.Value) {
-		forms = append(forms, form{s, text, "in base64", false})
+		all = append(all, spelling{s, text, "in base64", false})
 	}
-	return forms
+	return all
 }
 
 // lowerEscapes changes %2F to the equivalent %2f.
@@ -99,18 +99,18 @@ func wordlike(value string) bool {
 	return strings.IndexFunc(value, func(r rune) bool { return !unicode.IsLetter(r) }) < 0
 }
 
-// Find returns the secrets in a text with their places, once for each secret and form. number
-// identifies the text. The findings do not show the value.
+// Find returns the secrets in a text with their places, once for each secret and encoding.
+// number identifies the text. The findings do not show the value.
 func (search Search) Find(number int, text string) (findings []string) {
 	seen := make(map[string]bool)
 	for at := 0; at+3 <= len(text); at++ {
-		for _, form := range search[[3]byte([]byte(text[at:at+3]))] {
-			if !strings.HasPrefix(text[at:], form.text) || form.word && !isWord(text, at, len(form.text)) {
+		for _, found := range search[[3]byte([]byte(text[at:at+3]))] {
+			if !strings.HasPrefix(text[at:], found.text) || found.word && !isWord(text, at, len(found.text)) {
 				continue
 			}
-			if name := form.What + form.encoded; !seen[name] {
+			if name := found.What + found.encoded; !seen[name] {
 				seen[name] = true
-				findings = append(findings, describe(number, text, at, form))
+				findings = append(findings, describe(number, text, at, found))
 			}
 		}
 	}
@@ -125,18 +125,18 @@ func isWord(text string, at, n int) bool {
 }
 
 // describe returns the place of a value with the text around it.
-func describe(number int, text string, at int, form form) string {
+func describe(number int, text string, at int, found spelling) string {
 	line := 1 + strings.Count(text[:at], "\n")
 	begin := strings.LastIndexByte(text[:at], '\n') + 1
-	end := at + len(form.text)
+	end := at + len(found.text)
 	if next := strings.IndexByte(text[end:], '\n'); next >= 0 {
 		text = text[:end+next]
 	}
 	const around = 40
 	before, after := text[max(begin, at-around):at], text[end:min(len(text), end+around)]
 	how := ""
-	if form.encoded != "" {
-		how = ", " + form.encoded + ","
+	if found.encoded != "" {
+		how = ", " + found.encoded + ","
 	}
-	return fmt.Sprintf("%s%s in text %d, line %d: %q", form.What, how, number, line, before+"█"+after)
+	return fmt.Sprintf("%s%s in text %d, line %d: %q", found.What, how, number, line, before+"█"+after)
 }
