@@ -168,20 +168,20 @@ func TestLeakCheckFindsSecrets(t *testing.T) {
 	v.says(t, "the first name of patient "+jane.ID+" in text 2, line 2", `query=█ done`)
 	assert.NotContains(t, v.failures[0], "Jane ")
 	for how, text := range map[string]string{
-		"e-mail address of patient":                               "to " + jane.Email,
-		"e-mail address of patient " + jane.ID + ", URL-encoded,": "q=" + url.QueryEscape(jane.Email),
-		", URL-encoded, in":                                       strings.ToLower(url.QueryEscape(jane.MobileNumber)),
-		"in hexadecimal":                                          hex.EncodeToString([]byte("x" + jane.Email + "y")),
-		"mobile number":                                           "call " + jane.MobileNumber,
-		"date of birth":                                           "born " + jane.DateOfBirth,
-		"metadata id":                                             jane.MetadataID,
-		"the client secret":                                       "secret=" + app.ClientSecret,
-		"the webhook secret":                                      strings.ToUpper(hex.EncodeToString([]byte(app.WebhookSecret))),
-		"the challenge token":                                     app.ChallengeToken,
-		"the access token of token-1":                             "Bearer " + b.token,
-		"a clinic key":                                            b.fake.ClinicKey(),
-		"the street":                                              "100 Example Street",
-		"the password of user":                                    b.fake.Users()[0].Password,
+		"email of patient": "to " + jane.Email,
+		"email of patient " + jane.ID + ", URL-encoded,": "q=" + url.QueryEscape(jane.Email),
+		", URL-encoded, in":           strings.ToLower(url.QueryEscape(jane.MobileNumber)),
+		"in hexadecimal":              hex.EncodeToString([]byte("x" + jane.Email + "y")),
+		"mobile number":               "call " + jane.MobileNumber,
+		"date of birth":               "born " + jane.DateOfBirth,
+		"metadata id":                 jane.MetadataID,
+		"the client secret":           "secret=" + app.ClientSecret,
+		"the webhook secret":          strings.ToUpper(hex.EncodeToString([]byte(app.WebhookSecret))),
+		"the challenge token":         app.ChallengeToken,
+		"the access token of token-1": "Bearer " + b.token,
+		"a clinic key":                b.fake.ClinicKey(),
+		"the street":                  "100 Example Street",
+		"the password of user":        b.fake.Users()[0].Password,
 	} {
 		v := check(text)
 		require.NotEmpty(t, v.failures, how)

@@ -334,20 +334,10 @@ func (s *Server) secrets() []leak.Secret {
 		all = append(all, leak.Secret{What: "the password of user " + u.ID, Value: u.Password})
 	}
 	for _, p := range held.World.Patients.Rows {
-		all = append(all, patientSecrets(p)...)
+		all = append(all, leak.OfPatient("patient "+p.ID, p)...)
 	}
 	for _, a := range held.World.Addresses.Rows {
 		all = append(all, leak.Secret{What: "the street of patient " + a.PatientID, Value: a.Address1})
-	}
-	return all
-}
-
-func patientSecrets(p *model.Patient) (all []leak.Secret) {
-	for _, field := range []leak.Secret{
-		{What: "first name", Value: p.FirstName}, {What: "last name", Value: p.LastName}, {What: "e-mail address", Value: p.Email},
-		{What: "date of birth", Value: p.DateOfBirth}, {What: "mobile number", Value: p.MobileNumber}, {What: "metadata id", Value: p.MetadataID},
-	} {
-		all = append(all, leak.Secret{What: "the " + field.What + " of patient " + p.ID, Value: field.Value})
 	}
 	return all
 }

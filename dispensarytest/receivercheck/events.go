@@ -35,20 +35,15 @@ type samples struct {
 // collectSamples creates the events through actions of users of the fake platform.
 func collectSamples(srv *dispensarytest.Server) (samples, error) {
 	s := samples{byType: make(map[string]event)}
-	in := model.PatientCreate{
+	const message = "Take these for your rosacea."
+	patient, created, err := srv.Patients.Create(model.PatientCreate{
 		FirstName: "Zephyrine", LastName: "Quillfeather", Email: "zephyrine.quillfeather@example.com",
 		DateOfBirth: "1961-08-23", Gender: "female", MobileNumber: "+12125550142",
-	}
-	const message = "Take these for your rosacea."
-	s.patient = leak.New([]leak.Secret{
-		{What: "the first name of the patient", Value: in.FirstName}, {What: "the last name of the patient", Value: in.LastName},
-		{What: "the e-mail address of the patient", Value: in.Email}, {What: "the date of birth of the patient", Value: in.DateOfBirth},
-		{What: "the mobile number of the patient", Value: in.MobileNumber}, {What: "the personal message of a plan", Value: message},
 	})
-	patient, created, err := srv.Patients.Create(in)
 	if err != nil {
 		return s, err
 	}
+	s.patient = leak.New(append(leak.OfPatient("the patient", &patient), leak.Secret{What: "the personal message of a plan", Value: message}))
 	draft, _, err := srv.Plans.Create(patient.ID, model.PlanCreate{Draft: true}) // contains an available variant
 	if err != nil {
 		return s, err

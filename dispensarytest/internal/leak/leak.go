@@ -10,10 +10,24 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/form"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // Secret is a value that must not appear in a text, with its description.
 type Secret struct{ What, Value string }
+
+// OfPatient returns the texts that identify a patient. A choice, such as the gender, does not.
+func OfPatient(whose string, p *model.Patient) []Secret {
+	secrets := []Secret{{"the metadata id of " + whose, p.MetadataID}}
+	for _, field := range form.Patient(p) {
+		if field.Allowed == nil {
+			secrets = append(secrets, Secret{"the " + strings.ReplaceAll(field.Name, "_", " ") + " of " + whose, *field.To})
+		}
+	}
+	return secrets
+}
 
 // spelling is one way to write a secret.
 type spelling struct {

@@ -154,7 +154,7 @@ var All = map[string]Mistake{
 	})},
 	"secret in errors":    {"Always/TellsNothing", "the webhook secret", replacing("Unauthorized", "expected "+Secret)},
 	"handled again later": {"Always/HandledOnce", "2 times instead of 1", storing(lateAgain)},
-	"bodies in the log":   {"Always/QuietLogs", "the e-mail address of the patient", logging(func(r *http.Request) string { return string(BodyOf(r)) })},
+	"bodies in the log":   {"Always/QuietLogs", "the email of the patient", logging(func(r *http.Request) string { return string(BodyOf(r)) })},
 	"secret in the log":   {"Always/QuietLogs", "the webhook secret", logging(func(*http.Request) string { return Secret })},
 }
 
