@@ -121,11 +121,7 @@ func (w *World) generatePatient(n int, dice *rand.Rand) {
 	if n%2 == 0 {
 		p.MetadataID = fmt.Sprintf("ehr-%d", 100_000+n)
 	}
-	if n%3 > 0 {
-		p.MobileNumber = fmt.Sprintf("+1%d55501%02d", w.areaCode(), n%100)
-	}
-	table.Put(&w.Patients, p)
-	w.seedAddress(p.ID, n)
+	w.putPatient(p, n, n%3 > 0, n%100)
 }
 
 // generateProduct adds a variation of a product of the default catalog.

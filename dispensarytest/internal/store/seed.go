@@ -118,19 +118,21 @@ func (w *World) seedPatients() {
 	} {
 		p.ID, p.ClinicID, p.Welcomed = w.NewID("patient"), clinic.ID, true
 		p.Email = strings.ToLower(p.FirstName+"."+p.LastName) + "@example.org"
-		if i != 3 {
-			p.MobileNumber = fmt.Sprintf("+1%d55501%02d", w.areaCode(), 20+i)
-		}
-		table.Put(&w.Patients, &p)
-		w.seedAddress(p.ID, i)
+		w.putPatient(&p, i, i != 3, 20+i)
 	}
 }
 
-func (w *World) areaCode() int {
+// putPatient stores a patient with an address and, if reachable is set, a mobile number.
+func (w *World) putPatient(p *model.Patient, i int, reachable bool, extension int) {
+	areaCode := 503
 	if w.Environment == api.CanadaSandbox {
-		return 613
+		areaCode = 613
 	}
-	return 503
+	if reachable {
+		p.MobileNumber = fmt.Sprintf("+1%d55501%02d", areaCode, extension)
+	}
+	table.Put(&w.Patients, p)
+	w.seedAddress(p.ID, i)
 }
 
 func (w *World) seedAddress(patientID string, i int) {
