@@ -334,19 +334,26 @@ type worldFile struct {
 	world   *store.World
 }
 
+// WorldFileExample is a file for [WithWorldFile] with all lists, and all fields of a patient of
+// the only clinic.
+const WorldFileExample = `{
+  "clinics":       [{"name": "Two Rivers", "discount": 10}],
+  "practitioners": [{"first_name": "Ada", "last_name": "Stone", "email": "ada@ehr.example",
+                     "type": "ND", "password": "secret"}],
+  "staff":         [{"first_name": "Joan", "last_name": "Reed", "email": "desk@ehr.example"}],
+  "patients":      [{"first_name": "Max", "last_name": "Test", "email": "max@example.org",
+                     "date_of_birth": "1984-03-12", "gender": "male", "discount": 5,
+                     "mobile_number": "+15035550123", "metadata_id": "ehr-1"}],
+  "products":      [{"name": "Own Blend", "brand": "Own", "units": 60, "price": "19.99",
+                     "unit_of_measure": "capsules", "status": "available"}],
+  "plans":         [{"patient": "max@example.org", "practitioner": "ada@ehr.example",
+                     "state": "draft", "personal_message": "…", "metadata_id": "plan-1",
+                     "products": [{"product": "Own Blend", "units": 2, "refill": true}]}]
+}`
+
 // WithWorldFile starts a platform with the clinics, people and plans in a JSON file, in place
-// of the default world. The file's products are added to the default catalog.
-//
-//	{
-//	  "clinics": [{"name": "Two Rivers", "discount": 10}],
-//	  "practitioners": [{"first_name": "Ada", "last_name": "Stone", "email": "ada@ehr.example", "type": "ND", "password": "secret"}],
-//	  "staff": [{"first_name": "Joan", "last_name": "Reed", "email": "desk@ehr.example"}],
-//	  "patients": [{"first_name": "Max", "last_name": "Test", "email": "max@example.org", "date_of_birth": "1984-03-12",
-//	    "gender": "male", "mobile_number": "+15035550123", "discount": 5, "metadata_id": "ehr-1"}],
-//	  "products": [{"name": "Own Blend", "brand": "Own", "units": 60, "unit_of_measure": "capsules", "price": "19.99", "status": "available"}],
-//	  "plans": [{"patient": "max@example.org", "practitioner": "ada@ehr.example", "state": "draft", "personal_message": "…",
-//	    "metadata_id": "plan-1", "products": [{"product": "Own Blend", "units": 2, "refill": true}]}]
-//	}
+// of the default world. The file's products are added to the default catalog. See
+// [WorldFileExample].
 //
 // Each clinic needs a practitioner. If there are several clinics, each person names one by
 // "clinic". Ids follow from the seed and the order in the file. The error joins all problems

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/form"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/ids"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
@@ -234,6 +235,15 @@ func worldOf(t *testing.T, text string) string {
 	path := filepath.Join(t.TempDir(), "world.json")
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
+}
+
+func TestWorldFileExampleSetsAllFields(t *testing.T) {
+	t.Parallel()
+	fake := New(t, WithInMemory(), WithWorldFile(worldOf(t, WorldFileExample)))
+	require.Len(t, fake.Plans.All(), 1)
+	for _, field := range form.Patient(&fake.Patients.All()[0]) {
+		assert.NotEmpty(t, *field.To, field.Name)
+	}
 }
 
 func TestWorldFileReplacesDefaultWorld(t *testing.T) {

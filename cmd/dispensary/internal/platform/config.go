@@ -234,23 +234,11 @@ const help = `Fake runs a fake dispensary platform until Ctrl-C: its API, a cons
 and a control API for tests. It prints their URLs once they accept requests.
 `
 
-const worldHelp = `
+var worldHelp = `
 The clinics, users, patients and plans in a --world file replace the default ones. Its products
 are added to the default catalog:
 
-  {
-    "clinics":       [{"name": "Two Rivers", "discount": 10}],
-    "practitioners": [{"first_name": "Ada", "last_name": "Stone", "email": "ada@ehr.example",
-                       "type": "ND", "password": "…"}],
-    "staff":         [{"first_name": "Joan", "last_name": "Reed", "email": "desk@ehr.example"}],
-    "patients":      [{"first_name": "Max", "last_name": "Test", "email": "max@example.org",
-                       "date_of_birth": "1984-03-12", "gender": "male", "discount": 5,
-                       "mobile_number": "+15035550123", "metadata_id": "ehr-1"}],
-    "products":      [{"name": "Own Blend", "brand": "Own", "price": "19.99", "units": 60}],
-    "plans":         [{"patient": "max@example.org", "practitioner": "ada@ehr.example",
-                       "state": "draft", "metadata_id": "plan-1",
-                       "products": [{"product": "Own Blend", "units": 2, "refill": true}]}]
-  }
+  ` + strings.ReplaceAll(dispensarytest.WorldFileExample, "\n", "\n  ") + `
 
 If the file has several clinics, set "clinic" of each user and patient to the name of one. Use
 --seed to get the same ids at each start.
