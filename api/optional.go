@@ -10,7 +10,7 @@ import (
 // Optional is a field of an update: left out, cleared or set. The zero value is left out, so a
 // literal names only the changes:
 //
-//	clinic.PatientUpdate{FirstName: api.Value("Ada"), MobileNumber: api.Null[string]()}
+//	clinic.PatientUpdate{FirstName: api.Value("Ada"), Metadata: api.Null[clinic.Metadata]()}
 //
 // In your own structs, its JSON tag must contain omitzero, as in all update types of this
 // module.

@@ -40,10 +40,8 @@ type jsonObject = map[string]any
 
 // actions contains the action for each event type.
 var actions = map[events.Type]action{
-	events.TypePatientCreated: {"POST", "/patients", nil},
-	events.TypePatientUpdated: {"PATCH", "/patients/{patient}", func(body, _ jsonObject) {
-		body["mobile_number"] = "+1555" + time.Now().Format("0405000")
-	}},
+	events.TypePatientCreated:       {"POST", "/patients", nil},
+	events.TypePatientUpdated:       {"PATCH", "/patients/{patient}", func(body, _ jsonObject) { body["last_name"] = changedAt() }},
 	events.TypeOrderPlaced:          {"POST", "/patients/{patient}/orders", nil},
 	events.TypeTreatmentPlanCreated: {"POST", "/patients/{patient}/plans", nil},
 	events.TypeTreatmentPlanUpdated: {"PATCH", "/plans/{plan}", func(body, _ jsonObject) {

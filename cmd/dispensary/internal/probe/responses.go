@@ -209,13 +209,13 @@ func observeEmptyValues(s *session) Finding {
 	if _, isPatient := a.at("patient", "id"); !a.ok() || !isPatient {
 		return unexpected(a)
 	}
-	switch value, there := a.at("patient", "mobile_number"); {
+	switch value, there := a.at("patient", "date_of_birth"); {
 	case !there:
 		return seen("absent", a)
 	case value == nil:
 		return seen("null", a)
 	}
-	return ambiguous("an unset mobile number is neither null nor absent", a)
+	return ambiguous("an unset date of birth is neither null nor absent", a)
 }
 
 func observeUnknownFields(s *session) Finding {
