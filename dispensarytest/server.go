@@ -9,11 +9,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/actions"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/clock"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/faults"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/ids"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/memhttp"
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/people"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/rules"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/tokens"
@@ -59,9 +59,9 @@ type Server struct {
 	requestIDs ids.Requests
 	changes    clock.Notifier
 
-	store  *store.Store
-	sender *webhooks.Sender
-	people *people.People
+	store   *store.Store
+	sender  *webhooks.Sender
+	actions *actions.Actions
 
 	origin      string
 	handler     http.Handler
@@ -126,11 +126,11 @@ func (s *Server) Users() []model.User {
 
 // Events returns the stored events, oldest first: up to Tuning.EventLimit events of the last
 // 30 days.
-func (s *Server) Events() []model.Event { return s.people.Events() }
+func (s *Server) Events() []model.Event { return s.actions.Events() }
 
 // Overview returns up to latest rows of each kind, newest first, and the totals. It takes the
 // same time in a world of any size, in contrast to [Orders.All].
-func (s *Server) Overview(latest int) model.Overview { return s.people.Overview(latest) }
+func (s *Server) Overview(latest int) model.Overview { return s.actions.Overview(latest) }
 
 // Changes returns a channel that is closed at the next change on the platform: a response, an
 // action of its people, a delivery attempt, a move of its clock, a token or a fault. It

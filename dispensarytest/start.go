@@ -15,11 +15,11 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/actions"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/httpapi"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/ids"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/memhttp"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/pages"
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/people"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/tokens"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/webhooks"
@@ -82,19 +82,19 @@ func (s *Server) build() {
 		Given: set.deliveryClient, InMemory: set.inMemory, Parallel: set.parallel,
 		EventLimit: set.eventLimit,
 	})
-	s.people = people.New(people.Config{
+	s.actions = actions.New(actions.Config{
 		Store: s.store, Clock: s.clock, Behaviors: &s.rules, Tokens: s.tokens, Sender: s.sender, Changes: &s.changes,
 		Origin: s.origin, EventLimit: set.eventLimit,
 	})
-	s.Patients, s.Plans, s.Protocols, s.Orders = s.people.Patients, s.people.Plans, s.people.Protocols, s.people.Orders
-	s.Products, s.Clinics = s.people.Products, s.people.Clinics
-	s.Practitioners, s.Variants = s.people.Practitioners, s.people.Variants
+	s.Patients, s.Plans, s.Protocols, s.Orders = s.actions.Patients, s.actions.Plans, s.actions.Protocols, s.actions.Orders
+	s.Products, s.Clinics = s.actions.Products, s.actions.Clinics
+	s.Practitioners, s.Variants = s.actions.Practitioners, s.actions.Variants
 	s.Webhooks, s.Tokens = s.sender, s.tokens
 	s.Clock, s.Journal = &Clock{s.clock}, &Journal{changes: &s.changes, clock: s.clock, limit: set.journalLimit}
 	s.handler = s.handle(&pages.Pages{
-		Store: s.store, People: s.people, Behaviors: &s.rules, RequestIDs: &s.requestIDs, Environment: set.environment, RequireTLS: set.requireTLS,
+		Store: s.store, Actions: s.actions, Behaviors: &s.rules, RequestIDs: &s.requestIDs, Environment: set.environment, RequireTLS: set.requireTLS,
 	}, &httpapi.API{
-		Store: s.store, Clock: s.clock, Behaviors: &s.rules, Tokens: s.tokens, Faults: &s.faults, Sender: s.sender, Clinics: s.people.Clinics,
+		Store: s.store, Clock: s.clock, Behaviors: &s.rules, Tokens: s.tokens, Faults: &s.faults, Sender: s.sender, Clinics: s.actions.Clinics,
 		RequestIDs: &s.requestIDs, Record: s.Journal.add, Closed: s.net.Context.Done(), App: s.app, Origin: s.origin,
 		RequireTLS: set.requireTLS, ClinicTokens: set.clinicTokens, KeepBodies: set.keepBodies,
 	})

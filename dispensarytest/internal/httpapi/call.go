@@ -14,12 +14,12 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/actions"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/clock"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/faults"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/form"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/ids"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/people"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/rules"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
@@ -32,7 +32,7 @@ import (
 // API handles the requests of the API.
 type API struct {
 	Store      *store.Store
-	Clinics    people.Clinics // for the keys in requests
+	Clinics    actions.Clinics // for the keys in requests
 	Clock      *clock.Clock
 	Behaviors  *rules.Current
 	Tokens     *tokens.Store

@@ -34,7 +34,7 @@ type checkoutLine struct {
 
 // checkout shows the in-office checkout of a plan: the patient's cart.
 func (v *visitor) checkout() {
-	plan, known := v.People.Plans.Get(v.id)
+	plan, known := v.Actions.Plans.Get(v.id)
 	if !known {
 		_ = v.problem(http.StatusNotFound, "There is no such checkout.")
 		return
@@ -56,7 +56,7 @@ func (v *visitor) checkout() {
 
 // invitation shows a plan to its patient and takes the order.
 func (v *visitor) invitation() {
-	plan, known := v.People.Plans.Get(v.id)
+	plan, known := v.Actions.Plans.Get(v.id)
 	switch {
 	case !known || plan.State == model.PlanStateDraft && !v.Behaviors.Get().Is(behavior.DraftInvitationPresent):
 		_ = v.problem(http.StatusNotFound, "There is no such treatment plan.")
@@ -70,7 +70,7 @@ func (v *visitor) invitation() {
 
 // shown shows the placed order if the URL refers to an order of this plan.
 func (v *visitor) shown(plan model.Plan, heading string) bool {
-	order, known := v.People.Orders.Get(v.r.URL.Query().Get("order"))
+	order, known := v.Actions.Orders.Get(v.r.URL.Query().Get("order"))
 	if v.posted() || !known || !slices.Contains(order.PlanIDs, plan.ID) {
 		return false
 	}
@@ -122,10 +122,10 @@ func (v *visitor) place(plan model.Plan, lines, offered []model.Line) error {
 		return store.Rejected("PlaceOrder", model.ErrValidation, "an order needs at least one product")
 	}
 	in := model.OrderCreate{PlanIDs: []string{plan.ID}, Lines: wanted}
-	if slices.Equal(v.People.Patients.Cart(plan.PatientID), wanted) && slices.Equal(wanted, offered) {
+	if slices.Equal(v.Actions.Patients.Cart(plan.PatientID), wanted) && slices.Equal(wanted, offered) {
 		in = model.OrderCreate{} // unchanged cart: valid even if the plan was canceled since
 	}
-	order, _, err := v.People.Orders.Place(plan.PatientID, in)
+	order, _, err := v.Actions.Orders.Place(plan.PatientID, in)
 	if err == nil {
 		v.leave("?order=" + order.ID)
 	}

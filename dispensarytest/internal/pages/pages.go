@@ -17,15 +17,15 @@ import (
 	"unicode/utf8"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/actions"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/ids"
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/people"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/rules"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/internal/webpage"
 )
 
 // The authorize page also uses these templates. A visitor acts through an action of package
-// people, which emits its events. The pages need no sign-in: with a link, the visitor acts as
+// actions, which emits its events. The pages need no sign-in: with a link, the visitor acts as
 // the practitioner or patient of its plan. That is an assumption.
 
 //go:embed *.html
@@ -38,7 +38,7 @@ var pageTemplates = sync.OnceValue(func() *template.Template {
 // Pages serves the plan editor, the invitation and the checkout.
 type Pages struct {
 	Store       *store.Store
-	People      *people.People
+	Actions     *actions.Actions
 	Behaviors   *rules.Current
 	RequestIDs  *ids.Requests
 	Environment api.Environment

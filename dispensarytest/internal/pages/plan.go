@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/people"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/actions"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
@@ -61,11 +61,11 @@ func (v *visitor) newPlan() {
 		_ = v.problem(http.StatusNotFound, "There is no such clinic.")
 		return
 	}
-	v.editor(model.Plan{State: model.PlanStateDraft}, people.PlanEdit{Lines: []model.Recommendation{}}, v.createPlan)
+	v.editor(model.Plan{State: model.PlanStateDraft}, actions.PlanEdit{Lines: []model.Recommendation{}}, v.createPlan)
 }
 
 // editor shows the editor. After a form with a button that changes the plan, it calls change.
-func (v *visitor) editor(plan model.Plan, edit people.PlanEdit, change func(do string, edit people.PlanEdit) error) {
+func (v *visitor) editor(plan model.Plan, edit actions.PlanEdit, change func(do string, edit actions.PlanEdit) error) {
 	if !v.posted() {
 		v.showPlan(http.StatusOK, "", plan, edit)
 		return
@@ -85,14 +85,14 @@ func (v *visitor) editor(plan model.Plan, edit people.PlanEdit, change func(do s
 }
 
 // createPlan creates the plan and redirects to its URL.
-func (v *visitor) createPlan(do string, e people.PlanEdit) error {
+func (v *visitor) createPlan(do string, e actions.PlanEdit) error {
 	switch {
 	case e.PatientID == "":
 		return store.Rejected("CreatePlan", model.ErrValidation, "a plan needs a patient: enter the e-mail address of the patient")
 	case len(e.Lines) == 0:
 		return store.Rejected("CreatePlan", model.ErrValidation, "the plan must recommend at least one product")
 	}
-	plan, _, err := v.People.Plans.Create(e.PatientID, model.PlanCreate{
+	plan, _, err := v.Actions.Plans.Create(e.PatientID, model.PlanCreate{
 		PractitionerID: e.PractitionerID, PersonalMessage: e.Message, Recommendations: e.Lines, Draft: do != "send",
 	})
 	if err != nil {
@@ -108,28 +108,28 @@ func (v *visitor) createPlan(do string, e people.PlanEdit) error {
 
 // editPlan shows the editor behind a plan's dynamic link.
 func (v *visitor) editPlan() {
-	plan, known := v.People.Plans.Get(v.id)
+	plan, known := v.Actions.Plans.Get(v.id)
 	if !known {
 		_ = v.problem(http.StatusNotFound, "There is no such treatment plan.")
 		return
 	}
 	v.clinicID = plan.ClinicID
-	v.editor(plan, people.PlanEdit{Message: plan.PersonalMessage, Lines: plan.Recommendations}, v.changePlan)
+	v.editor(plan, actions.PlanEdit{Message: plan.PersonalMessage, Lines: plan.Recommendations}, v.changePlan)
 }
 
 // changePlan performs the action of a button in the editor.
-func (v *visitor) changePlan(do string, e people.PlanEdit) (err error) {
+func (v *visitor) changePlan(do string, e actions.PlanEdit) (err error) {
 	var done string
 	switch do {
 	case "save":
 		done = "saved"
-		_, err = v.People.Plans.Save(v.id, e)
+		_, err = v.Actions.Plans.Save(v.id, e)
 	case "send":
 		done = "sent"
-		_, err = v.People.Plans.Send(v.id, e)
+		_, err = v.Actions.Plans.Send(v.id, e)
 	case "cancel":
 		done = "cancelled"
-		_, _, err = v.People.Plans.Cancel(v.id)
+		_, _, err = v.Actions.Plans.Cancel(v.id)
 	default:
 		err = store.Rejected("UpdatePlan", model.ErrValidation, "the form has no button %q", do)
 	}
@@ -140,7 +140,7 @@ func (v *visitor) changePlan(do string, e people.PlanEdit) (err error) {
 }
 
 // showPlan shows the editor with the values entered so far.
-func (v *visitor) showPlan(status int, message string, plan model.Plan, e people.PlanEdit) {
+func (v *visitor) showPlan(status int, message string, plan model.Plan, e actions.PlanEdit) {
 	page := planPage{
 		New: plan.ID == "", State: plan.State, Text: e.Message, Chosen: e.PractitionerID,
 		PatientEmail: v.field("patient"), Query: v.field("query"),
@@ -184,8 +184,8 @@ func (page *planPage) people(w *store.World, plan model.Plan, clinicID string) {
 }
 
 // readEdit reads the editor's form. Removed lines are absent from it.
-func (v *visitor) readEdit() (people.PlanEdit, error) {
-	edit := people.PlanEdit{Message: strings.ReplaceAll(v.field("message"), "\r\n", "\n"), PractitionerID: v.field("practitioner"), Lines: []model.Recommendation{}}
+func (v *visitor) readEdit() (actions.PlanEdit, error) {
+	edit := actions.PlanEdit{Message: strings.ReplaceAll(v.field("message"), "\r\n", "\n"), PractitionerID: v.field("practitioner"), Lines: []model.Recommendation{}}
 	var wrong error
 	for i := range maxLines {
 		variant := v.indexed("variant", i)
@@ -220,7 +220,7 @@ func (v *visitor) readEdit() (people.PlanEdit, error) {
 
 // arrange performs changes of the form only, such as adding or removing a pack. It reports
 // whether do is such a change.
-func arrange(e *people.PlanEdit, do string) bool {
+func arrange(e *actions.PlanEdit, do string) bool {
 	what, which, _ := strings.Cut(do, ":")
 	switch what {
 	case "add":

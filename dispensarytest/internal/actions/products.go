@@ -1,4 +1,4 @@
-package people
+package actions
 
 import (
 	"cmp"
@@ -13,12 +13,12 @@ import (
 )
 
 // Products changes the catalog.
-type Products struct{ *actions }
+type Products struct{ *actor }
 
-func (p Products) Get(id string) (model.Product, bool) { return find(p.actions, products, id) }
+func (p Products) Get(id string) (model.Product, bool) { return find(p.actor, products, id) }
 
 func (p Products) All() []model.Product {
-	products := all(p.actions, products)
+	products := all(p.actor, products)
 	return slices.DeleteFunc(products, func(p model.Product) bool { return p.Removed })
 }
 
@@ -71,7 +71,7 @@ func (p Products) Describe(productID, html string) (model.Product, model.Event, 
 }
 
 func (p Products) changeProduct(action, productID, kind string, change func(*model.Product) error) (model.Product, model.Event, error) {
-	return revise(p.actions, action, "product", productID, products, func(_ *store.World, row *model.Product) error {
+	return revise(p.actor, action, "product", productID, products, func(_ *store.World, row *model.Product) error {
 		if row.Removed {
 			return store.Unknown(action, "product", productID)
 		}
@@ -90,7 +90,7 @@ func (p Products) Remove(productID string) error {
 }
 
 func (p Products) UpdateVariant(variantID string, in model.VariantUpdate) (model.Variant, model.Event, error) {
-	return revise(p.actions, "UpdateVariant", "variant", variantID, variants, func(w *store.World, row *model.Variant) error {
+	return revise(p.actor, "UpdateVariant", "variant", variantID, variants, func(w *store.World, row *model.Variant) error {
 		if _, known := w.Variant(variantID); !known { // its product was removed
 			return store.Unknown("UpdateVariant", "variant", variantID)
 		}
@@ -115,8 +115,8 @@ func variantFits(v *model.Variant) error {
 }
 
 // Variants lists the packs of all products.
-type Variants struct{ *actions }
+type Variants struct{ *actor }
 
-func (p Variants) All() []model.Variant { return all(p.actions, variants) }
+func (p Variants) All() []model.Variant { return all(p.actor, variants) }
 
-func (p Variants) Get(id string) (model.Variant, bool) { return find(p.actions, variants, id) }
+func (p Variants) Get(id string) (model.Variant, bool) { return find(p.actor, variants, id) }

@@ -1,7 +1,7 @@
-// Package people performs actions of the people who use the platform itself. As on the real
+// Package actions implements what people do on the platform itself. As on the real
 // platform, an action changes the world and emits an event. The interfaces of package
 // dispensarytest document the actions.
-package people
+package actions
 
 import (
 	"slices"
@@ -19,8 +19,8 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// People contains all actions, by object.
-type People struct {
+// Actions contains all actions, by object.
+type Actions struct {
 	Patients  Patients
 	Plans     Plans
 	Protocols Protocols
@@ -32,22 +32,22 @@ type People struct {
 	Variants      Variants
 }
 
-// New returns the people of a platform.
-func New(config Config) *People {
-	a := &actions{config}
-	return &People{Patients{a}, Plans{a}, Protocols{a}, Orders{a}, Products{a}, Clinics{a}, Practitioners{a}, Variants{a}}
+// New returns the actions on a platform.
+func New(config Config) *Actions {
+	a := &actor{config}
+	return &Actions{Patients{a}, Plans{a}, Protocols{a}, Orders{a}, Products{a}, Clinics{a}, Practitioners{a}, Variants{a}}
 }
 
 // Events returns the stored events, oldest first.
-func (p *People) Events() []model.Event {
+func (p *Actions) Events() []model.Event {
 	p.Patients.Store.Lock()
 	p.Patients.Store.World.ForgetEvents(p.Patients.Clock.Now(), p.Patients.EventLimit)
 	p.Patients.Store.Unlock()
-	return all(p.Patients.actions, events)
+	return all(p.Patients.actor, events)
 }
 
 // Overview returns up to latest rows of each kind, newest first, and the totals.
-func (p *People) Overview(latest int) (o model.Overview) {
+func (p *Actions) Overview(latest int) (o model.Overview) {
 	p.Patients.Store.Look(func(w *store.World) {
 		o.Patients, o.Totals.Patients = newest(w.Patients, latest)
 		o.Plans, o.Totals.Plans = newest(w.Plans, latest)
@@ -79,11 +79,11 @@ type Config struct {
 	EventLimit int
 }
 
-// actions contains the parts that all actions share.
-type actions struct{ Config }
+// actor contains the parts that all actions share.
+type actor struct{ Config }
 
 // begin locks the world for an action. done unlocks it and announces the change.
-func (a *actions) begin() (w *store.World, done func()) {
+func (a *actor) begin() (w *store.World, done func()) {
 	a.Store.Lock()
 	return a.Store.World, func() {
 		a.Store.Unlock()
@@ -105,7 +105,7 @@ func events(w *store.World) *table.Table[*model.Event]               { return &w
 
 // all copies a table. Like find, it is a function, because a package compiles the methods of
 // each generic type that its imports mention.
-func all[T any](a *actions, of func(*store.World) *table.Table[*T]) (rows []T) {
+func all[T any](a *actor, of func(*store.World) *table.Table[*T]) (rows []T) {
 	a.Store.Look(func(w *store.World) {
 		for _, row := range of(w).Rows {
 			rows = append(rows, store.Detached(*row))
@@ -115,7 +115,7 @@ func all[T any](a *actions, of func(*store.World) *table.Table[*T]) (rows []T) {
 }
 
 // find copies a row.
-func find[T any](a *actions, of func(*store.World) *table.Table[*T], id string) (row T, known bool) {
+func find[T any](a *actor, of func(*store.World) *table.Table[*T], id string) (row T, known bool) {
 	a.Store.Look(func(w *store.World) {
 		var found *T
 		if found, known = table.Get(*of(w), id); known {
@@ -127,7 +127,7 @@ func find[T any](a *actions, of func(*store.World) *table.Table[*T], id string) 
 
 // revise performs an action that replaces a row by a changed copy. emit returns the event of
 // the action. If change fails, nothing changes.
-func revise[T any](a *actions, action, kind, id string, of func(*store.World) *table.Table[*T], change func(w *store.World, row *T) error, emit func(w *store.World, row *T) model.Event) (out T, e model.Event, err error) {
+func revise[T any](a *actor, action, kind, id string, of func(*store.World) *table.Table[*T], change func(w *store.World, row *T) error, emit func(w *store.World, row *T) model.Event) (out T, e model.Event, err error) {
 	w, done := a.begin()
 	defer done()
 	old, known := table.Get(*of(w), id)
@@ -145,12 +145,12 @@ func revise[T any](a *actions, action, kind, id string, of func(*store.World) *t
 
 // emit stores an event and passes it to the webhook sender, once for each enabled integration.
 // The caller holds the world's lock for writing.
-func (a *actions) emit(kind, clinicID, objectID string, data any) model.Event {
+func (a *actor) emit(kind, clinicID, objectID string, data any) model.Event {
 	return a.emitAt(a.eventTime(objectID), kind, clinicID, objectID, data)
 }
 
 // emitAt emits an event of an object that has the event's time itself.
-func (a *actions) emitAt(at time.Time, kind, clinicID, objectID string, data any) model.Event {
+func (a *actor) emitAt(at time.Time, kind, clinicID, objectID string, data any) model.Event {
 	w, now := a.Store.World, a.Clock.Now()
 	e := model.Event{ID: w.NewID("event"), Type: kind, CreatedAt: at, ClinicID: clinicID, ObjectID: objectID, Data: view.Encode(data)}
 	table.Put(&w.Events, &e)
@@ -172,7 +172,7 @@ func (a *actions) emitAt(at time.Time, kind, clinicID, objectID string, data any
 }
 
 // rejection returns the reason for which an event is sent to no integration, or "".
-func (a *actions) rejection(e model.Event, concerned, enabled, covered []*store.Integration) string {
+func (a *actor) rejection(e model.Event, concerned, enabled, covered []*store.Integration) string {
 	const inactive = "no integration of the clinic is active: "
 	waiting := func(i *store.Integration) bool { return !i.Revoked }
 	switch {
@@ -189,7 +189,7 @@ func (a *actions) rejection(e model.Event, concerned, enabled, covered []*store.
 // eventTime returns the time for a new event of an object: now, but not before the last event of
 // any object, and a millisecond after the last event of this one if both would have the same
 // timestamp. The caller holds the world's lock.
-func (a *actions) eventTime(objectID string) time.Time {
+func (a *actor) eventTime(objectID string) time.Time {
 	w, now := a.Store.World, a.Clock.Now()
 	switch {
 	case a.Behaviors.Get().Is(behavior.EventTimesAsTheyFall) || now.Truncate(time.Millisecond).After(w.LastEvent): // the precision of timestamps
@@ -202,7 +202,7 @@ func (a *actions) eventTime(objectID string) time.Time {
 
 // unwrapped returns event data without a wrapper, unless the behavior wraps all data. That the
 // data has no wrapper is an assumption.
-func (a *actions) unwrapped(kind string, data any) any {
+func (a *actor) unwrapped(kind string, data any) any {
 	if a.Behaviors.Get().Is(behavior.UnwrappedEventDataNone) {
 		return map[string]any{kind: data}
 	}
@@ -211,18 +211,18 @@ func (a *actions) unwrapped(kind string, data any) any {
 
 // covered reports whether the delivery conditions allow an event for a clinic's integrations.
 // The conditions are an assumption.
-func (a *actions) covered(e model.Event, clinicID string) bool {
+func (a *actor) covered(e model.Event, clinicID string) bool {
 	return a.Behaviors.Get().Is(behavior.DeliveryConditionsOff) || strings.HasPrefix(e.Type, "clinic_key.") || a.Tokens.Covers(clinicID, view.EventScope(e.Type))
 }
 
 // emitPlan emits the event of a changed plan. Its dosage has the field names of event data.
-func (a *actions) emitPlan(kind string, plan *model.Plan) model.Event {
+func (a *actor) emitPlan(kind string, plan *model.Plan) model.Event {
 	return a.emitAt(plan.UpdatedAt, kind, plan.ClinicID, plan.ID, struct {
 		Plan view.PlanView[view.EventDosageView] `json:"treatment_plan"`
 	}{view.Plan(a.Origin, a.Behaviors.Get().Is(behavior.DraftInvitationPresent), plan, view.EventDosage)})
 }
 
 // enabled reports whether an integration receives events.
-func (a *actions) enabled(i *store.Integration) bool {
+func (a *actor) enabled(i *store.Integration) bool {
 	return !i.Revoked && !store.ActivatedAt(i, a.Behaviors.Get()).IsZero()
 }
