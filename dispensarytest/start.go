@@ -82,19 +82,19 @@ func (s *Server) build() {
 		Given: set.deliveryClient, InMemory: set.inMemory, Parallel: set.parallel,
 		EventLimit: set.eventLimit,
 	})
-	s.actions = actions.New(actions.Config{
+	acts := actions.New(actions.Config{
 		Store: s.store, Clock: s.clock, Behaviors: &s.rules, Tokens: s.tokens, Sender: s.sender, Changes: &s.changes,
 		Origin: s.origin, EventLimit: set.eventLimit,
 	})
-	s.Patients, s.Plans, s.Protocols, s.Orders = s.actions.Patients, s.actions.Plans, s.actions.Protocols, s.actions.Orders
-	s.Products, s.Clinics = s.actions.Products, s.actions.Clinics
-	s.Practitioners, s.Variants = s.actions.Practitioners, s.actions.Variants
+	s.actions = acts
+	s.Patients, s.Plans, s.Protocols, s.Orders = acts.Patients, acts.Plans, acts.Protocols, acts.Orders
+	s.Products, s.Clinics, s.Practitioners, s.Variants = acts.Products, acts.Clinics, acts.Practitioners, acts.Variants
 	s.Webhooks, s.Tokens = s.sender, s.tokens
 	s.Clock, s.Journal = &Clock{s.clock}, &Journal{changes: &s.changes, clock: s.clock, limit: set.journalLimit}
 	s.handler = s.handle(&pages.Pages{
-		Store: s.store, Actions: s.actions, Behaviors: &s.rules, RequestIDs: &s.requestIDs, Environment: set.environment, RequireTLS: set.requireTLS,
+		Store: s.store, Actions: acts, Behaviors: &s.rules, RequestIDs: &s.requestIDs, Environment: set.environment, RequireTLS: set.requireTLS,
 	}, &httpapi.API{
-		Store: s.store, Clock: s.clock, Behaviors: &s.rules, Tokens: s.tokens, Faults: &s.faults, Sender: s.sender, Clinics: s.actions.Clinics,
+		Store: s.store, Clock: s.clock, Behaviors: &s.rules, Tokens: s.tokens, Faults: &s.faults, Sender: s.sender, Clinics: acts.Clinics,
 		RequestIDs: &s.requestIDs, Record: s.Journal.add, Closed: s.net.Context.Done(), App: s.app, Origin: s.origin,
 		RequireTLS: set.requireTLS, ClinicTokens: set.clinicTokens, KeepBodies: set.keepBodies,
 	})

@@ -28,27 +28,42 @@ type Actions struct {
 	Products  Products
 	Clinics   Clinics
 
-	Practitioners Practitioners
-	Variants      Variants
+	Practitioners records[model.Practitioner]
+	Variants      records[model.Variant]
+
+	events records[model.Event]
 }
 
 // New returns the actions on a platform.
 func New(config Config) *Actions {
 	a := &actor{config}
-	return &Actions{Patients{a}, Plans{a}, Protocols{a}, Orders{a}, Products{a}, Clinics{a}, Practitioners{a}, Variants{a}}
+	variants := records[model.Variant]{a, "variant", func(w *store.World) *table.Table[*model.Variant] { return &w.Variants }}
+	return &Actions{
+		Patients:  Patients{records[model.Patient]{a, "patient", func(w *store.World) *table.Table[*model.Patient] { return &w.Patients }}},
+		Plans:     Plans{records[model.Plan]{a, "treatment plan", func(w *store.World) *table.Table[*model.Plan] { return &w.Plans }}},
+		Protocols: Protocols{records[model.Protocol]{a, "protocol", func(w *store.World) *table.Table[*model.Protocol] { return &w.Protocols }}},
+		Orders:    Orders{records[model.Order]{a, "order", func(w *store.World) *table.Table[*model.Order] { return &w.Orders }}},
+		Products:  Products{records[model.Product]{a, "product", func(w *store.World) *table.Table[*model.Product] { return &w.Products }}, variants},
+		Clinics:   Clinics{records[model.Clinic]{a, "clinic", func(w *store.World) *table.Table[*model.Clinic] { return &w.Clinics }}},
+
+		Practitioners: records[model.Practitioner]{a, "practitioner", func(w *store.World) *table.Table[*model.Practitioner] { return &w.Practitioners }},
+		Variants:      variants,
+
+		events: records[model.Event]{a, "event", func(w *store.World) *table.Table[*model.Event] { return &w.Events }},
+	}
 }
 
 // Events returns the stored events, oldest first.
 func (p *Actions) Events() []model.Event {
-	p.Patients.Store.Lock()
-	p.Patients.Store.World.ForgetEvents(p.Patients.Clock.Now(), p.Patients.EventLimit)
-	p.Patients.Store.Unlock()
-	return all(p.Patients.actor, events)
+	p.events.Store.Lock()
+	p.events.Store.World.ForgetEvents(p.events.Clock.Now(), p.events.EventLimit)
+	p.events.Store.Unlock()
+	return p.events.All()
 }
 
 // Overview returns up to latest rows of each kind, newest first, and the totals.
 func (p *Actions) Overview(latest int) (o model.Overview) {
-	p.Patients.Store.Look(func(w *store.World) {
+	p.events.Store.Look(func(w *store.World) {
 		o.Patients, o.Totals.Patients = newest(w.Patients, latest)
 		o.Plans, o.Totals.Plans = newest(w.Plans, latest)
 		o.Orders, o.Totals.Orders = newest(w.Orders, latest)
@@ -91,34 +106,28 @@ func (a *actor) begin() (w *store.World, done func()) {
 	}
 }
 
-// Tables of the world, for the functions below.
-func clinics(w *store.World) *table.Table[*model.Clinic]             { return &w.Clinics }
-func practitioners(w *store.World) *table.Table[*model.Practitioner] { return &w.Practitioners }
-func patients(w *store.World) *table.Table[*model.Patient]           { return &w.Patients }
-func carts(w *store.World) *table.Table[*store.Cart]                 { return &w.Carts }
-func orders(w *store.World) *table.Table[*model.Order]               { return &w.Orders }
-func plans(w *store.World) *table.Table[*model.Plan]                 { return &w.Plans }
-func protocols(w *store.World) *table.Table[*model.Protocol]         { return &w.Protocols }
-func products(w *store.World) *table.Table[*model.Product]           { return &w.Products }
-func variants(w *store.World) *table.Table[*model.Variant]           { return &w.Variants }
-func events(w *store.World) *table.Table[*model.Event]               { return &w.Events }
+// records are all rows of one table, and the actions on them.
+type records[T any] struct {
+	*actor
+	kind string // of a row, in errors
+	of   func(*store.World) *table.Table[*T]
+}
 
-// all copies a table. Like find, it is a function, because a package compiles the methods of
-// each generic type that its imports mention.
-func all[T any](a *actor, of func(*store.World) *table.Table[*T]) (rows []T) {
-	a.Store.Look(func(w *store.World) {
-		for _, row := range of(w).Rows {
+// All copies the table.
+func (r records[T]) All() (rows []T) {
+	r.Store.Look(func(w *store.World) {
+		for _, row := range r.of(w).Rows {
 			rows = append(rows, store.Detached(*row))
 		}
 	})
 	return rows
 }
 
-// find copies a row.
-func find[T any](a *actor, of func(*store.World) *table.Table[*T], id string) (row T, known bool) {
-	a.Store.Look(func(w *store.World) {
+// Get copies a row.
+func (r records[T]) Get(id string) (row T, known bool) {
+	r.Store.Look(func(w *store.World) {
 		var found *T
-		if found, known = table.Get(*of(w), id); known {
+		if found, known = table.Get(*r.of(w), id); known {
 			row = store.Detached(*found)
 		}
 	})
@@ -127,18 +136,18 @@ func find[T any](a *actor, of func(*store.World) *table.Table[*T], id string) (r
 
 // revise performs an action that replaces a row by a changed copy. emit returns the event of
 // the action. If change fails, nothing changes.
-func revise[T any](a *actor, action, kind, id string, of func(*store.World) *table.Table[*T], change func(w *store.World, row *T) error, emit func(w *store.World, row *T) model.Event) (out T, e model.Event, err error) {
-	w, done := a.begin()
+func (r records[T]) revise(action, id string, change func(w *store.World, row *T) error, emit func(w *store.World, row *T) model.Event) (out T, e model.Event, err error) {
+	w, done := r.begin()
 	defer done()
-	old, known := table.Get(*of(w), id)
+	old, known := table.Get(*r.of(w), id)
 	if !known {
-		return out, e, store.Unknown(action, kind, id)
+		return out, e, store.Unknown(action, r.kind, id)
 	}
 	row := *old
 	if err := change(w, &row); err != nil {
 		return out, e, err
 	}
-	table.Put(of(w), &row)
+	table.Put(r.of(w), &row)
 	out, e = store.Detached(row), emit(w, &row)
 	return out, e, nil
 }

@@ -13,11 +13,7 @@ import (
 )
 
 // Clinics performs actions of clinics on the keys of integrations.
-type Clinics struct{ *actor }
-
-func (p Clinics) All() []model.Clinic { return all(p.actor, clinics) }
-
-func (p Clinics) Get(id string) (model.Clinic, bool) { return find(p.actor, clinics, id) }
+type Clinics struct{ records[model.Clinic] }
 
 func (p Clinics) RevokeKey(key string) (e model.Event, err error) {
 	w, done := p.begin()
@@ -91,25 +87,16 @@ func (p Clinics) activate(w *store.World, old *store.Integration) model.Event {
 	return p.emit(model.EventClinicKeyActivated, changed.ClinicID, changed.ID, view.ClinicKey(&changed))
 }
 
-// Practitioners lists the practitioners of all clinics.
-type Practitioners struct{ *actor }
-
-func (p Practitioners) All() []model.Practitioner { return all(p.actor, practitioners) }
-
-func (p Practitioners) Get(id string) (model.Practitioner, bool) {
-	return find(p.actor, practitioners, id)
-}
-
 // Patients performs actions of patients.
-type Patients struct{ *actor }
+type Patients struct{ records[model.Patient] }
 
-func (p Patients) All() []model.Patient { return all(p.actor, patients) }
-
-func (p Patients) Get(id string) (model.Patient, bool) { return find(p.actor, patients, id) }
-
-func (p Patients) Cart(patientID string) []model.Line {
-	c, _ := find(p.actor, carts, patientID)
-	return slices.Clone(c.Lines)
+func (p Patients) Cart(patientID string) (lines []model.Line) {
+	p.Store.Look(func(w *store.World) {
+		if filled, known := table.Get(w.Carts, patientID); known {
+			lines = slices.Clone(filled.Lines)
+		}
+	})
+	return lines
 }
 
 func (p Patients) Create(in model.PatientCreate) (out model.Patient, e model.Event, err error) {
@@ -133,7 +120,7 @@ func (p Patients) Create(in model.PatientCreate) (out model.Patient, e model.Eve
 }
 
 func (p Patients) Update(patientID string, in model.PatientUpdate) (model.Patient, model.Event, error) {
-	return revise(p.actor, "UpdatePatient", "patient", patientID, patients, func(w *store.World, row *model.Patient) error {
+	return p.revise("UpdatePatient", patientID, func(w *store.World, row *model.Patient) error {
 		old := *row
 		in.Apply(row)
 		return checkPatient(w, "UpdatePatient", row, &old)
@@ -168,11 +155,7 @@ func check(action string, field form.Field) error {
 }
 
 // Orders performs actions of patients on orders.
-type Orders struct{ *actor }
-
-func (p Orders) All() []model.Order { return all(p.actor, orders) }
-
-func (p Orders) Get(id string) (model.Order, bool) { return find(p.actor, orders, id) }
+type Orders struct{ records[model.Order] }
 
 func (p Orders) Place(patientID string, in model.OrderCreate) (out model.Order, e model.Event, err error) {
 	w, done := p.begin()
@@ -195,7 +178,7 @@ func (p Orders) Place(patientID string, in model.OrderCreate) (out model.Order, 
 }
 
 func (p Orders) Refund(orderID string, amount model.Cents) (model.Order, error) {
-	out, _, err := revise(p.actor, "RefundOrder", "order", orderID, orders, func(_ *store.World, row *model.Order) error {
+	out, _, err := p.revise("RefundOrder", orderID, func(_ *store.World, row *model.Order) error {
 		paid := row.PaymentTotal
 		amount = cmp.Or(amount, paid)
 		switch {

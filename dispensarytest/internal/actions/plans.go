@@ -13,11 +13,7 @@ import (
 )
 
 // Plans performs actions of practitioners on treatment plans.
-type Plans struct{ *actor }
-
-func (p Plans) All() []model.Plan { return all(p.actor, plans) }
-
-func (p Plans) Get(id string) (model.Plan, bool) { return find(p.actor, plans, id) }
+type Plans struct{ records[model.Plan] }
 
 func (p Plans) Create(patientID string, in model.PlanCreate) (out model.Plan, e model.Event, err error) {
 	w, done := p.begin()
@@ -98,7 +94,7 @@ func (p Plans) Cancel(planID string) (model.Plan, model.Event, error) {
 }
 
 func (p Plans) change(action, planID, kind string, from []string, change func(*store.World, *model.Plan) error) (model.Plan, model.Event, error) {
-	return revise(p.actor, action, "treatment plan", planID, plans, func(w *store.World, row *model.Plan) error {
+	return p.revise(action, planID, func(w *store.World, row *model.Plan) error {
 		if !slices.Contains(from, row.State) {
 			return store.Rejected(action, model.ErrState, "treatment plan %q is %s", planID, row.State)
 		}
@@ -207,11 +203,7 @@ func (p Plans) Send(planID string, e PlanEdit) (model.Event, error) {
 }
 
 // Protocols performs actions of practitioners on protocols.
-type Protocols struct{ *actor }
-
-func (p Protocols) All() []model.Protocol { return all(p.actor, protocols) }
-
-func (p Protocols) Get(id string) (model.Protocol, bool) { return find(p.actor, protocols, id) }
+type Protocols struct{ records[model.Protocol] }
 
 func (p Protocols) Create(in model.ProtocolCreate) (out model.Protocol, err error) {
 	w, done := p.begin()

@@ -13,13 +13,13 @@ import (
 )
 
 // Products changes the catalog.
-type Products struct{ *actor }
-
-func (p Products) Get(id string) (model.Product, bool) { return find(p.actor, products, id) }
+type Products struct {
+	records[model.Product]
+	variants records[model.Variant]
+}
 
 func (p Products) All() []model.Product {
-	products := all(p.actor, products)
-	return slices.DeleteFunc(products, func(p model.Product) bool { return p.Removed })
+	return slices.DeleteFunc(p.records.All(), func(p model.Product) bool { return p.Removed })
 }
 
 func (p Products) Create(in model.ProductCreate) (out model.Product, e model.Event, err error) {
@@ -71,7 +71,7 @@ func (p Products) Describe(productID, html string) (model.Product, model.Event, 
 }
 
 func (p Products) changeProduct(action, productID, kind string, change func(*model.Product) error) (model.Product, model.Event, error) {
-	return revise(p.actor, action, "product", productID, products, func(_ *store.World, row *model.Product) error {
+	return p.revise(action, productID, func(_ *store.World, row *model.Product) error {
 		if row.Removed {
 			return store.Unknown(action, "product", productID)
 		}
@@ -90,7 +90,7 @@ func (p Products) Remove(productID string) error {
 }
 
 func (p Products) UpdateVariant(variantID string, in model.VariantUpdate) (model.Variant, model.Event, error) {
-	return revise(p.actor, "UpdateVariant", "variant", variantID, variants, func(w *store.World, row *model.Variant) error {
+	return p.variants.revise("UpdateVariant", variantID, func(w *store.World, row *model.Variant) error {
 		if _, known := w.Variant(variantID); !known { // its product was removed
 			return store.Unknown("UpdateVariant", "variant", variantID)
 		}
@@ -113,10 +113,3 @@ func variantFits(v *model.Variant) error {
 	}
 	return check("UpdateVariant", form.Status(&v.Status))
 }
-
-// Variants lists the packs of all products.
-type Variants struct{ *actor }
-
-func (p Variants) All() []model.Variant { return all(p.actor, variants) }
-
-func (p Variants) Get(id string) (model.Variant, bool) { return find(p.actor, variants, id) }
