@@ -138,22 +138,17 @@ func (c *call) check(taken bool) error {
 }
 
 func listPractitioners(c *call, w *store.World) (reply, error) {
-	return listOf(c, table.Of(w.Practitioners, store.ByClinic, c.clinicID()), view.Practitioner), nil
+	return listOf(c, table.Of(w.Practitioners, store.ByClinic, c.clinicID()), view.Colleague), nil
 }
 
 func listStaff(c *call, w *store.World) (reply, error) {
-	return listOf(c, table.Of(w.Staff, store.ByClinic, c.clinicID()), view.Staff), nil
+	return listOf(c, table.Of(w.Staff, store.ByClinic, c.clinicID()), view.Colleague), nil
 }
 
 func createPractitioner(c *call, w *store.World) (reply, error) {
 	p := &model.Practitioner{ClinicID: c.clinicID(), CreatedAt: c.now}
 	c.readType(w, p, true)
-	if err := c.readColleague(w, "", form.Person(&p.FirstName, &p.LastName, &p.Email), &p.MetadataID); err != nil {
-		return reply{}, err
-	}
-	p.ID = w.NewID("practitioner")
-	table.Put(&w.Practitioners, p)
-	return created(view.Practitioner(p)), nil
+	return c.saveColleague(w, &w.Practitioners, "practitioner", p)
 }
 
 func updatePractitioner(c *call, w *store.World, old *model.Practitioner) (reply, error) {
@@ -161,11 +156,7 @@ func updatePractitioner(c *call, w *store.World, old *model.Practitioner) (reply
 	// The API lists this argument as required, and as a parameter of the path.
 	c.form.Text("practitioner_id")
 	c.readType(w, &p, false)
-	if err := c.readColleague(w, p.ID, form.Person(&p.FirstName, &p.LastName, &p.Email), &p.MetadataID); err != nil {
-		return reply{}, err
-	}
-	table.Put(&w.Practitioners, &p)
-	return ok(view.Practitioner(&p)), nil
+	return c.saveColleague(w, &w.Practitioners, "practitioner", &p)
 }
 
 // readType reads the profession of a practitioner.
@@ -177,37 +168,33 @@ func (c *call) readType(w *store.World, p *model.Practitioner, isNew bool) {
 	}
 }
 
-// readColleague reads the fields of a practitioner or a staff member, who is new without an
-// id. That new staff members need names and an e-mail address is an assumption, because the API
-// lists no arguments.
-func (c *call) readColleague(w *store.World, id string, fields []form.Field, metadataID *string) error {
-	c.form.Read(id == "", fields...)
-	readMetadata(c.form, metadataID)
-	email := *fields[len(fields)-1].To
-	err := c.check(w.UserEmailTaken(email, id))
-	if err == nil {
-		w.SetUserEmail(id, email)
-	}
-	return err
-}
-
 func createStaff(c *call, w *store.World) (reply, error) {
-	m := &store.StaffMember{ClinicID: c.clinicID(), CreatedAt: c.now}
-	if err := c.readColleague(w, "", form.Person(&m.FirstName, &m.LastName, &m.Email), &m.MetadataID); err != nil {
-		return reply{}, err
-	}
-	m.ID = w.NewID("staff")
-	table.Put(&w.Staff, m)
-	return created(view.Staff(m)), nil
+	return c.saveColleague(w, &w.Staff, "staff", &store.Colleague{ClinicID: c.clinicID(), CreatedAt: c.now})
 }
 
-func updateStaff(c *call, w *store.World, old *store.StaffMember) (reply, error) {
+func updateStaff(c *call, w *store.World, old *store.Colleague) (reply, error) {
 	m := *old
-	if err := c.readColleague(w, m.ID, form.Person(&m.FirstName, &m.LastName, &m.Email), &m.MetadataID); err != nil {
+	return c.saveColleague(w, &w.Staff, "staff", &m)
+}
+
+// saveColleague reads the fields of a practitioner or a staff member, who is new without an
+// id, and stores the row. That new staff members need names and an e-mail address is an
+// assumption, because the API lists no arguments.
+func (c *call) saveColleague(w *store.World, rows *table.Table[*store.Colleague], kind string, m *store.Colleague) (reply, error) {
+	isNew := m.ID == ""
+	c.form.Read(isNew, form.Person(&m.FirstName, &m.LastName, &m.Email)...)
+	readMetadata(c.form, &m.MetadataID)
+	if err := c.check(w.UserEmailTaken(m.Email, m.ID)); err != nil {
 		return reply{}, err
 	}
-	table.Put(&w.Staff, &m)
-	return ok(view.Staff(&m)), nil
+	if isNew {
+		m.ID = w.NewID(kind)
+		table.Put(rows, m)
+		return created(view.Colleague(m)), nil
+	}
+	w.SetUserEmail(m.ID, m.Email)
+	table.Put(rows, m)
+	return ok(view.Colleague(m)), nil
 }
 
 // metadataEntry is an object with the integrator's identifier. API section: "Metadata entry".
@@ -267,11 +254,11 @@ func (c *call) withMetadata(w *store.World, kind, id string) (found []*metadataE
 		}
 	case "practitioner":
 		for _, p := range table.Of(w.Practitioners, field, id) {
-			add(view.Practitioner(p), p.CreatedAt)
+			add(view.Colleague(p), p.CreatedAt)
 		}
 	case "staff":
 		for _, m := range table.Of(w.Staff, field, id) {
-			add(view.Staff(m), m.CreatedAt)
+			add(view.Colleague(m), m.CreatedAt)
 		}
 	case "treatment_plan":
 		outside := c.token.Has(operations.ScopePlanHistory)

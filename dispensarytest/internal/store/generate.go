@@ -51,18 +51,13 @@ func (w *World) generateClinic(n int) {
 	clinic := &model.Clinic{Name: fmt.Sprintf("Clinic No. %d", n+1), Discount: float64(n % 4 * 5)}
 	w.AddClinic(clinic)
 	for i := range 3 {
-		first, last := madeFirst[(n*7+i)%len(madeFirst)], madeLast[(n*5+i)%len(madeLast)]
-		p := &model.Practitioner{
-			ID: w.NewID("practitioner"), ClinicID: clinic.ID, FirstName: first, LastName: last,
+		w.AddColleague(model.UserPractitioner, &Colleague{
+			ClinicID: clinic.ID, FirstName: madeFirst[(n*7+i)%len(madeFirst)], LastName: madeLast[(n*5+i)%len(madeLast)],
 			Email:  fmt.Sprintf("practitioner-%d@%s.example.com", i+1, host),
 			TypeID: w.PractitionerTypes.Rows[(n+i)%len(w.PractitionerTypes.Rows)].ID,
-		}
-		table.Put(&w.Practitioners, p)
-		w.AddUser(p.ID, clinic.ID, p.Email, model.UserPractitioner, first+" "+last, "")
+		}, "")
 	}
-	m := &StaffMember{ID: w.NewID("staff"), ClinicID: clinic.ID, FirstName: madeFirst[n%len(madeFirst)], LastName: "Desk", Email: "frontdesk@" + host + ".example.com"}
-	table.Put(&w.Staff, m)
-	w.AddUser(m.ID, clinic.ID, m.Email, model.UserStaff, m.FirstName+" "+m.LastName, "")
+	w.AddColleague(model.UserStaff, &Colleague{ClinicID: clinic.ID, FirstName: madeFirst[n%len(madeFirst)], LastName: "Desk", Email: "frontdesk@" + host + ".example.com"}, "")
 }
 
 // AddClinic adds a clinic with a new id. The first clinic has the categories of the catalog.

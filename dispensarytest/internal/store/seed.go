@@ -87,23 +87,25 @@ func (w *World) seedClinic() {
 	table.Put(&w.Clinics, clinic)
 	mail := func(user string) string { return user + "@" + host + address + ".example.com" }
 	for i, p := range []struct{ first, last string }{{"Amara", "Osei"}, {"Daniel", "Whitcombe"}} {
-		row := &model.Practitioner{
-			ID: w.NewID("practitioner"), ClinicID: clinic.ID, FirstName: p.first, LastName: p.last,
-			Email: mail(strings.ToLower(p.first)), TypeID: w.PractitionerTypes.Rows[4-i].ID,
-		}
-		table.Put(&w.Practitioners, row)
-		w.AddUser(row.ID, clinic.ID, row.Email, model.UserPractitioner, p.first+" "+p.last, "")
+		w.AddColleague(model.UserPractitioner, &Colleague{
+			ClinicID: clinic.ID, FirstName: p.first, LastName: p.last, Email: mail(strings.ToLower(p.first)), TypeID: w.PractitionerTypes.Rows[4-i].ID,
+		}, "")
 	}
-	m := &StaffMember{ID: w.NewID("staff"), ClinicID: clinic.ID, FirstName: "Joan", LastName: "Pettigrew", Email: mail("frontdesk")}
-	table.Put(&w.Staff, m)
-	w.AddUser(m.ID, clinic.ID, m.Email, model.UserStaff, "Joan Pettigrew", "")
+	w.AddColleague(model.UserStaff, &Colleague{ClinicID: clinic.ID, FirstName: "Joan", LastName: "Pettigrew", Email: mail("frontdesk")}, "")
 }
 
-// AddUser creates the account of a practitioner or staff member. An empty password means the
-// default password of its kind.
-func (w *World) AddUser(id, clinicID, email, kind, name, password string) {
+// AddColleague stores a practitioner or a staff member, with an account of this kind. An empty
+// password means the default password of its kind.
+func (w *World) AddColleague(kind string, c *Colleague, password string) {
+	if kind == model.UserStaff {
+		c.ID = w.NewID("staff")
+		table.Put(&w.Staff, c)
+	} else {
+		c.ID = w.NewID("practitioner")
+		table.Put(&w.Practitioners, c)
+	}
 	table.Put(&w.Users, &model.User{
-		ID: id, Email: email, Password: cmp.Or(password, "correct-horse-"+strings.ToLower(kind)), Type: kind, Name: name, ClinicID: clinicID,
+		ID: c.ID, Email: c.Email, Password: cmp.Or(password, "correct-horse-"+strings.ToLower(kind)), Type: kind, Name: c.FirstName + " " + c.LastName, ClinicID: c.ClinicID,
 	})
 }
 

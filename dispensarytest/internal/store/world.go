@@ -43,7 +43,7 @@ type World struct {
 	Integrations  table.Table[*Integration]
 	Patients      table.Table[*model.Patient]
 	Practitioners table.Table[*model.Practitioner]
-	Staff         table.Table[*StaffMember]
+	Staff         table.Table[*Colleague]
 	Addresses     table.Table[*Address]
 	Users         table.Table[*model.User]
 	Plans         table.Table[*model.Plan]
@@ -83,8 +83,7 @@ func (w *World) index() error {
 			e.Text = p.FirstName + "\n" + p.LastName + "\n" + p.Email
 			return e
 		}),
-		table.Index(&w.Practitioners, func(p *model.Practitioner) table.Entry { return person(p.ID, p.ClinicID, p.Email, p.MetadataID) }),
-		table.Index(&w.Staff, func(m *StaffMember) table.Entry { return person(m.ID, m.ClinicID, m.Email, m.MetadataID) }),
+		table.Index(&w.Practitioners, describeColleague), table.Index(&w.Staff, describeColleague),
 		table.Index(&w.Addresses, func(a *Address) table.Entry { return entry(a.ID, ByPatient, a.PatientID) }),
 		table.Index(&w.Users, func(u *model.User) table.Entry { return table.Entry{ID: u.ID} }),
 		table.Index(&w.Plans, func(p *model.Plan) table.Entry {
@@ -134,6 +133,10 @@ func entry(id string, pairs ...string) table.Entry {
 
 func person(id, clinicID, email, metadataID string) table.Entry {
 	return entry(id, ByClinic, clinicID, byEmail, EmailKey(email), ByMetadata(clinicID), metadataID)
+}
+
+func describeColleague(c *Colleague) table.Entry {
+	return person(c.ID, c.ClinicID, c.Email, c.MetadataID)
 }
 
 func describeTerm(t *Term) table.Entry { return table.Entry{ID: t.ID} }
@@ -215,7 +218,7 @@ func (w *World) PractitionerOf(clinicID, id string) (*model.Practitioner, bool) 
 	return row, known && row.ClinicID == clinicID
 }
 
-func (w *World) StaffOf(clinicID, id string) (*StaffMember, bool) {
+func (w *World) StaffOf(clinicID, id string) (*Colleague, bool) {
 	row, known := table.Get(w.Staff, id)
 	return row, known && row.ClinicID == clinicID
 }
@@ -271,8 +274,8 @@ func (w *World) EmailTaken(email, exceptID string) bool {
 // other than exceptID.
 func (w *World) UserEmailTaken(email, exceptID string) bool {
 	key := EmailKey(email)
-	return slices.ContainsFunc(table.Of(w.Practitioners, byEmail, key), func(p *model.Practitioner) bool { return p.ID != exceptID }) ||
-		slices.ContainsFunc(table.Of(w.Staff, byEmail, key), func(m *StaffMember) bool { return m.ID != exceptID })
+	owners := slices.Concat(table.Of(w.Practitioners, byEmail, key), table.Of(w.Staff, byEmail, key))
+	return slices.ContainsFunc(owners, func(c *Colleague) bool { return c.ID != exceptID })
 }
 
 // SetUserEmail changes the address that a user signs in with, if there is an account.
@@ -377,16 +380,9 @@ const (
 	GenderX      = "x"
 )
 
-// StaffMember works in the clinic's office. API section: "Staff".
-type StaffMember struct {
-	ID         string
-	ClinicID   string
-	FirstName  string
-	LastName   string
-	Email      string
-	MetadataID string
-	CreatedAt  time.Time // zero in the initial world
-}
+// Colleague is a practitioner, or a member of the office staff, who has no type. API sections:
+// "Practitioner", "Staff".
+type Colleague = model.Practitioner
 
 // Address is the shipping address of a patient. API section: "Address".
 type Address struct {

@@ -44,12 +44,8 @@ type colleagueView struct {
 	Metadata *MetadataView `json:"metadata"`
 }
 
-func Practitioner(p *model.Practitioner) colleagueView {
-	return colleagueView{personItem{p.ID, p.FirstName, p.LastName, p.Email}, p.TypeID, Metadata(p.MetadataID)}
-}
-
-func Staff(m *store.StaffMember) colleagueView {
-	return colleagueView{personItem{m.ID, m.FirstName, m.LastName, m.Email}, "", Metadata(m.MetadataID)}
+func Colleague(c *store.Colleague) colleagueView {
+	return colleagueView{personItem{c.ID, c.FirstName, c.LastName, c.Email}, c.TypeID, Metadata(c.MetadataID)}
 }
 
 func Patient(w *store.World, p *model.Patient) PatientView {

@@ -119,30 +119,29 @@ func lookup[T any](f *form.Form, member, kind string, known map[string]T, name s
 }
 
 func (b *builder) addPractitioner(f *form.Form) {
-	p := &model.Practitioner{ID: b.NewID("practitioner"), ClinicID: b.clinicOf(f), MetadataID: f.Text("metadata_id").Is}
-	f.Read(true, form.Person(&p.FirstName, &p.LastName, &p.Email)...)
-	free(f, b.UserEmailTaken(p.Email, ""))
 	var codes []string
 	for _, kind := range b.PractitionerTypes.Rows {
 		codes = append(codes, kind.Code)
 	}
 	code := f.Choice("type", codes...).Or("ND")
+	var typeID string
 	for _, kind := range b.PractitionerTypes.Rows {
 		if kind.Code == code {
-			p.TypeID = kind.ID
+			typeID = kind.ID
 		}
 	}
-	table.Put(&b.Practitioners, p)
+	p := b.addColleague(f, model.UserPractitioner, typeID)
 	name(b.practitioners, store.EmailKey(p.Email), p)
-	b.AddUser(p.ID, p.ClinicID, p.Email, model.UserPractitioner, p.FirstName+" "+p.LastName, f.Text("password").Is)
 }
 
-func (b *builder) addStaff(f *form.Form) {
-	m := &store.StaffMember{ID: b.NewID("staff"), ClinicID: b.clinicOf(f), MetadataID: f.Text("metadata_id").Is}
-	f.Read(true, form.Person(&m.FirstName, &m.LastName, &m.Email)...)
-	free(f, b.UserEmailTaken(m.Email, ""))
-	table.Put(&b.Staff, m)
-	b.AddUser(m.ID, m.ClinicID, m.Email, model.UserStaff, m.FirstName+" "+m.LastName, f.Text("password").Is)
+func (b *builder) addStaff(f *form.Form) { b.addColleague(f, model.UserStaff, "") }
+
+func (b *builder) addColleague(f *form.Form, kind, typeID string) *store.Colleague {
+	c := &store.Colleague{ClinicID: b.clinicOf(f), TypeID: typeID, MetadataID: f.Text("metadata_id").Is}
+	f.Read(true, form.Person(&c.FirstName, &c.LastName, &c.Email)...)
+	free(f, b.UserEmailTaken(c.Email, ""))
+	b.AddColleague(kind, c, f.Text("password").Is)
+	return c
 }
 
 func (b *builder) addPatient(f *form.Form) {
