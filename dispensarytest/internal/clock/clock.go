@@ -4,7 +4,7 @@
 package clock
 
 import (
-	"container/heap"
+	"cmp"
 	"slices"
 	"sync"
 	"time"
@@ -16,10 +16,9 @@ type Clock struct {
 	frozen   bool
 	fixed    time.Time     // the time of a frozen clock
 	offset   time.Duration // total advance of a live clock
-	due      taskHeap
-	seq      uint64
-	timer    *time.Timer // wakes a live clock for its next task
-	draining bool        // a drain goroutine is starting or running
+	due      []*Task       // sorted by time, and by their scheduling
+	timer    *time.Timer   // wakes a live clock for its next task
+	draining bool          // a drain goroutine is starting or running
 
 	moved    chan struct{} // closed when the clock moves; nil if no caller waits
 	watchers []*Notifier   // of the platforms with this clock
@@ -89,7 +88,7 @@ func (c *Clock) Advance(d time.Duration) {
 	c.mu.Lock()
 	target := c.now().Add(d)
 	for len(c.due) > 0 && !c.due[0].At.After(target) {
-		next := heap.Pop(&c.due).(*Task)
+		next := c.pop()
 		c.moveTo(next.At)
 		c.mu.Unlock()
 		next.Run()
@@ -104,10 +103,18 @@ func (c *Clock) Advance(d time.Duration) {
 func (c *Clock) Push(t *Task) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.seq++
-	t.seq = c.seq
-	heap.Push(&c.due, t)
+	at, _ := slices.BinarySearchFunc(c.due, t.At, func(other *Task, at time.Time) int {
+		return cmp.Or(other.At.Compare(at), -1) // after tasks with the same time
+	})
+	c.due = slices.Insert(c.due, at, t)
 	c.arm()
+}
+
+// pop removes the next task. The caller holds mu.
+func (c *Clock) pop() *Task {
+	next := c.due[0]
+	c.due[0], c.due = nil, c.due[1:]
+	return next
 }
 
 // Drop cancels all tasks of an owner, and stops the timer if no task remains. A closed
@@ -127,7 +134,6 @@ func (c *Clock) remove(which func(*Task) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.due = slices.DeleteFunc(c.due, which)
-	heap.Init(&c.due)
 	if c.timer != nil {
 		c.timer.Stop()
 	}
@@ -238,7 +244,7 @@ func (c *Clock) drain() {
 			c.mu.Unlock()
 			return
 		}
-		next := heap.Pop(&c.due).(*Task)
+		next := c.pop()
 		c.mu.Unlock()
 		next.Run()
 	}
@@ -247,31 +253,7 @@ func (c *Clock) drain() {
 type Task struct {
 	Owner any
 	At    time.Time
-	seq   uint64 // orders tasks with the same time by scheduling
 	Run   func()
-}
-
-type taskHeap []*Task
-
-func (h taskHeap) Len() int { return len(h) }
-
-func (h taskHeap) Less(i, j int) bool {
-	if h[i].At.Equal(h[j].At) {
-		return h[i].seq < h[j].seq
-	}
-	return h[i].At.Before(h[j].At)
-}
-
-func (h taskHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-
-func (h *taskHeap) Push(x any) { *h = append(*h, x.(*Task)) }
-
-func (h *taskHeap) Pop() any {
-	last := len(*h) - 1
-	t := (*h)[last]
-	(*h)[last] = nil
-	*h = (*h)[:last]
-	return t
 }
 
 // Notifier wakes the observers of a platform. Its lock is the last in the order of locks. It
