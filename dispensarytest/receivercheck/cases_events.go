@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
@@ -136,7 +137,7 @@ var eventCases = []testCase{
 		run: func(c *checker) {
 			for kind, name := range sortedByKey(map[string]string{model.EventOrderPlaced: "order", model.EventProductCreated: "product"}) {
 				direct, wrapped := c.newEventOf(kind), c.newEventOf(kind)
-				wrapped.Data = encode(map[string]any{name: wrapped.Data})
+				wrapped.Data = view.Encode(map[string]any{name: wrapped.Data})
 				for where, ev := range sortedByKey(map[string]event{"data": direct, "data." + name: wrapped}) {
 					if c.accepts(kind+" with its fields in "+where, c.deliver(ev.body())) && kind == c.Hooks.EventType {
 						c.handled(ev, 1)
@@ -151,7 +152,7 @@ var eventCases = []testCase{
 		name: "Events/Payload", needs: needsEnvelopes,
 		run: func(c *checker) {
 			ev := c.newEvent()
-			c.takes("an event in event_payload", ev, c.deliver(encode(map[string]any{"event_payload": map[string]event{"event": ev}})))
+			c.takes("an event in event_payload", ev, c.deliver(view.Encode(map[string]any{"event_payload": map[string]event{"event": ev}})))
 		},
 		consequence: `events in {"event_payload":{"event":{…}}} are lost; this form occurs in the delivery log and in webhooks`,
 		fix:         "read event from event_payload if the top level does not contain it",
@@ -160,7 +161,7 @@ var eventCases = []testCase{
 		name: "Events/Bare", needs: needsEnvelopes,
 		run: func(c *checker) {
 			ev := c.newEvent()
-			c.takes("an event without a wrapper", ev, c.deliver(encode(ev)))
+			c.takes("an event without a wrapper", ev, c.deliver(view.Encode(ev)))
 		},
 		consequence: "an event without a wrapper is lost; this form is a precautionary assumption",
 		fix:         "use the body itself as the event if it has an ID and a type",

@@ -1,7 +1,6 @@
 package receivercheck
 
 import (
-	"bytes"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -10,20 +9,12 @@ import (
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/leak"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // event is an event for one integration in the format of a webhook.
-//
-// API section: "Webhooks", "Event".
-type event struct {
-	ID            string          `json:"id"`
-	Type          string          `json:"type"`
-	CreatedAt     string          `json:"created_at"`
-	ClinicID      string          `json:"clinic_id,omitempty"` // absent in product events
-	Data          json.RawMessage `json:"data,omitempty"`
-	IntegrationID string          `json:"integration_id,omitempty"`
-}
+type event struct{ view.EventView }
 
 // samples contains one event of each type, created by users of the fake platform.
 type samples struct {
@@ -85,7 +76,7 @@ func (s *samples) collectIntegrations(srv *dispensarytest.Server) error {
 
 func (s *samples) add(made ...model.Event) {
 	for _, e := range made {
-		s.byType[e.Type] = event{Type: e.Type, ClinicID: e.ClinicID, Data: e.Data}
+		s.byType[e.Type] = event{view.Event(&e)}
 	}
 }
 
@@ -102,7 +93,7 @@ func (c *checker) newEventOf(eventType string) event {
 
 // at returns the event with another creation time.
 func (e event) at(t time.Time) event {
-	e.CreatedAt = t.UTC().Format("2006-01-02T15:04:05.000Z")
+	e.CreatedAt = view.Time(t)
 	return e
 }
 
@@ -115,7 +106,7 @@ func newID() string {
 }
 
 // body returns the body of the event's webhook.
-func (e event) body() []byte { return encode(map[string]event{"event": e}) }
+func (e event) body() []byte { return view.Encode(map[string]event{"event": e}) }
 
 // edited returns the body of the event after change has modified its members.
 func (e event) edited(change func(event map[string]any)) []byte {
@@ -126,7 +117,7 @@ func (e event) edited(change func(event map[string]any)) []byte {
 		panic(err) // body returns valid JSON
 	}
 	change(body.Event)
-	return encode(body)
+	return view.Encode(body)
 }
 
 // unusual returns a body that no Go encoder writes. It has members in another order, extra
@@ -135,15 +126,4 @@ func (e event) unusual() []byte {
 	return fmt.Appendf(nil, "{ \"event\" :\t{ \"type\":%q, \"integration_id\":%q,\r\n  \"id\" : %q , \"created_at\":%q, \"clinic_id\":%q,"+
 		" \"data\":{\"patient\":{\"id\":\"p\\u002d1\",\"note\":\"a\\/b <b>&amp;</b> \\u00E9\u2028\",\"discount\":1.50E+1,\"number\":12345678901234567890,\"discount_type\":null}}}\n}\n",
 		e.Type, e.IntegrationID, e.ID, e.CreatedAt, e.ClinicID)
-}
-
-// encode returns v as JSON without HTML escapes, like the platform.
-func encode(v any) json.RawMessage {
-	var b bytes.Buffer
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(v); err != nil {
-		panic(err) // only for a type unsupported by JSON
-	}
-	return bytes.TrimRight(b.Bytes(), "\n")
 }

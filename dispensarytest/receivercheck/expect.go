@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/signature"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
@@ -236,7 +237,7 @@ func (c *checker) diagnose(ev event, rejected exchange) {
 		c.reportf("accepts the event if it is signed with the challenge token: the endpoint verifies with the wrong value from the dashboard")
 		return
 	case !rejected.unauthorized():
-		ev.Data = encode(map[string]any{"order": ev.Data})
+		ev.Data = view.Encode(map[string]any{"order": ev.Data})
 		if ev.Type == model.EventOrderPlaced && c.deliver(ev.body()).accepted() {
 			c.reportf("accepts the event if its fields are in data.order: the fields of an order also occur directly in data, so read the object from both places")
 		}
