@@ -26,27 +26,17 @@ import (
 type Option func(*settings) error
 
 type settings struct {
-	rules          rules.Set // for the points that the API leaves open
-	addr           string
-	seed           uint64
-	environment    api.Environment
-	clock          *clock.Clock
-	redirectURI    string
-	scopes         []string
-	clinicTokens   bool
-	inMemory       bool
-	tls            bool
-	requireTLS     bool
-	journalLimit   int
-	keepBodies     bool
-	eventLimit     int
-	integrations   int
-	webhook        *model.Endpoint
-	deliveryClient *http.Client
-	parallel       int // concurrent deliveries
-	size           model.WorldSize
-	snapshot       *state
-	file           *worldFile
+	Tuning                // without DeliveryTimeout, which rules has
+	rules       rules.Set // for the points that the API leaves open
+	environment api.Environment
+	clock       *clock.Clock
+	redirectURI string
+	scopes      []string
+	inMemory    bool
+	tls         bool
+	webhook     *model.Endpoint
+	snapshot    *state
+	file        *worldFile
 }
 
 // defaultAddr is a free port of the loopback interface.
@@ -54,9 +44,9 @@ const defaultAddr = "127.0.0.1:0"
 
 func defaults() settings {
 	return settings{
-		addr: defaultAddr, seed: store.DefaultSeed, environment: api.USSandbox,
+		Tuning:      Tuning{Addr: defaultAddr, Seed: store.DefaultSeed, JournalLimit: 10_000, EventLimit: 50_000, Integrations: 1},
+		environment: api.USSandbox, rules: rules.Defaults(),
 		redirectURI: "http://127.0.0.1/callback", scopes: operations.AllScopes(),
-		journalLimit: 10_000, eventLimit: 50_000, integrations: 1, rules: rules.Defaults(),
 	}
 }
 
@@ -82,14 +72,14 @@ func configure(opts []Option) (settings, error) {
 			return set, err
 		}
 	}
-	if set.inMemory && (set.tls || set.addr != defaultAddr) {
+	if set.inMemory && (set.tls || set.Addr != defaultAddr) {
 		return set, wrong("WithInMemory", "must not be used with WithTLS or Tuning.Addr, because it opens no socket")
 	}
 	if err := set.buildFile(); err != nil {
 		return set, err
 	}
 	// Both have an https URL, so they reject plain HTTP.
-	set.requireTLS = set.requireTLS || set.tls || set.inMemory
+	set.TLSRequired = set.TLSRequired || set.tls || set.inMemory
 	if set.clock == nil && set.snapshot != nil {
 		set.clock = set.snapshot.clock()
 	}
@@ -107,7 +97,7 @@ func (s *settings) world() *store.World {
 	if s.file != nil {
 		return s.file.world.Clone()
 	}
-	return store.NewWorld(s.seed, s.environment, s.size)
+	return store.NewWorld(s.Seed, s.environment, s.WorldSize)
 }
 
 // WithClock sets a clock of [FrozenClock], or the clock of another platform. Nil is the
@@ -190,7 +180,7 @@ func WithSnapshot(snapshot []byte) Option {
 		if err != nil {
 			return invalid("WithSnapshot", err)
 		}
-		s.snapshot, s.seed, s.environment, s.scopes = from, from.Seed, from.Environment, from.Tokens.Scopes
+		s.snapshot, s.Seed, s.environment, s.scopes = from, from.Seed, from.Environment, from.Tokens.Scopes
 		s.rules, err = from.reads()
 		return err
 	}
@@ -279,18 +269,18 @@ func WithTuning(t Tuning) Option {
 		if err := t.check(); err != nil {
 			return err
 		}
-		set(&s.addr, t.Addr)
-		set(&s.seed, t.Seed)
-		set(&s.size, t.WorldSize)
-		set(&s.integrations, t.Integrations)
-		set(&s.clinicTokens, t.ClinicTokens)
-		set(&s.requireTLS, t.TLSRequired)
-		set(&s.journalLimit, t.JournalLimit)
-		set(&s.keepBodies, t.Bodies)
-		set(&s.eventLimit, t.EventLimit)
-		set(&s.deliveryClient, t.DeliveryClient)
+		set(&s.Addr, t.Addr)
+		set(&s.Seed, t.Seed)
+		set(&s.WorldSize, t.WorldSize)
+		set(&s.Integrations, t.Integrations)
+		set(&s.ClinicTokens, t.ClinicTokens)
+		set(&s.TLSRequired, t.TLSRequired)
+		set(&s.JournalLimit, t.JournalLimit)
+		set(&s.Bodies, t.Bodies)
+		set(&s.EventLimit, t.EventLimit)
+		set(&s.DeliveryClient, t.DeliveryClient)
 		set(&s.rules.Timeout, t.DeliveryTimeout)
-		set(&s.parallel, t.ParallelDeliveries)
+		set(&s.ParallelDeliveries, t.ParallelDeliveries)
 		return nil
 	}
 }
@@ -384,10 +374,10 @@ func (s *settings) buildFile() (err error) {
 	if s.file == nil {
 		return nil
 	}
-	if s.size != (model.WorldSize{}) {
+	if s.WorldSize != (model.WorldSize{}) {
 		return wrong("WithWorldFile", "sets the size of the world: remove the size option")
 	}
-	if s.file.world, err = worldfile.Build(s.file.content, s.seed, s.environment); err != nil {
+	if s.file.world, err = worldfile.Build(s.file.content, s.Seed, s.environment); err != nil {
 		return invalid("WithWorldFile", fmt.Errorf("%s: %w", s.file.name, err))
 	}
 	return nil

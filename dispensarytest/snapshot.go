@@ -104,7 +104,7 @@ func (s *Server) state() *state {
 	s.store.Lock()
 	defer s.store.Unlock()
 	now := &state{
-		Format: snapshotFormat, Version: snapshotVersion, Seed: s.set.seed, Environment: s.set.environment,
+		Format: snapshotFormat, Version: snapshotVersion, Seed: s.set.Seed, Environment: s.set.environment,
 		Behaviors: s.rules.Get().Variants(), World: s.store.Freeze(), Tokens: s.tokens.State(), Webhooks: s.sender.State(),
 	}
 	if s.clock.Frozen() {
@@ -146,17 +146,7 @@ func (s *Server) Reset() {
 	s.ClearFaults()
 	s.limit = nil // the fault was cleared
 	s.putRules(s.set.rules)
-	s.store.World = s.set.world()
-	s.store.World.AddIntegrations(s.set.integrations)
-	consents, endpoint := tokens.State{Scopes: s.set.scopes}, webhooks.NewState()
-	if s.set.snapshot != nil {
-		consents, endpoint = s.set.snapshot.Tokens, s.set.snapshot.Webhooks
-	}
-	if s.set.webhook != nil {
-		endpoint.Endpoint = webhooks.NewEndpoint(s.set.webhook.URL, s.set.webhook.Types)
-	}
-	s.tokens.Restore(consents)
+	s.begin(s.set.webhook)
 	s.tokens.EndSessions()
-	s.sender.Restore(endpoint)
 	s.Journal.Reset()
 }

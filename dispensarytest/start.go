@@ -69,40 +69,51 @@ func Start(opts ...Option) (*Server, error) {
 
 // build creates all parts of the platform. The origin must be set.
 func (s *Server) build() {
-	set, seed := s.set, store.EnvironmentSeed(s.set.seed, s.set.environment)
+	set, seed := s.set, store.EnvironmentSeed(s.set.Seed, s.set.environment)
 	s.app = registration(seed, set.redirectURI)
-	s.store = &store.Store{World: set.world()}
-	s.tokens = tokens.New(tokens.Config{Clock: s.clock, Changes: &s.changes, Users: s.store}, set.scopes)
+	s.store = &store.Store{}
+	s.tokens = tokens.New(tokens.Config{Clock: s.clock, Changes: &s.changes, Users: s.store})
 	s.faults.Changes = &s.changes
 	s.clock.Watch(&s.changes)
 	s.putRules(set.rules)
 	s.requestIDs.Base = ids.Mix(seed ^ 0x5e71a1)
 	s.sender = webhooks.New(webhooks.Config{
 		Store: s.store, Clock: s.clock, Behaviors: &s.rules, Faults: &s.faults, Changes: &s.changes, Network: s.net, App: s.app,
-		Given: set.deliveryClient, InMemory: set.inMemory, Parallel: set.parallel,
-		EventLimit: set.eventLimit,
+		Given: set.DeliveryClient, InMemory: set.inMemory, Parallel: set.ParallelDeliveries,
+		EventLimit: set.EventLimit,
 	})
 	acts := actions.New(actions.Config{
 		Store: s.store, Clock: s.clock, Behaviors: &s.rules, Tokens: s.tokens, Sender: s.sender, Changes: &s.changes,
-		Origin: s.origin, EventLimit: set.eventLimit,
+		Origin: s.origin, EventLimit: set.EventLimit,
 	})
 	s.actions = acts
 	s.Patients, s.Plans, s.Protocols, s.Orders = acts.Patients, acts.Plans, acts.Protocols, acts.Orders
 	s.Products, s.Clinics, s.Practitioners, s.Variants = acts.Products, acts.Clinics, acts.Practitioners, acts.Variants
 	s.Webhooks, s.Tokens = s.sender, s.tokens
-	s.Clock, s.Journal = &Clock{s.clock}, &Journal{changes: &s.changes, clock: s.clock, limit: set.journalLimit}
+	s.Clock, s.Journal = &Clock{s.clock}, &Journal{changes: &s.changes, clock: s.clock, limit: set.JournalLimit}
 	s.handler = s.handle(&pages.Pages{
-		Store: s.store, Actions: acts, Behaviors: &s.rules, RequestIDs: &s.requestIDs, Environment: set.environment, RequireTLS: set.requireTLS,
+		Store: s.store, Actions: acts, Behaviors: &s.rules, RequestIDs: &s.requestIDs, Environment: set.environment, RequireTLS: set.TLSRequired,
 	}, &httpapi.API{
 		Store: s.store, Clock: s.clock, Behaviors: &s.rules, Tokens: s.tokens, Faults: &s.faults, Sender: s.sender, Clinics: acts.Clinics,
 		RequestIDs: &s.requestIDs, Record: s.Journal.add, Closed: s.net.Context.Done(), App: s.app, Origin: s.origin,
-		RequireTLS: set.requireTLS, ClinicTokens: set.clinicTokens, KeepBodies: set.keepBodies,
+		RequireTLS: set.TLSRequired, ClinicTokens: set.ClinicTokens, KeepBodies: set.Bodies,
 	})
-	s.store.World.AddIntegrations(set.integrations)
-	if set.snapshot != nil {
-		s.tokens.Restore(set.snapshot.Tokens)
-		s.sender.Restore(set.snapshot.Webhooks)
+	s.begin(nil)
+}
+
+// begin sets the initial world, consents and deliveries, and the webhook endpoint of an option.
+func (s *Server) begin(endpoint *model.Endpoint) {
+	s.store.World = s.set.world()
+	s.store.World.AddIntegrations(s.set.Integrations)
+	consents, deliveries := tokens.State{Scopes: s.set.scopes}, webhooks.NewState()
+	if s.set.snapshot != nil {
+		consents, deliveries = s.set.snapshot.Tokens, s.set.snapshot.Webhooks
 	}
+	if endpoint != nil {
+		deliveries.Endpoint = endpoint
+	}
+	s.tokens.Restore(consents)
+	s.sender.Restore(deliveries)
 }
 
 // registration returns the application of the integrator, without scopes.
@@ -124,7 +135,7 @@ func (s *Server) listen() (err error) {
 	}
 	pool := &http.Transport{MaxIdleConnsPerHost: 64}
 	s.client = &http.Client{Transport: memhttp.Transport{Network: s.net, Outside: pool}}
-	if s.listener, err = net.Listen("tcp", s.set.addr); err != nil {
+	if s.listener, err = net.Listen("tcp", s.set.Addr); err != nil {
 		return fmt.Errorf("dispensarytest: %w", err)
 	}
 	s.origin = "http://" + s.listener.Addr().String()
@@ -167,7 +178,7 @@ func (s *Server) handle(pages *pages.Pages, api *httpapi.API) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.URL.Path == contractPath && r.Method == http.MethodGet:
-			s.serveContract(w)
+			serveContract(w, s.requestIDs.Next())
 		case pages.Serve(w, r):
 		default:
 			api.ServeHTTP(w, r)
@@ -227,10 +238,10 @@ const contractPath = "/openapi.yaml"
 
 // serveContract serves the OpenAPI document of the API, for tools of other languages. The
 // request is not a call of the API. It needs no token and does not appear in the journal.
-func (s *Server) serveContract(w http.ResponseWriter) {
+func serveContract(w http.ResponseWriter, requestID string) {
 	document := openapi.Document()
 	header := w.Header()
-	header["X-Request-Id"] = []string{s.requestIDs.Next()}
+	header["X-Request-Id"] = []string{requestID}
 	header.Set("Content-Type", "application/yaml")
 	header.Set("Content-Length", strconv.Itoa(len(document)))
 	_, _ = w.Write(document) // a client that has left is not an error of the platform

@@ -84,16 +84,9 @@ type Config struct {
 	Users   *store.Store
 }
 
-// New returns an empty store for an application with these scopes.
-func New(config Config, scopes []string) *Store {
-	return &Store{
-		Config: config, Scopes: scopes,
-		Access:   make(map[string]*AccessToken),
-		Refresh:  make(map[string]*grant),
-		Codes:    make(map[string]AuthCode),
-		Flows:    make(map[string]Flow),
-		Sessions: make(map[string]session),
-	}
+// New returns a store to restore.
+func New(config Config) *Store {
+	return &Store{Config: config, Flows: make(map[string]Flow), Sessions: make(map[string]session)}
 }
 
 // pair issues an access token and its refresh token. The caller holds mu.
