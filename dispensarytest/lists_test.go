@@ -247,6 +247,23 @@ func TestNewProductsHaveNoSimilarProducts(t *testing.T) {
 	assert.NotEmpty(t, b.get("/catalog/products/"+b.fake.Products.All()[0].ID+"/similar").column("products", "id"))
 }
 
+func TestProductSearchFollowsChanges(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory())
+	made, _, err := b.fake.Products.Create(model.ProductCreate{Name: "Kelpomax"})
+	require.NoError(t, err)
+	found := func(b *browser, query string) []any {
+		return b.get("/catalog/search/products?query="+query).column("products", "id")
+	}
+	assert.Equal(t, []any{made.ID}, found(b, "kelpomax"))
+	_, _, err = b.fake.Products.Update(made.ID, model.ProductUpdate{Name: new("Zingerol")})
+	require.NoError(t, err)
+	for _, b := range []*browser{b, start(t, WithInMemory(), WithSnapshot([]byte(saved(t, b.fake))))} {
+		assert.Empty(t, found(b, "kelpomax"))
+		assert.Equal(t, []any{made.ID}, found(b, "zingerol"))
+	}
+}
+
 // A removed product is absent from the catalog. Orders and plans keep their references.
 func TestRemovedProductLeavesCatalog(t *testing.T) {
 	t.Parallel()

@@ -47,7 +47,7 @@ func (p Products) Create(in model.ProductCreate) (out model.Product, e model.Eve
 		v := w.NewVariant(row.ID, brand.Prefix, i == 0, pack)
 		row.VariantIDs = append(row.VariantIDs, v.ID)
 	}
-	table.Put(&w.Products, row)
+	w.PutProduct(row)
 	w.RefreshBrand(row.BrandID)
 	out, e = store.Detached(*row), p.emit(model.EventProductCreated, "", row.ID, p.unwrapped("product", view.Product(w, row, nil, p.Behaviors.Get())))
 	return out, e, nil
@@ -77,6 +77,7 @@ func (p Products) changeProduct(action, productID, kind string, change func(*mod
 		}
 		return change(row)
 	}, func(w *store.World, row *model.Product) (e model.Event) {
+		w.PutProduct(row)
 		if w.RefreshBrand(row.BrandID); kind != "" {
 			e = p.emit(kind, "", row.ID, view.ProductData(w, row, p.Behaviors.Get()))
 		}

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
@@ -123,12 +122,11 @@ func getProduct(c *call, w *store.World) (reply, error) {
 // searchProducts matches the query with names, brands and SKUs. Each array filter keeps
 // products that have all of its values: an assumption.
 func searchProducts(c *call, w *store.World) (reply, error) {
-	brand, words := c.params.get("brand_id"), strings.Fields(strings.ToLower(c.params.get("query")))
-	rows := table.Where(table.Of(w.Products, store.Listed, ""), func(p *model.Product) bool {
+	brand := c.params.get("brand_id")
+	rows := table.Where(table.Search(w.Products, store.Listed, "", c.params.get("query")), func(p *model.Product) bool {
 		return w.OpenTo(c.clinicID(), p) && (brand == "" || brand == p.BrandID) &&
 			c.holds("allergen_ids[]", p.AllergenIDs...) && c.holds("ingredient_ids[]", p.IngredientIDs...) &&
-			c.holds("supplement_type_ids[]", p.SupplementTypeID) && c.holds("third_party_certification_ids[]", p.CertificationIDs...) &&
-			store.Mentions(w.ProductText(p), words)
+			c.holds("supplement_type_ids[]", p.SupplementTypeID) && c.holds("third_party_certification_ids[]", p.CertificationIDs...)
 	})
 	return listOf(c, rows, view.ProductItems(w, c.behaviors)), nil
 }

@@ -281,7 +281,8 @@ func findPacks(w *store.World, query string) (found []variantView) {
 		return nil
 	}
 	for _, p := range table.Of(w.Products, store.Listed, "") {
-		if !store.Mentions(p.Name, words) {
+		name := strings.ToLower(p.Name)
+		if slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(name, word) }) {
 			continue
 		}
 		for _, id := range p.VariantIDs {

@@ -92,7 +92,7 @@ func (w *World) generateCategories(clinicID string, n int) {
 	for i := range seedProducts {
 		p := *w.Products.Rows[i]
 		p.CategoryIDs = append(slices.Clone(p.CategoryIDs), ids[i%len(ids)])
-		table.Put(&w.Products, &p)
+		w.PutProduct(&p)
 	}
 }
 
@@ -140,7 +140,7 @@ func (w *World) generateProduct(n int, dice *rand.Rand) {
 		}
 		p.VariantIDs = append(p.VariantIDs, v.ID)
 	}
-	table.Put(&w.Products, &p)
+	w.PutProduct(&p)
 }
 
 func (w *World) generatePlan(at time.Time, dice *rand.Rand) {

@@ -2,7 +2,6 @@ package store
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
@@ -60,24 +59,6 @@ func (w *World) OpenTo(clinicID string, p *model.Product) bool {
 }
 
 func (w *World) Brand(id string) (*Brand, bool) { return table.Get(w.Brands, id) }
-
-// ProductText returns the text that a product search reads: name, brand and SKUs.
-func (w *World) ProductText(p *model.Product) string {
-	text := p.Name
-	if brand, known := table.Get(w.Brands, p.BrandID); known {
-		text += "\n" + brand.Name
-	}
-	for _, v := range w.ProductVariants(p) {
-		text += "\n" + v.SKU
-	}
-	return text
-}
-
-// Mentions reports whether text contains all words. The words must be in lower case.
-func Mentions(text string, words []string) bool {
-	text = strings.ToLower(text)
-	return !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(text, word) })
-}
 
 func (w *World) ProtocolOf(clinicID, id string) (*model.Protocol, bool) {
 	p, known := table.Get(w.Protocols, id)

@@ -320,7 +320,7 @@ func (w *World) seedCatalog() {
 		if slices.Contains([]string{model.VariantDiscontinued, model.VariantUnavailable, noStatus}, line.status) {
 			w.bare(p)
 		}
-		table.Put(&w.Products, p)
+		w.PutProduct(p)
 	}
 	for _, b := range w.Brands.Rows {
 		w.RefreshBrand(b.ID)

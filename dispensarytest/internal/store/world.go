@@ -67,7 +67,7 @@ type Cart struct {
 
 // index indexes the rows of a new or decoded world. It returns an error if rows are damaged.
 func (w *World) index() error {
-	return errors.Join(
+	err := errors.Join(
 		table.Index(&w.Allergens, describeTerm), table.Index(&w.Ingredients, describeTerm),
 		table.Index(&w.SupplementTypes, describeTerm), table.Index(&w.Certifications, describeTerm),
 		table.Index(&w.PractitionerTypes, func(t *PractitionerType) table.Entry { return table.Entry{ID: t.ID} }),
@@ -96,6 +96,22 @@ func (w *World) index() error {
 		}),
 		table.Index(&w.Carts, func(c *Cart) table.Entry { return table.Entry{ID: c.PatientID} }),
 	)
+	for _, p := range w.Products.Rows {
+		w.PutProduct(p)
+	}
+	return err
+}
+
+// PutProduct stores a product with the text that a product search reads: name, brand and SKUs.
+func (w *World) PutProduct(p *model.Product) {
+	text := p.Name
+	if brand, known := table.Get(w.Brands, p.BrandID); known {
+		text += "\n" + brand.Name
+	}
+	for _, v := range w.ProductVariants(p) {
+		text += "\n" + v.SKU
+	}
+	table.PutText(&w.Products, p, text)
 }
 
 // Fields of the keys of rows, for [table.Of].

@@ -57,7 +57,7 @@ type group[R comparable] struct {
 	token   *byte // of the index that may change the group; others copy it first
 	rows    []R
 	numbers []int  // of the rows
-	texts   []text // of the rows, if they have texts
+	texts   []text // of the rows, or nil if none has a text
 }
 
 // text is a text in lower case. Its letters rule out most rows of a search.
@@ -140,9 +140,18 @@ func fold(s string) text {
 }
 
 // Put adds a row, or replaces the row with the same id.
-func Put[R comparable](t *Table[R], row R) {
-	x := own(t)
-	entry := x.describe(row)
+func Put[R comparable](t *Table[R], row R) { put(t, row, t.index.describe(row)) }
+
+// PutText is like Put, for a row whose text depends on other tables. An empty text keeps the
+// earlier one.
+func PutText[R comparable](t *Table[R], row R, words string) {
+	entry := t.index.describe(row)
+	entry.Text = words
+	put(t, row, entry)
+}
+
+func put[R comparable](t *Table[R], row R, entry Entry) {
+	x, words := own(t), fold(entry.Text)
 	at, known := x.ids[entry.ID]
 	if known {
 		for _, key := range x.describe(at.row).Keys {
@@ -156,9 +165,9 @@ func Put[R comparable](t *Table[R], row R) {
 	}
 	at.row = row
 	x.ids[entry.ID] = at
-	t.Rows = join(t, Key{}, at, entry.Text)
+	t.Rows = join(t, Key{}, at, words)
 	for _, key := range entry.Keys {
-		join(t, key, at, entry.Text)
+		join(t, key, at, words)
 	}
 }
 
@@ -202,18 +211,21 @@ func ownGroup[R comparable](t *Table[R], key Key) *group[R] {
 }
 
 // join adds a row to a group or replaces it there.
-func join[R comparable](t *Table[R], key Key, row place[R], words string) []R {
+func join[R comparable](t *Table[R], key Key, row place[R], words text) []R {
 	of := ownGroup(t, key)
 	at, known := slices.BinarySearch(of.numbers, row.number)
 	if !known {
 		of.rows, of.numbers = slices.Insert(of.rows, at, row.row), slices.Insert(of.numbers, at, row.number)
-	}
-	of.rows[at] = row.row
-	if words != "" {
-		if !known {
+		if of.texts != nil {
 			of.texts = slices.Insert(of.texts, at, text{})
 		}
-		of.texts[at] = fold(words)
+	}
+	of.rows[at] = row.row
+	if words.lower != "" {
+		if of.texts == nil {
+			of.texts = make([]text, len(of.rows))
+		}
+		of.texts[at] = words
 	}
 	return of.rows
 }

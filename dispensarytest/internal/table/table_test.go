@@ -123,3 +123,26 @@ func TestSearchNeedsEveryWord(t *testing.T) {
 	}
 	assert.Empty(t, Search(rows, "owner", "c", ""))
 }
+
+func TestRowKeepsTextOfPutText(t *testing.T) {
+	t.Parallel()
+	var rows Table[*row]
+	require.NoError(t, Index(&rows, func(r *row) Entry { return Entry{ID: r.ID, Keys: []Key{{"owner", r.Owner}}} }))
+	found := func(query string) (ids []string) {
+		for _, r := range Search(rows, "owner", "a", query) {
+			ids = append(ids, r.ID)
+		}
+		return ids
+	}
+	Put(&rows, &row{"1", "a", ""})
+	PutText(&rows, &row{"2", "a", ""}, "Two")
+	Put(&rows, &row{"3", "a", ""})
+	Put(&rows, &row{"2", "a", "changed"})
+	PutText(&rows, &row{"3", "a", ""}, "Three")
+	assert.Equal(t, []string{"2"}, found("two"))
+	assert.Equal(t, []string{"3"}, found("THREE"))
+	PutText(&rows, &row{"2", "a", ""}, "New")
+	Remove(&rows, "1")
+	assert.Empty(t, found("two"))
+	assert.Equal(t, []string{"2"}, found("new"))
+}

@@ -169,7 +169,7 @@ func (b *builder) addProduct(f *form.Form) {
 		f.Complain("name", "is the name of another product in the file")
 	}
 	b.products[p.Name] = p
-	table.Put(&b.Products, p)
+	b.PutProduct(p)
 	b.RefreshBrand(brand.ID)
 }
 
