@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"hash/fnv"
 	"strconv"
 	"sync/atomic"
 )
@@ -21,17 +20,20 @@ func Mix(x uint64) uint64 {
 
 // uuid formats 128 bits as a random UUID.
 func uuid(hi, lo uint64) string {
-	hi = hi&^0xf000 | 0x4000
-	lo = lo&^(0xc<<60) | 0x8<<60
-	digits := hex.EncodeToString(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, hi), lo))
+	var raw [16]byte
+	binary.BigEndian.PutUint64(raw[:8], hi&^0xf000|0x4000)
+	binary.BigEndian.PutUint64(raw[8:], lo&^(0xc<<60)|0x8<<60)
+	digits := hex.EncodeToString(raw[:])
 	return digits[:8] + "-" + digits[8:12] + "-" + digits[12:16] + "-" + digits[16:20] + "-" + digits[20:]
 }
 
 // Of returns the n-th id of a kind for a seed.
 func Of(seed uint64, kind string, n uint64) string {
-	h := fnv.New64a()
-	h.Write([]byte(kind))
-	base := Mix(seed ^ h.Sum64())
+	hash := uint64(0xcbf29ce484222325) // FNV-1a
+	for _, b := range []byte(kind) {
+		hash = (hash ^ uint64(b)) * 0x100000001b3
+	}
+	base := Mix(seed ^ hash)
 	return uuid(Mix(base+n), Mix(^base+n*3))
 }
 

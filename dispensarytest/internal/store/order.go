@@ -27,8 +27,8 @@ func (w *World) NewVariant(productID, prefix string, primary bool, in model.Vari
 		v.MSRP = 1999
 	}
 	n := w.Numbers["variant"]
-	v.SKU = fmt.Sprintf("%s-%04d-%d", prefix, 1000+n, v.Units)
-	v.SupplierSKU = fmt.Sprintf("%s%d", prefix, 5000+n)
+	v.SKU = prefix + "-" + strconv.FormatUint(1000+n, 10) + "-" + strconv.Itoa(v.Units)
+	v.SupplierSKU = prefix + strconv.FormatUint(5000+n, 10)
 	v.UPC = upc(10_000 + n*37)
 	table.Put(&w.Variants, v)
 	return v
@@ -36,7 +36,7 @@ func (w *World) NewVariant(productID, prefix string, primary bool, in model.Vari
 
 // upc returns a UPC-A: 8500, the number and the check digit.
 func upc(number uint64) string {
-	code := fmt.Sprintf("8500%07d", number)
+	code := strconv.FormatUint(8500_0000000+number, 10)
 	sum := 0
 	for i, digit := range code {
 		sum += int(digit-'0') * (3 - 2*(i%2)) // 3, 1, 3, 1 …

@@ -104,14 +104,14 @@ func (w *World) index() error {
 
 // PutProduct stores a product with the text that a product search reads: name, brand and SKUs.
 func (w *World) PutProduct(p *model.Product) {
-	text := p.Name
+	words := append(make([]string, 0, 4), p.Name)
 	if brand, known := table.Get(w.Brands, p.BrandID); known {
-		text += "\n" + brand.Name
+		words = append(words, brand.Name)
 	}
 	for _, v := range w.ProductVariants(p) {
-		text += "\n" + v.SKU
+		words = append(words, v.SKU)
 	}
-	table.PutText(&w.Products, p, text)
+	table.PutText(&w.Products, p, strings.Join(words, "\n"))
 }
 
 // Fields of the keys of rows, for [table.Of].
@@ -158,12 +158,12 @@ func describeColleague(c *Colleague) table.Entry {
 func describeTerm(t *Term) table.Entry { return table.Entry{ID: t.ID} }
 
 func describeProduct(p *model.Product) table.Entry {
-	e := entry(p.ID, byBrand, p.BrandID)
-	if !p.Removed {
-		e.Keys = append(e.Keys, table.Key{Field: Listed})
-		for _, id := range p.CategoryIDs {
-			e.Keys = append(e.Keys, table.Key{Field: ByCategory, Value: id})
-		}
+	if p.Removed {
+		return entry(p.ID, byBrand, p.BrandID)
+	}
+	e := table.Entry{ID: p.ID, Keys: []table.Key{{Field: Listed}, {Field: byBrand, Value: p.BrandID}}}
+	for _, id := range p.CategoryIDs {
+		e.Keys = append(e.Keys, table.Key{Field: ByCategory, Value: id})
 	}
 	return e
 }

@@ -34,7 +34,7 @@ type Key struct{ Field, Value string }
 type Entry struct {
 	ID   string
 	Keys []Key
-	Text string // for [Search]
+	Text string // for [Search] with the first key
 }
 
 type index[R comparable] struct {
@@ -115,8 +115,8 @@ func Where[R any](rows []R, keep func(R) bool) []R {
 	return kept
 }
 
-// Search returns the rows with a key whose text contains every word of a query. It ignores
-// case.
+// Search returns the rows with a key whose text contains every word of a query. The key must be
+// the first of its rows. Search ignores case.
 func Search[R comparable](t Table[R], field, value, query string) (found []R) {
 	of, words := t.index.groups[Key{field, value}], strings.Fields(strings.ToLower(query))
 	if of == nil || len(words) == 0 {
@@ -165,9 +165,10 @@ func put[R comparable](t *Table[R], row R, entry Entry) {
 	}
 	at.row = row
 	x.ids[entry.ID] = at
-	t.Rows = join(t, Key{}, at, words)
+	t.Rows = join(t, Key{}, at, text{})
 	for _, key := range entry.Keys {
 		join(t, key, at, words)
+		words = text{}
 	}
 }
 
