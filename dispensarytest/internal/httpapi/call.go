@@ -162,6 +162,13 @@ func ofClinic[T any](find func(w *store.World, clinicID, id string) (*T, bool), 
 	}
 }
 
+// owned returns a handler that lists the rows of the caller's clinic.
+func owned[T, V any](rows func(*store.World) table.Table[*T], view func(*T) V) handler {
+	return func(c *call, w *store.World) (reply, error) {
+		return listOf(c, table.Of(rows(w), store.ByClinic, c.clinicID()), view), nil
+	}
+}
+
 // shown returns a single row.
 func shown[T, V any](view func(*T) V) func(*call, *store.World, *T) (reply, error) {
 	return func(_ *call, _ *store.World, row *T) (reply, error) { return ok(view(row)), nil }
@@ -272,7 +279,7 @@ func (c *call) days(name string) store.Days {
 	if !(store.ValidDay(from) || open && from == "") || !(store.ValidDay(to) || open && to == "") || from == to && from == "" {
 		c.reject(name + " must be a date (yyyy-mm-dd)")
 	}
-	return store.Days{From: store.DayNumber(from), To: store.DayNumber(to), Set: true}
+	return store.Days{From: from, To: to, Set: true}
 }
 
 // pageMeta is the meta object of a list. API section: "Pagination".

@@ -75,10 +75,6 @@ func readMetadata(f *form.Form, id *string) {
 	}
 }
 
-func listPatients(c *call, w *store.World) (reply, error) {
-	return listOf(c, table.Of(w.Patients, store.ByClinic, c.clinicID()), view.PatientItem), nil
-}
-
 // searchPatients returns patients for whom every word of the query occurs in the first name,
 // the last name or the email address. It ignores case.
 func searchPatients(c *call, w *store.World) (reply, error) {
@@ -135,14 +131,6 @@ func (c *call) check(taken bool) error {
 		return nil
 	}
 	return invalid(wrong...)
-}
-
-func listPractitioners(c *call, w *store.World) (reply, error) {
-	return listOf(c, table.Of(w.Practitioners, store.ByClinic, c.clinicID()), view.Colleague), nil
-}
-
-func listStaff(c *call, w *store.World) (reply, error) {
-	return listOf(c, table.Of(w.Staff, store.ByClinic, c.clinicID()), view.Colleague), nil
 }
 
 func createPractitioner(c *call, w *store.World) (reply, error) {

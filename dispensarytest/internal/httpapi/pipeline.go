@@ -23,6 +23,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/form"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
@@ -385,22 +386,22 @@ func handlers() map[string]handler {
 		"variants.get":                       getVariant,
 		"clinic.get":                         getClinic,
 		"addresses.list":                     ofClinic((*store.World).PatientOf, listAddresses),
-		"categories.list":                    listCategories,
+		"categories.list":                    owned(func(w *store.World) table.Table[*store.Category] { return w.Categories }, viewCategory),
 		"categories.get":                     ofClinic((*store.World).CategoryOf, getCategory),
 		"categories.products":                ofClinic((*store.World).CategoryOf, listCategoryProducts),
 		"orders.list_for_patient":            ofClinic((*store.World).PatientOf, listPatientOrders),
 		"orders.get":                         ofClinic((*store.World).OrderOf, shown(view.Order)),
 		"orders.list":                        listOrders,
-		"patients.list":                      listPatients,
+		"patients.list":                      owned(func(w *store.World) table.Table[*model.Patient] { return w.Patients }, view.PatientItem),
 		"patients.get":                       ofClinic((*store.World).PatientOf, getPatient),
 		"patients.create":                    createPatient,
 		"patients.update":                    ofClinic((*store.World).PatientOf, updatePatient),
 		"patients.search":                    searchPatients,
-		"practitioners.list":                 listPractitioners,
+		"practitioners.list":                 owned(func(w *store.World) table.Table[*store.Colleague] { return w.Practitioners }, view.Colleague),
 		"practitioners.get":                  ofClinic((*store.World).PractitionerOf, shown(view.Colleague)),
 		"practitioners.create":               createPractitioner,
 		"practitioners.update":               ofClinic((*store.World).PractitionerOf, updatePractitioner),
-		"staff.list":                         listStaff,
+		"staff.list":                         owned(func(w *store.World) table.Table[*store.Colleague] { return w.Staff }, view.Colleague),
 		"staff.get":                          ofClinic((*store.World).StaffOf, shown(view.Colleague)),
 		"staff.create":                       createStaff,
 		"staff.update":                       ofClinic((*store.World).StaffOf, updateStaff),

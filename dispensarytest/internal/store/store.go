@@ -20,8 +20,6 @@ import (
 	"fmt"
 	"net/mail"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -135,21 +133,17 @@ func Rejected(action string, kind error, format string, args ...any) error {
 // Days is a date filter. A plain day comes from the API. The forms "<day", ">day" and
 // "day..day" are an assumption, except ">", which one of the API's examples shows.
 type Days struct {
-	From, To int // inclusive, as yyyymmdd, or 0 if open
+	From, To string // inclusive, or "" if open
 	Set      bool
 }
 
 // Holds compares calendar days in the time zone of t.
 func (d Days) Holds(t time.Time) bool {
-	year, month, day := t.Date()
-	number := year*10_000 + int(month)*100 + day
-	return !d.Set || (d.From == 0 || d.From <= number) && (d.To == 0 || number <= d.To)
-}
-
-// DayNumber returns a valid day as yyyymmdd, or 0 for an empty string.
-func DayNumber(day string) int {
-	n, _ := strconv.Atoi(strings.ReplaceAll(day, "-", ""))
-	return n
+	if !d.Set {
+		return true
+	}
+	day := t.Format(time.DateOnly)
+	return d.From <= day && (d.To == "" || day <= d.To)
 }
 
 func ValidDay(s string) bool {
