@@ -106,11 +106,8 @@ func (p Plans) change(action, planID, kind string, from []string, change func(*s
 
 func recommendationsFit(w *store.World, action string, p *model.Plan) error {
 	for _, r := range p.Recommendations {
-		if _, known := w.Variant(r.VariantID); !known {
-			return store.Unknown(action, "variant", r.VariantID)
-		}
-		if r.UnitsToPurchase < 1 {
-			return store.Rejected(action, model.ErrValidation, "%d is not a number of units", r.UnitsToPurchase)
+		if _, err := w.Packs(action, r.VariantID, r.UnitsToPurchase, "number of units"); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -236,11 +233,8 @@ func protocolFits(w *store.World, row *model.Protocol) error {
 		return err
 	}
 	for _, r := range row.Recommendations {
-		if _, known := w.Variant(r.VariantID); !known {
-			return store.Unknown("CreateProtocol", "variant", r.VariantID)
-		}
-		if r.Quantity < 1 {
-			return store.Rejected("CreateProtocol", model.ErrValidation, "%d is not a quantity", r.Quantity)
+		if _, err := w.Packs("CreateProtocol", r.VariantID, r.Quantity, "quantity"); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -84,18 +84,28 @@ func (w *World) Price(o *model.Order, discount float64) error {
 		return Rejected("PlaceOrder", model.ErrValidation, "an order needs lines")
 	}
 	for _, l := range o.Lines {
-		v, known := w.Variant(l.VariantID)
-		switch {
-		case !known:
-			return Unknown("PlaceOrder", "variant", l.VariantID)
-		case l.Quantity < 1:
-			return Rejected("PlaceOrder", model.ErrValidation, "%d is not a quantity", l.Quantity)
+		v, err := w.Packs("PlaceOrder", l.VariantID, l.Quantity, "quantity")
+		if err != nil {
+			return err
 		}
 		o.MSRPTotal += v.MSRP * model.Cents(l.Quantity)
 	}
 	o.ItemTotal = less(o.MSRPTotal, discount)
 	o.PaymentTotal = o.ItemTotal + Shipping
 	return nil
+}
+
+// Packs returns the variant of n packs in an order, a plan or a protocol. It returns an error
+// if the catalog does not have the variant, or if n is not above 0.
+func (w *World) Packs(action, variantID string, n int, what string) (*model.Variant, error) {
+	v, known := w.Variant(variantID)
+	switch {
+	case !known:
+		return nil, Unknown(action, "variant", variantID)
+	case n < 1:
+		return nil, Rejected(action, model.ErrValidation, "%d is not a %s", n, what)
+	}
+	return v, nil
 }
 
 // PutOrder numbers an order and stores it. The time of an order has the offset of another time
