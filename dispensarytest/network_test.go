@@ -168,7 +168,7 @@ func TestInvalidEndpointURLsAreRejected(t *testing.T) {
 	for address, says := range map[string]string{
 		"https://user:hunter2@ehr.example.com/hook": "must not contain a user", "https://token@ehr.example.com/": "must not contain a user",
 		"ftp://127.0.0.1/": "must begin with https://", "file://host/etc/passwd": "must begin with https://",
-		"http://ehr.example.com/": "plain HTTP and not on loopback", "/hook": "is not absolute", "https://ehr.example.com/#hook": "has a fragment",
+		"http://ehr.example.com/": "plain HTTP and not on loopback", "/hook": "is not an absolute URL", "https://ehr.example.com/#hook": "without a fragment",
 	} {
 		err := fake.Webhooks.Register(address)
 		require.ErrorContains(t, err, says, address)

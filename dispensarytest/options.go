@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -127,18 +126,8 @@ func WithInMemory() Option {
 // character for character. The default is "http://127.0.0.1/callback".
 func WithRedirectURI(uri string) Option {
 	return func(s *settings) error {
-		u, err := url.Parse(uri)
-		if err == nil && u.User != nil {
-			return wrong("WithRedirectURI", "must not contain a user before "+u.Host)
-		}
-		if err != nil || u.Host == "" || u.Fragment != "" {
-			return wrong("WithRedirectURI", fmt.Sprintf("%q is not an absolute URL without a fragment", uri))
-		}
-		if u.Scheme != "https" && u.Scheme != "http" {
-			return wrong("WithRedirectURI", fmt.Sprintf("%q must begin with https://, or on loopback with http://", uri))
-		}
-		if u.Scheme == "http" && !memhttp.IsLoopback(u.Hostname()) {
-			return wrong("WithRedirectURI", fmt.Sprintf("%q is plain HTTP and not on loopback", uri))
+		if err := memhttp.CheckURL(uri); err != nil {
+			return wrong("WithRedirectURI", err.Error())
 		}
 		s.redirectURI = uri
 		return nil

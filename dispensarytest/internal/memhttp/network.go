@@ -12,6 +12,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"errors"
+	"fmt"
 	"io"
 	"math/big"
 	"net"
@@ -223,6 +224,24 @@ func (u *upload) Close() error {
 		}
 	})
 	return u.err
+}
+
+// CheckURL rejects a URL to which the platform must not send requests or users.
+func CheckURL(address string) error {
+	u, err := url.Parse(address)
+	switch {
+	case err != nil:
+		return errors.New("must be a URL") // the text may contain a secret
+	case u.User != nil:
+		return fmt.Errorf("%q must not contain a user", u.Scheme+"://"+u.Host)
+	case u.Host == "" || u.Scheme == "" || u.Fragment != "":
+		return fmt.Errorf("%q is not an absolute URL without a fragment", address)
+	case u.Scheme != "https" && u.Scheme != "http":
+		return fmt.Errorf("%q must begin with https://, or on loopback with http://", address)
+	case u.Scheme == "http" && !IsLoopback(u.Hostname()):
+		return fmt.Errorf("%q is plain HTTP and not on loopback", address)
+	}
+	return nil
 }
 
 func IsLoopback(host string) bool {
