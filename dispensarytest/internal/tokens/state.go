@@ -21,12 +21,11 @@ type State struct {
 	Codes   map[string]AuthCode
 }
 
+// accessState is an access token of a snapshot.
 type accessState struct {
-	ID, Value, ClinicID, Supersedes string
-	Refresh                         string
-	Grant                           int
-	Created, Expires                time.Time
-	Used, Revoked                   bool
+	accessFields
+	Grant int // its number
+	Used  bool
 }
 
 // State copies the store.
@@ -45,10 +44,7 @@ func (s *Store) State() State {
 	}
 	for _, value := range slices.Sorted(maps.Keys(s.Access)) { // sorted, so equal states are encoded alike
 		t := s.Access[value]
-		out.Access = append(out.Access, accessState{
-			ID: t.ID, Value: t.Value, ClinicID: t.ClinicID, Supersedes: t.supersedes, Refresh: t.refresh,
-			Grant: number(t.Grant), Created: t.Created, Expires: t.Expires, Used: t.Used.Load(), Revoked: t.Revoked,
-		})
+		out.Access = append(out.Access, accessState{t.accessFields, number(t.Grant), t.Used.Load()})
 	}
 	for _, value := range slices.Sorted(maps.Keys(s.Refresh)) {
 		out.Refresh[value] = number(s.Refresh[value])
@@ -84,10 +80,7 @@ func (s *Store) Restore(from State) {
 	s.Access, s.Refresh, s.Codes = make(map[string]*AccessToken), make(map[string]*grant), make(map[string]AuthCode)
 	maps.Copy(s.Codes, from.Codes)
 	for _, a := range from.Access {
-		t := &AccessToken{
-			ID: a.ID, Value: a.Value, Grant: grants[a.Grant], allowed: operations.Granted(grants[a.Grant].Scopes), ClinicID: a.ClinicID,
-			Created: a.Created, refresh: a.Refresh, Expires: a.Expires, Revoked: a.Revoked, supersedes: a.Supersedes,
-		}
+		t := &AccessToken{accessFields: a.accessFields, Grant: grants[a.Grant], allowed: operations.Granted(grants[a.Grant].Scopes)}
 		t.Used.Store(a.Used)
 		s.Access[t.Value] = t
 	}

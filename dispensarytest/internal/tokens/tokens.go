@@ -3,6 +3,7 @@
 package tokens
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"maps"
@@ -38,18 +39,21 @@ func (g *grant) live() bool { return !g.Revoked && !g.Obsolete }
 
 // AccessToken is immutable except for its end, which the store's lock guards.
 type AccessToken struct {
-	ID       string // identifies the token in the journal
-	Value    string
-	Grant    *grant
-	allowed  []string // scopes, with group names expanded
-	ClinicID string
-	Created  time.Time
-	refresh  string // the refresh token issued with it
-	Expires  time.Time
-	Revoked  bool // without its consent
+	accessFields
+	Grant   *grant
+	allowed []string // scopes, with group names expanded
+	Used    atomic.Bool
+}
 
-	Used       atomic.Bool
-	supersedes string // the refresh token that becomes invalid with the first use of this token
+type accessFields struct {
+	ID         string // identifies the token in the journal
+	Value      string
+	ClinicID   string
+	Created    time.Time
+	Expires    time.Time
+	Refresh    string // the refresh token issued with it
+	Supersedes string // the refresh token that becomes invalid with the first use of this token
+	Revoked    bool   // without its consent
 }
 
 // live reports whether the token and its consent are in force. The token may have expired.
@@ -93,18 +97,13 @@ func New(config Config) *Store {
 func (s *Store) pair(g *grant, refresh, supersedes string) (*AccessToken, string) {
 	s.Issued++
 	now := s.Clock.Now()
-	t := &AccessToken{
-		ID: "token-" + strconv.Itoa(s.Issued), Value: rand.Text(), Grant: g,
-		allowed: operations.Granted(g.Scopes), ClinicID: g.User.ClinicID,
-		Created: now, Expires: now.Add(TokenLifetime), supersedes: supersedes,
-	}
-	if refresh == "" {
-		refresh = rand.Text()
-	}
-	t.refresh = refresh
+	t := &AccessToken{Grant: g, allowed: operations.Granted(g.Scopes), accessFields: accessFields{
+		ID: "token-" + strconv.Itoa(s.Issued), Value: rand.Text(), ClinicID: g.User.ClinicID,
+		Created: now, Expires: now.Add(TokenLifetime), Refresh: cmp.Or(refresh, rand.Text()), Supersedes: supersedes,
+	}}
 	s.Access[t.Value] = t
-	s.Refresh[refresh] = g
-	return t, refresh
+	s.Refresh[t.Refresh] = g
+	return t, t.Refresh
 }
 
 // NewCode issues an authorization code.
@@ -166,7 +165,7 @@ func (s *Store) RevokeToken(token string, reads *rules.Set) bool {
 	refresh := token
 	g, known := s.Refresh[token]
 	if t, ok := s.Access[token]; ok {
-		g, refresh, known = t.Grant, t.refresh, true
+		g, refresh, known = t.Grant, t.Refresh, true
 	} else if reads.Is(behavior.RefreshTokenRevocationUnknown) {
 		return false
 	}
@@ -175,7 +174,7 @@ func (s *Store) RevokeToken(token string, reads *rules.Set) bool {
 	case reads.Is(behavior.RevocationReachPair):
 		delete(s.Refresh, refresh)
 		for _, t := range s.Access {
-			t.Revoked = t.Revoked || t.Value == token || refresh == token && t.refresh == token
+			t.Revoked = t.Revoked || t.Value == token || refresh == token && t.Refresh == token
 		}
 	default:
 		g.Revoked = true
@@ -201,9 +200,9 @@ func (s *Store) Check(value string, now time.Time) (*AccessToken, string) {
 	case expired:
 		return t, "The access token expired"
 	}
-	if t.supersedes != "" && t.Used.CompareAndSwap(false, true) {
+	if t.Supersedes != "" && t.Used.CompareAndSwap(false, true) {
 		s.Mu.Lock()
-		delete(s.Refresh, t.supersedes)
+		delete(s.Refresh, t.Supersedes)
 		s.Mu.Unlock()
 	}
 	return t, ""
