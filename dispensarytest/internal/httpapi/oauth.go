@@ -232,19 +232,12 @@ func (c *call) leave(w http.ResponseWriter, state string, response url.Values) i
 	query := target.Query()
 	maps.Copy(query, response)
 	target.RawQuery = query.Encode()
-	return seeOther(w, target.String())
+	return pages.SeeOther(w, target.String())
 }
 
 // reopen redirects the browser to the URL of the page.
 func (c *call) reopen(w http.ResponseWriter, open tokens.Flow) int {
-	return seeOther(w, "?"+open.Query)
-}
-
-func seeOther(w http.ResponseWriter, location string) int {
-	w.Header().Set("Location", location)
-	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(http.StatusSeeOther)
-	return http.StatusSeeOther
+	return pages.SeeOther(w, "?"+open.Query)
 }
 
 // sessionCookie returns the name of the session cookie. Browsers send cookies to every port of

@@ -179,10 +179,14 @@ func (f *Frame) Send(w http.ResponseWriter, status int, name string, view any) {
 
 // leave redirects the browser to a URL relative to the page, so that reloading does not send
 // the form again.
-func (v *visitor) leave(to string) {
-	v.w.Header().Set("Location", to)
-	v.w.Header().Set("Cache-Control", "no-store")
-	v.w.WriteHeader(http.StatusSeeOther)
+func (v *visitor) leave(to string) { SeeOther(v.w, to) }
+
+// SeeOther redirects the browser to a URL.
+func SeeOther(w http.ResponseWriter, to string) int {
+	w.Header().Set("Location", to)
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(http.StatusSeeOther)
+	return http.StatusSeeOther
 }
 
 // inWords returns the text of an action's error for people.
