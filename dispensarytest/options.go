@@ -1,6 +1,7 @@
 package dispensarytest
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/http"
@@ -82,9 +83,7 @@ func configure(opts []Option) (settings, error) {
 	if set.clock == nil && set.snapshot != nil {
 		set.clock = set.snapshot.clock()
 	}
-	if set.clock == nil {
-		set.clock = clock.Live()
-	}
+	set.clock = cmp.Or(set.clock, clock.Live())
 	return set, nil
 }
 

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -137,11 +138,7 @@ type Request struct {
 
 // String returns one line for a test's log, without the query.
 func (r Request) String() string {
-	name := r.Operation
-	if name == "" {
-		name = "(no operation)"
-	}
-	line := fmt.Sprintf("#%d %s %s %s → %d", r.Seq, name, r.Method, r.Path, r.Status)
+	line := fmt.Sprintf("#%d %s %s %s → %d", r.Seq, cmp.Or(r.Operation, "(no operation)"), r.Method, r.Path, r.Status)
 	if len(r.Errors) > 0 {
 		line += " " + strings.Join(r.Errors, "; ")
 	}

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -37,10 +38,7 @@ func getClinic(c *call, w *store.World) (reply, error) {
 		PatientCount:      len(table.Of(w.Patients, store.ByClinic, clinic.ID)),
 		PractitionerCount: len(table.Of(w.Practitioners, store.ByClinic, clinic.ID)),
 	}
-	integration := w.IntegrationByKey(c.request.Header.Get("X-SVC-Clinic-Key"))
-	if integration == nil {
-		integration = w.IntegrationInUse(clinic.ID)
-	}
+	integration := cmp.Or(w.IntegrationByKey(c.request.Header.Get("X-SVC-Clinic-Key")), w.IntegrationInUse(clinic.ID))
 	response.IntegrationID, response.IntegrationActivatedAt = integration.ID, view.NullTime(store.ActivatedAt(integration, c.behaviors))
 	return ok(response), nil
 }

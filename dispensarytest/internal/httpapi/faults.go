@@ -93,10 +93,7 @@ func (c *call) faultProblem(f model.Fault, w http.ResponseWriter) error {
 	case model.EffectProxyError:
 		// A request that never reached the platform has no request id.
 		w.Header().Del("X-Request-Id")
-		p := problemOf(proxyStatus, "a proxy responded in the platform's place")
-		if f.Status != 0 {
-			p.status = f.Status
-		}
+		p := problemOf(cmp.Or(f.Status, proxyStatus), "a proxy responded in the platform's place")
 		p.html, p.injected = true, true
 		return p
 	case model.EffectErrorStatus:
@@ -165,10 +162,7 @@ func (a *damagedResponse) Write(p []byte) (int, error) {
 	case model.EffectDropAfterCommit:
 		panic(http.ErrAbortHandler)
 	case model.EffectTruncatedBody:
-		keep := a.fault.Bytes
-		if keep == 0 {
-			keep = len(p) / 2
-		}
+		keep := cmp.Or(a.fault.Bytes, len(p)/2)
 		_, _ = a.ResponseWriter.Write(p[:min(keep, len(p))]) // the connection is dropped in any case
 		a.flush()
 		panic(http.ErrAbortHandler)
@@ -177,10 +171,7 @@ func (a *damagedResponse) Write(p []byte) (int, error) {
 }
 
 func (a *damagedResponse) trickle(p []byte) (n int, err error) {
-	size := a.fault.Bytes
-	if size == 0 {
-		size = slowPiece
-	}
+	size := cmp.Or(a.fault.Bytes, slowPiece)
 	for len(p) > 0 && err == nil {
 		if a.written > 0 {
 			a.call.pause(a.call.api.Clock.Now().Add(a.fault.Delay))

@@ -4,6 +4,7 @@
 package memhttp
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -167,19 +168,10 @@ var blank = new(http.Request)
 // handler may run longer than the client's call.
 func (w *exchange) incoming(ctx context.Context) *http.Request {
 	r, in := w.client, blank.WithContext(ctx)
-	in.Method, in.Proto, in.ProtoMajor, in.ProtoMinor = r.Method, "HTTP/1.1", 1, 1
-	in.Header, in.Host, in.RemoteAddr, in.RequestURI = r.Header.Clone(), r.Host, Address+":49152", r.URL.RequestURI()
-	in.URL = &url.URL{Path: r.URL.Path, RawPath: r.URL.RawPath, RawQuery: r.URL.RawQuery, ForceQuery: r.URL.ForceQuery}
+	in.Method, in.Proto, in.ProtoMajor, in.ProtoMinor = cmp.Or(r.Method, http.MethodGet), "HTTP/1.1", 1, 1
+	in.Header, in.Host, in.RemoteAddr, in.RequestURI = r.Header.Clone(), cmp.Or(r.Host, r.URL.Host), Address+":49152", r.URL.RequestURI()
+	in.URL = &url.URL{Path: cmp.Or(r.URL.Path, "/"), RawPath: r.URL.RawPath, RawQuery: r.URL.RawQuery, ForceQuery: r.URL.ForceQuery}
 	in.Body, in.ContentLength, in.TransferEncoding = http.NoBody, r.ContentLength, r.TransferEncoding
-	if in.Method == "" {
-		in.Method = http.MethodGet
-	}
-	if in.Host == "" {
-		in.Host = r.URL.Host
-	}
-	if in.URL.Path == "" {
-		in.URL.Path = "/"
-	}
 	if in.Header == nil {
 		in.Header = make(http.Header)
 	}

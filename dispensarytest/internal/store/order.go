@@ -17,14 +17,8 @@ import (
 // NewVariant stores a pack. Its SKU and UPC follow from its number.
 func (w *World) NewVariant(productID, prefix string, primary bool, in model.VariantCreate) *model.Variant {
 	v := &model.Variant{
-		ID: w.NewID("variant"), ProductID: productID, Primary: primary, Units: in.Units, MSRP: in.MSRP,
+		ID: w.NewID("variant"), ProductID: productID, Primary: primary, Units: cmp.Or(in.Units, 60), MSRP: cmp.Or(in.MSRP, 1999),
 		UnitOfMeasure: cmp.Or(in.UnitOfMeasure, "capsules"), Status: cmp.Or(in.Status, model.VariantAvailable),
-	}
-	if v.Units == 0 {
-		v.Units = 60
-	}
-	if v.MSRP == 0 {
-		v.MSRP = 1999
 	}
 	n := w.Numbers["variant"]
 	v.SKU = prefix + "-" + strconv.FormatUint(1000+n, 10) + "-" + strconv.Itoa(v.Units)

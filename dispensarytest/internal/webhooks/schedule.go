@@ -190,10 +190,7 @@ func (s *Sender) fire(d *Entry, effects ...model.Effect) (model.Fault, bool) {
 // signatureOf returns the signature options of an attempt with this fault. Without a fault,
 // the signature is correct.
 func (s *Sender) signatureOf(f model.Fault) Signature {
-	lag := f.Delay
-	if lag == 0 {
-		lag = signatureLag
-	}
+	lag := cmp.Or(f.Delay, signatureLag)
 	switch f.Effect {
 	case model.EffectDeliveryStale:
 		return Signature{shift: -lag}
@@ -222,14 +219,10 @@ func (s *Sender) repeat(target string, d *Entry) {
 
 // hold delays a delivery, so that another one overtakes it. The caller holds mu.
 func (s *Sender) hold(d *Entry, f model.Fault) {
-	lag := f.Delay
-	if lag == 0 {
-		lag = overtaken
-	}
 	id := d.ID
 	d.held = true
 	s.held = append(s.held, id)
-	d.NextAttemptAt = d.NextAttemptAt.Add(lag)
+	d.NextAttemptAt = d.NextAttemptAt.Add(cmp.Or(f.Delay, overtaken))
 	s.later(id, d.NextAttemptAt, func(*clock.Task) { s.free(id) })
 }
 
@@ -356,9 +349,7 @@ func (s *Sender) post(url string, body []byte, how Signature) (a model.Attempt) 
 
 func readResponse(a *model.Attempt, resp *http.Response) error {
 	a.Status = resp.StatusCode
-	if a.IPAddress == "" {
-		a.IPAddress = memhttp.Address // no connection was used
-	}
+	a.IPAddress = cmp.Or(a.IPAddress, memhttp.Address) // without a connection
 	var header bytes.Buffer
 	_ = resp.Header.Write(&header) // a buffer never fails
 	a.ResponseHeader = header.String()
