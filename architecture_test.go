@@ -85,7 +85,7 @@ var arrows = map[string][]string{
 	"dispensarytest/internal/table":      {},
 	"dispensarytest/internal/tokens":     {"dispensarytest/behavior", "dispensarytest/internal/rules", "dispensarytest/internal/clock", "dispensarytest/internal/operations", "dispensarytest/internal/store", "dispensarytest/model"},
 	"dispensarytest/internal/worldfile":  {"dispensarytest/internal/form", "api", "dispensarytest/internal/store", "dispensarytest/internal/table", "dispensarytest/model", "internal/closestmatch"},
-	"dispensarytest/internal/view":       {"dispensarytest/behavior", "dispensarytest/internal/rules", "dispensarytest/internal/operations", "dispensarytest/internal/store", "dispensarytest/model"},
+	"dispensarytest/internal/view":       {"dispensarytest/behavior", "dispensarytest/internal/rules", "dispensarytest/internal/operations", "dispensarytest/internal/store", "dispensarytest/internal/table", "dispensarytest/model"},
 	"dispensarytest/internal/webhooks":   {"dispensarytest/behavior", "dispensarytest/internal/rules", "dispensarytest/internal/clock", "internal/closestmatch", "dispensarytest/internal/faults", "dispensarytest/internal/memhttp", "dispensarytest/internal/signature", "dispensarytest/internal/store", "dispensarytest/internal/table", "dispensarytest/internal/view", "dispensarytest/model"},
 	"dispensarytest/model":               {"internal/closestmatch", "dispensarytest/internal/operations"},
 	"dispensarytest/receivercheck":       {"api", "dispensarytest", "dispensarytest/internal/leak", "dispensarytest/internal/signature", "dispensarytest/internal/view", "dispensarytest/model"},

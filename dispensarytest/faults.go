@@ -8,6 +8,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/faults"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/rules"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
@@ -32,11 +33,7 @@ func (s *Server) Fault(f model.Fault) *FaultHandle {
 // Faults returns the faults that are set, including used-up ones, in the order in which they
 // were set.
 func (s *Server) Faults() []*FaultHandle {
-	var handles []*FaultHandle
-	for _, h := range s.faults.List() {
-		handles = append(handles, handleOf(h))
-	}
-	return handles
+	return table.Map(s.faults.List(), handleOf)
 }
 
 // ClearFaults removes every fault.

@@ -116,9 +116,7 @@ type records[T any] struct {
 // All copies the table.
 func (r records[T]) All() (rows []T) {
 	r.Store.Look(func(w *store.World) {
-		for _, row := range r.of(w).Rows {
-			rows = append(rows, store.Detached(*row))
-		}
+		rows = table.Map(r.of(w).Rows, func(row *T) T { return store.Detached(*row) })
 	})
 	return rows
 }

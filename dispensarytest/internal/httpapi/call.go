@@ -125,11 +125,7 @@ func listOf[T, V any](c *call, rows []*T, view func(*T) V) reply {
 	if c.newestFirst() {
 		from, to = len(rows)-to, len(rows)-from
 	}
-	page := rows[from:to]
-	views := make([]V, 0, len(page))
-	for _, row := range page {
-		views = append(views, view(row))
-	}
+	views := table.Map(rows[from:to], view)
 	if c.newestFirst() {
 		slices.Reverse(views)
 	}

@@ -95,10 +95,7 @@ func (c *call) readPlan(w *store.World, p *model.Plan) error {
 	if len(lines.Is) == 0 {
 		f.Complain("recommendations", form.Blank)
 	}
-	p.Recommendations = make([]model.Recommendation, 0, len(lines.Is))
-	for _, line := range lines.Is {
-		p.Recommendations = append(p.Recommendations, readRecommendation(w, line))
-	}
+	p.Recommendations = table.Map(lines.Is, func(line *form.Form) model.Recommendation { return readRecommendation(w, line) })
 	return c.check(false)
 }
 

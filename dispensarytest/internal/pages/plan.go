@@ -169,17 +169,13 @@ func (page *planPage) people(w *store.World, plan model.Plan, clinicID string) {
 		page.Patient = fullName(p.FirstName, p.LastName, p.Email)
 	} else {
 		patients := table.Of(w.Patients, store.ByClinic, clinicID)
-		for _, p := range patients[:min(len(patients), maxChoices)] {
-			page.Patients = append(page.Patients, *p)
-		}
+		page.Patients = table.Map(patients[:min(len(patients), maxChoices)], func(p *model.Patient) model.Patient { return *p })
 	}
 	if p, known := table.Get(w.Practitioners, plan.PractitionerID); known {
 		page.Practitioner = fullName(p.FirstName, p.LastName, p.Email)
 	}
 	if page.New {
-		for _, p := range table.Of(w.Practitioners, store.ByClinic, clinicID) {
-			page.Practitioners = append(page.Practitioners, *p)
-		}
+		page.Practitioners = table.Map(table.Of(w.Practitioners, store.ByClinic, clinicID), func(p *model.Practitioner) model.Practitioner { return *p })
 	}
 }
 

@@ -23,6 +23,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
@@ -50,11 +51,7 @@ func (s *Store) Freeze() *World {
 func (s *Store) Users() []model.User {
 	s.RLock()
 	defer s.RUnlock()
-	var users []model.User
-	for _, u := range s.World.Users.Rows {
-		users = append(users, *u)
-	}
-	return users
+	return table.Map(s.World.Users.Rows, func(u *model.User) model.User { return *u })
 }
 
 // User returns the platform's record of a user, by id or e-mail address. The zero User is the

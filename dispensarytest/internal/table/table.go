@@ -115,6 +115,15 @@ func Where[R any](rows []R, keep func(R) bool) []R {
 	return kept
 }
 
+// Map returns the values of rows. It is never nil.
+func Map[R, V any](rows []R, value func(R) V) []V {
+	values := make([]V, len(rows))
+	for i, row := range rows {
+		values[i] = value(row)
+	}
+	return values
+}
+
 // Search returns the rows with a key whose text contains every word of a query. The key must be
 // the first of its rows. Search ignores case.
 func Search[R comparable](t Table[R], field, value, query string) (found []R) {

@@ -2,6 +2,7 @@ package view
 
 import (
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
@@ -98,9 +99,7 @@ func OrderBase(o *model.Order) orderView {
 // PatientOrder is an order in a patient's list.
 func PatientOrder(o *model.Order) orderView {
 	view := OrderBase(o)
-	for _, l := range o.Lines {
-		view.VariantIDs = append(view.VariantIDs, l.VariantID)
-	}
+	view.VariantIDs = table.Map(o.Lines, func(l model.Line) string { return l.VariantID })
 	return view
 }
 
@@ -115,9 +114,7 @@ func OrderItem(o *model.Order) orderView {
 func Order(o *model.Order) orderView {
 	view := OrderBase(o)
 	view.PatientID = o.PatientID
-	for _, l := range o.Lines {
-		view.Lines = append(view.Lines, lineView(l))
-	}
+	view.Lines = table.Map(o.Lines, func(l model.Line) lineView { return lineView(l) })
 	return view
 }
 

@@ -3,6 +3,7 @@ package view
 import (
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/rules"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
@@ -97,10 +98,7 @@ func ProductItem(w *store.World, p *model.Product, reads *rules.Set) productItem
 
 func Product(w *store.World, p *model.Product, custom *model.Dosage, reads *rules.Set) productView {
 	view := productView{
-		productBase: baseOf(w, p, reads), DescriptionHTML: NullText(p.DescriptionHTML), Variants: []VariantView{}, Dosage: EventDosage(p.Dosage),
-	}
-	for _, v := range w.ProductVariants(p) {
-		view.Variants = append(view.Variants, Variant(v))
+		productBase: baseOf(w, p, reads), DescriptionHTML: NullText(p.DescriptionHTML), Variants: table.Map(w.ProductVariants(p), Variant), Dosage: EventDosage(p.Dosage),
 	}
 	if custom != nil {
 		view.CustomDosage = new(EventDosage(*custom))

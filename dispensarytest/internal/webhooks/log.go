@@ -103,11 +103,7 @@ func (s *Sender) Deliveries() []model.Delivery {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forget(s.Clock.Now())
-	all := make([]model.Delivery, 0, len(s.deliveries.Rows))
-	for _, d := range s.deliveries.Rows {
-		all = append(all, d.snapshot())
-	}
-	return all
+	return table.Map(s.deliveries.Rows, (*Entry).snapshot)
 }
 
 // WaitDelivered implements dispensarytest.Webhooks.

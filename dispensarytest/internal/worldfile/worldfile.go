@@ -119,10 +119,7 @@ func lookup[T any](f *form.Form, member, kind string, known map[string]T, name s
 }
 
 func (b *builder) addPractitioner(f *form.Form) {
-	var codes []string
-	for _, kind := range b.PractitionerTypes.Rows {
-		codes = append(codes, kind.Code)
-	}
+	codes := table.Map(b.PractitionerTypes.Rows, func(t *store.PractitionerType) string { return t.Code })
 	code := f.Choice("type", codes...).Or("ND")
 	var typeID string
 	for _, kind := range b.PractitionerTypes.Rows {
