@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -254,17 +255,21 @@ func (f *Form) Unread() []model.Unread {
 	if f == nil {
 		return nil
 	}
-	var unread []model.Unread
-	for name := range f.values {
-		if !slices.Contains(f.asked, name) {
-			unread = append(unread, model.Unread{Name: f.path + name, Near: closestmatch.To(name, f.asked)})
-		}
-	}
-	slices.SortFunc(unread, func(a, b model.Unread) int { return strings.Compare(a.Name, b.Name) })
+	unread := Strays(f.path, f.values, f.asked)
 	for _, part := range f.parts {
 		unread = append(unread, part.Unread()...)
 	}
 	return unread
+}
+
+// Strays returns the names that are not in known, each below path and with the closest known one.
+func Strays[V any](path string, names map[string]V, known []string) (strays []model.Unread) {
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if !slices.Contains(known, name) {
+			strays = append(strays, model.Unread{Name: path + name, Near: closestmatch.To(name, known)})
+		}
+	}
+	return strays
 }
 
 // Label returns the name of a field in messages: "first_name" is "First name", and

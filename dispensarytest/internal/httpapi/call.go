@@ -26,7 +26,6 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/tokens"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/webhooks"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
-	"github.com/dispensary-go/dispensary/internal/closestmatch"
 )
 
 // API handles the requests of the API.
@@ -194,19 +193,6 @@ func (p params) get(name string) string {
 		return ""
 	}
 	return values[len(values)-1]
-}
-
-// unknown returns the parameters that the operation does not know, each with the closest known
-// one.
-func (p params) unknown(known []string) []model.Unread {
-	var unknown []model.Unread
-	for name := range p {
-		if !slices.Contains(known, name) {
-			unknown = append(unknown, model.Unread{Name: name, Near: closestmatch.To(name, known)})
-		}
-	}
-	slices.SortFunc(unknown, func(a, b model.Unread) int { return cmp.Compare(a.Name, b.Name) })
-	return unknown
 }
 
 func (p params) page(reads *rules.Set) (pageRequest, error) {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/form"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/pages"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
@@ -137,7 +138,7 @@ func authorizePage(c *call, w http.ResponseWriter) int {
 	if err != nil {
 		return c.pageProblem(w, http.StatusBadRequest, "The URL of this page is malformed.")
 	}
-	c.record.Unknown = query.unknown(c.op.Query)
+	c.record.Unknown = form.Strays("", query, c.op.Query)
 	if query.get("client_id") != c.api.App.ClientID || query.get("redirect_uri") != c.api.App.RedirectURI {
 		return c.pageProblem(w, http.StatusNotFound, "No application has this client_id and redirect_uri. Both must match the registration character for character.")
 	}

@@ -162,7 +162,7 @@ func (c *call) handle(with handler) (reply, error) {
 
 func (c *call) readQuery() (err error) {
 	c.params, err = parseParams(c.request.URL.RawQuery)
-	c.record.Unknown = c.params.unknown(c.op.Query)
+	c.record.Unknown = form.Strays("", c.params, c.op.Query)
 	return err
 }
 
