@@ -32,9 +32,7 @@ func (s *Server) Fault(f model.Fault) *FaultHandle {
 
 // Faults returns the faults that are set, including used-up ones, in the order in which they
 // were set.
-func (s *Server) Faults() []*FaultHandle {
-	return table.Map(s.faults.List(), handleOf)
-}
+func (s *Server) Faults() []*FaultHandle { return table.Map(s.faults.List(), handleOf) }
 
 // ClearFaults removes every fault.
 func (s *Server) ClearFaults() {
@@ -101,9 +99,7 @@ func (s *Server) SetBehavior(v behavior.Variant) error {
 
 // Behaviors returns the chosen variants, one for each of [behavior.Choices], in the same
 // order.
-func (s *Server) Behaviors() []behavior.Variant {
-	return s.rules.Get().Variants()
-}
+func (s *Server) Behaviors() []behavior.Variant { return s.rules.Get().Variants() }
 
 // putRules activates rules.
 func (s *Server) putRules(r rules.Set) {

@@ -122,9 +122,7 @@ func (s *Server) ClinicKeys(clinicIDs ...string) []string {
 }
 
 // Users returns the accounts that can sign in on the authorize page.
-func (s *Server) Users() []model.User {
-	return s.store.Users()
-}
+func (s *Server) Users() []model.User { return s.store.Users() }
 
 // Events returns the stored events, oldest first: up to Tuning.EventLimit events of the last
 // 30 days.

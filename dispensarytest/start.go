@@ -293,9 +293,7 @@ func (s *Server) Client(user model.User, options ...dispensary.Option) *dispensa
 // unusable is the token source of a client with an invalid option.
 type unusable struct{ err error }
 
-func (u unusable) Token(context.Context) (api.AccessToken, error) {
-	return api.AccessToken{}, u.err
-}
+func (u unusable) Token(context.Context) (api.AccessToken, error) { return api.AccessToken{}, u.err }
 
 // TokenSource returns a source of the user's token. It does not refresh the token after its
 // end. Without scopes the token has the application's scopes. To test refreshes, use package

@@ -188,9 +188,7 @@ func (p *parts) Read(to []byte) (int, error) {
 
 // inParts returns a body that arrives in parts. On a socket it pauses between parts, because a
 // slow receiver might otherwise read two parts at once.
-func (c *checker) inParts(left [][]byte) *parts {
-	return &parts{left: left, pause: c.pause()}
-}
+func (c *checker) inParts(left [][]byte) *parts { return &parts{left: left, pause: c.pause()} }
 
 // pause returns a time long enough for sent bytes to reach the endpoint: at most 100 ms, or 0 for
 // a Handler.

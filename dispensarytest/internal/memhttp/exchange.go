@@ -271,9 +271,7 @@ func (d *download) Read(p []byte) (int, error) {
 
 // complete reports whether the handler has written the whole body. If so, the reader need not
 // wait for the handler to return. The caller holds mu.
-func (d *download) complete() bool {
-	return !(*exchange)(d).bodied() || d.total == d.length
-}
+func (d *download) complete() bool { return !(*exchange)(d).bodied() || d.total == d.length }
 
 // Close tells the handler that the client has left, unless the whole body was read. In that
 // case the connection stays open for the next request.

@@ -463,9 +463,7 @@ type CustomDosage struct {
 	Dosage         model.Dosage
 }
 
-func CustomDosageID(practitionerID, productID string) string {
-	return practitionerID + "/" + productID
-}
+func CustomDosageID(practitionerID, productID string) string { return practitionerID + "/" + productID }
 
 // Ownerships of protocols. A practitioner sees the practitioner's own protocols and the shared
 // protocols of colleagues in the clinic.
