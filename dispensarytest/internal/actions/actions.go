@@ -224,9 +224,9 @@ func (a *actor) covered(e model.Event, clinicID string) bool {
 
 // emitPlan emits the event of a changed plan. Its dosage has the field names of event data.
 func (a *actor) emitPlan(kind string, plan *model.Plan) model.Event {
-	return a.emitAt(plan.UpdatedAt, kind, plan.ClinicID, plan.ID, struct {
-		Plan view.PlanView[view.EventDosageView] `json:"treatment_plan"`
-	}{view.Plan(a.Origin, a.Behaviors.Get().Is(behavior.DraftInvitationPresent), plan, view.EventDosage)})
+	return a.emitAt(plan.UpdatedAt, kind, plan.ClinicID, plan.ID, map[string]view.PlanView[view.EventDosageView]{
+		"treatment_plan": view.Plan(a.Origin, a.Behaviors.Get().Is(behavior.DraftInvitationPresent), plan, view.EventDosage),
+	})
 }
 
 // enabled reports whether an integration receives events.

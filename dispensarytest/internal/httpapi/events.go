@@ -49,20 +49,18 @@ func listEvents(group string) handler {
 
 // deliveryView is a delivery in a response. API section: "Webhook delivery".
 type deliveryView struct {
-	ID                string  `json:"id"`
-	AttemptNumber     int     `json:"attempt_number"`
-	AttemptedAt       string  `json:"attempted_at"`
-	PreviousAttemptAt *string `json:"previous_attempt_at"`
-	NextAttemptAt     *string `json:"next_attempt_at"`
-	Delivered         bool    `json:"successfully_delivered"`
-	ResponseBody      string  `json:"response_body"`
-	ResponseHeader    string  `json:"response_header"`
-	ResponseStatus    *int    `json:"response_status"`
-	ResponseIPAddress string  `json:"response_ip_address"`
-	ResponseErrors    *string `json:"response_errors"`
-	EventPayload      struct {
-		Event view.EventView `json:"event"`
-	} `json:"event_payload"`
+	ID                string                    `json:"id"`
+	AttemptNumber     int                       `json:"attempt_number"`
+	AttemptedAt       string                    `json:"attempted_at"`
+	PreviousAttemptAt *string                   `json:"previous_attempt_at"`
+	NextAttemptAt     *string                   `json:"next_attempt_at"`
+	Delivered         bool                      `json:"successfully_delivered"`
+	ResponseBody      string                    `json:"response_body"`
+	ResponseHeader    string                    `json:"response_header"`
+	ResponseStatus    *int                      `json:"response_status"`
+	ResponseIPAddress string                    `json:"response_ip_address"`
+	ResponseErrors    *string                   `json:"response_errors"`
+	EventPayload      map[string]view.EventView `json:"event_payload"`
 }
 
 // listDeliveries returns one row for each event and integration, with the latest attempt. The
@@ -94,7 +92,8 @@ func viewDelivery(d *webhooks.Entry, zeroStatus bool) deliveryView {
 	if n := len(d.Attempts); n > 1 {
 		response.PreviousAttemptAt = new(view.Time(d.Attempts[n-2].At))
 	}
-	response.EventPayload.Event = view.Event(&d.Event)
-	response.EventPayload.Event.IntegrationID = d.IntegrationID
+	event := view.Event(&d.Event)
+	event.IntegrationID = d.IntegrationID
+	response.EventPayload = map[string]view.EventView{"event": event}
 	return response
 }

@@ -167,9 +167,7 @@ func checkoutPlan(c *call, w *store.World, p *model.Plan) (reply, error) {
 		return reply{}, wrongState("Treatment plan " + why)
 	}
 	table.Put(&w.Carts, &store.Cart{PatientID: p.PatientID, PlanID: p.ID, Lines: store.LinesOf(p.Recommendations)})
-	return created(struct {
-		URL string `json:"url"`
-	}{c.api.Origin + "/checkouts/" + p.ID}), nil
+	return created(map[string]string{"url": c.api.Origin + "/checkouts/" + p.ID}), nil
 }
 
 // protocolView is a protocol. API section: "Protocol (formerly template)".
@@ -295,9 +293,7 @@ func (c *call) viewDynamicLink(w *store.World, p *model.Plan) dynamicLinkView {
 // newDynamicLink returns a link to the editor of the clinic. The query parameter for the
 // clinic is this platform's own choice.
 func newDynamicLink(c *call, _ *store.World) (reply, error) {
-	return bare(struct {
-		RedirectURL string `json:"redirect_url"`
-	}{c.api.Origin + "/plans/new?clinic=" + c.clinicID()}), nil
+	return bare(map[string]string{"redirect_url": c.api.Origin + "/plans/new?clinic=" + c.clinicID()}), nil
 }
 
 func getDynamicLink(c *call, w *store.World, p *model.Plan) (reply, error) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/rules"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
 )
 
@@ -33,10 +34,7 @@ func (p *problem) Error() string { return strings.Join(p.messages, "; ") }
 // body returns the body of the error in the chosen shape. status is the sent status.
 func (p *problem) body(reads *rules.Set, status int) any {
 	if p.code != "" {
-		return struct {
-			Error       string `json:"error"`
-			Description string `json:"error_description"`
-		}{p.code, p.Error()}
+		return map[string]string{"error": p.code, "error_description": p.Error()}
 	}
 	textOnly := p.status == http.StatusUnauthorized || p.status == http.StatusForbidden
 	switch {
@@ -55,18 +53,10 @@ func (p *problem) body(reads *rules.Set, status int) any {
 
 // coded returns a list of errors with codes.
 func (p *problem) coded(status int) any {
-	type entry struct {
-		Code    string `json:"code"`
-		Message string `json:"message"`
-	}
 	code := strings.ReplaceAll(strings.ToLower(http.StatusText(status)), " ", "_")
-	var body struct {
-		Errors []entry `json:"errors"`
-	}
-	for _, message := range p.messages {
-		body.Errors = append(body.Errors, entry{code, message})
-	}
-	return body
+	return map[string]any{"errors": table.Map(p.messages, func(message string) map[string]string {
+		return map[string]string{"code": code, "message": message}
+	})}
 }
 
 func problemOf(status int, messages ...string) *problem {

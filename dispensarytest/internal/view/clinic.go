@@ -64,9 +64,7 @@ type IDRef struct {
 
 // PatientData is the event data of a patient, wrapped as the API shows it.
 func PatientData(w *store.World, p *model.Patient) any {
-	return struct {
-		Patient PatientView `json:"patient"`
-	}{Patient(w, p)}
+	return map[string]PatientView{"patient": Patient(w, p)}
 }
 
 // orderView is an order. Its fields depend on the response. API section: "Order".

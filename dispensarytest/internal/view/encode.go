@@ -111,19 +111,10 @@ func Event(e *model.Event) EventView {
 	return view
 }
 
-// clinicKeyView is the data of clinic key events, which the API does not show. Assumption: it
+// ClinicKey is the data of clinic key events, which the API does not show. Assumption: it
 // contains the clinic and the integration, and not the key.
-type clinicKeyView struct {
-	ClinicKey struct {
-		ClinicID      string `json:"clinic_id"`
-		IntegrationID string `json:"integration_id"`
-	} `json:"clinic_key"`
-}
-
-func ClinicKey(i *store.Integration) clinicKeyView {
-	var view clinicKeyView
-	view.ClinicKey.ClinicID, view.ClinicKey.IntegrationID = i.ClinicID, i.ID
-	return view
+func ClinicKey(i *store.Integration) any {
+	return map[string]any{"clinic_key": map[string]string{"clinic_id": i.ClinicID, "integration_id": i.ID}}
 }
 
 // EventScope returns the scope that a token needs to read an event, and that a clinic needs to
@@ -148,9 +139,7 @@ func EventScope(kind string) string {
 func EncodeDelivery(e *model.Event, integrationID string, wrapped bool) []byte {
 	view := Event(e)
 	view.IntegrationID = integrationID
-	var payload any = struct {
-		Event EventView `json:"event"`
-	}{view}
+	payload := map[string]any{"event": view}
 	if wrapped {
 		payload = map[string]any{"event_payload": payload}
 	}

@@ -126,7 +126,5 @@ func Variant(v *model.Variant) VariantView {
 
 // ProductData is the event data of a product, wrapped.
 func ProductData(w *store.World, p *model.Product, reads *rules.Set) any {
-	return struct {
-		Product productView `json:"product"`
-	}{Product(w, p, nil, reads)}
+	return map[string]productView{"product": Product(w, p, nil, reads)}
 }
