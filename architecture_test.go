@@ -88,7 +88,7 @@ var arrows = map[string][]string{
 	"dispensarytest/internal/view":       {"dispensarytest/behavior", "dispensarytest/internal/rules", "dispensarytest/internal/operations", "dispensarytest/internal/store", "dispensarytest/internal/table", "dispensarytest/model"},
 	"dispensarytest/internal/webhooks":   {"dispensarytest/behavior", "dispensarytest/internal/rules", "dispensarytest/internal/clock", "internal/closestmatch", "dispensarytest/internal/faults", "dispensarytest/internal/memhttp", "dispensarytest/internal/signature", "dispensarytest/internal/store", "dispensarytest/internal/table", "dispensarytest/internal/view", "dispensarytest/model"},
 	"dispensarytest/model":               {"internal/closestmatch", "dispensarytest/internal/operations"},
-	"dispensarytest/receivercheck":       {"api", "dispensarytest", "dispensarytest/internal/leak", "dispensarytest/internal/signature", "dispensarytest/internal/view", "dispensarytest/model"},
+	"dispensarytest/receivercheck":       {"api", "dispensarytest", "dispensarytest/internal/ids", "dispensarytest/internal/leak", "dispensarytest/internal/signature", "dispensarytest/internal/view", "dispensarytest/model"},
 
 	// Webhooks.
 	"webhook":                   {"api", "events", "internal/apikit", "internal/defaults", "internal/jitter", "webhook/internal/safecall", "seal"},

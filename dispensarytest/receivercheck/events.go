@@ -1,13 +1,14 @@
 package receivercheck
 
 import (
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/ids"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/leak"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
@@ -87,7 +88,7 @@ func (c *checker) newEvent() event { return c.newEventOf(c.Hooks.EventType) }
 // with a unique ID.
 func (c *checker) newEventOf(eventType string) event {
 	e := c.samples.byType[eventType]
-	e.ID, e.Type, e.IntegrationID = newID(), eventType, c.samples.integrationIDs[0]
+	e.ID, e.Type, e.IntegrationID = ids.Of(rand.Uint64(), "event", rand.Uint64()), eventType, c.samples.integrationIDs[0]
 	return e.at(c.Timing.Now())
 }
 
@@ -95,14 +96,6 @@ func (c *checker) newEventOf(eventType string) event {
 func (e event) at(t time.Time) event {
 	e.CreatedAt = view.Time(t)
 	return e
-}
-
-// newID returns a random UUID.
-func newID() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
 // body returns the body of the event's webhook.

@@ -312,7 +312,8 @@ type route struct {
 // routes returns the table by route, with routes without parameters first. It is built once
 // per process.
 var routes = sync.OnceValue(func() (all []*route) {
-	responded, pages, known := handlers(), authorizePages(), make(map[string]*route)
+	responded, known := handlers(), make(map[string]*route)
+	pages := map[string]pageHandler{"GET": authorizePage, "POST": authorizeResponse}
 	for _, op := range operations.All() {
 		found := &endpoint{Operation: op, handle: responded[op.ID]}
 		if op.Page {
@@ -424,13 +425,5 @@ func handlers() map[string]handler {
 		"events.list_orders":                 listEvents("order"),
 		"events.list_products":               listEvents("product"),
 		"webhook_deliveries.list":            listDeliveries,
-	}
-}
-
-// authorizePages returns the handlers of the authorize page by method.
-func authorizePages() map[string]pageHandler {
-	return map[string]pageHandler{
-		"GET":  authorizePage,
-		"POST": authorizeResponse,
 	}
 }
