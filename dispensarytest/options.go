@@ -169,7 +169,7 @@ func WithSnapshot(snapshot []byte) Option {
 			return invalid("WithSnapshot", err)
 		}
 		s.snapshot, s.Seed, s.environment, s.scopes = from, from.Seed, from.Environment, from.Tokens.Scopes
-		s.rules, err = from.reads()
+		s.rules, err = from.rules()
 		return err
 	}
 }

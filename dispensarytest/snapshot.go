@@ -77,18 +77,18 @@ func (s *state) check() error {
 	if !s.Environment.IsSandbox() {
 		environment = fmt.Errorf("unknown sandbox %q", s.Environment)
 	}
-	_, err := s.reads()
+	_, err := s.rules()
 	return errors.Join(s.World.Check(), err, s.Tokens.Check(), s.Webhooks.Check(), environment)
 }
 
-func (s *state) reads() (rules.Set, error) {
-	reads := rules.Defaults()
+func (s *state) rules() (rules.Set, error) {
+	behaviors := rules.Defaults()
 	for _, v := range s.Behaviors {
-		if err := reads.Choose(v); err != nil {
-			return reads, err
+		if err := behaviors.Choose(v); err != nil {
+			return behaviors, err
 		}
 	}
-	return reads, nil
+	return behaviors, nil
 }
 
 // clock returns the clock of a platform that starts from the snapshot.

@@ -27,7 +27,7 @@ var bodyCases = []testCase{
 		name: "Bodies/Limit",
 		run: func(c *checker) {
 			for how, length := range sortedByKey(map[string]int64{"in chunks": 0, "with a Content-Length": beyond}) {
-				if e, whole := c.flood(length); whole && (e.unauthorized() || e.accepted()) {
+				if e, complete := c.flood(length); complete && (e.unauthorized() || e.accepted()) {
 					c.reportf("reads a body of %d megabytes %s to its end, although the signature is wrong", beyond>>20, how)
 				}
 			}
@@ -89,14 +89,14 @@ var bodyCases = []testCase{
 
 func (c *checker) malformedBody() {
 	ev := c.newEvent()
-	whole := string(ev.body())
+	text := string(ev.body())
 	for what, body := range sortedByKey(map[string]string{
 		"of plain text":               "Zephyrine Quillfeather",
-		"with a truncated event":      whole[:len(whole)-9],
-		"with text after the event":   whole + "}",
-		"of two events":               whole + whole,
+		"with a truncated event":      text[:len(text)-9],
+		"with text after the event":   text + "}",
+		"of two events":               text + text,
 		"of null":                     "null",
-		"of a list":                   "[" + whole + "]",
+		"of a list":                   "[" + text + "]",
 		"of an empty object":          "{}",
 		"with a null event":           `{"event":null}`,
 		"with a string as its event":  `{"event":"patient.updated"}`,
@@ -202,9 +202,9 @@ func (c *checker) pause() time.Duration {
 // beyond is a body size of 32 MiB, above any sensible limit.
 const beyond = 32 << 20
 
-// flood sends a body of 32 MiB of spaces with a wrong signature. whole reports whether the
+// flood sends a body of 32 MiB of spaces with a wrong signature. complete reports whether the
 // endpoint responded after it had read the whole body.
-func (c *checker) flood(length int64) (e exchange, whole bool) {
+func (c *checker) flood(length int64) (e exchange, complete bool) {
 	ctx, cancel := context.WithTimeout(c.ctx, max(c.Timing.Timeout, c.Timing.Patience))
 	defer cancel()
 	blanks := bytes.Repeat([]byte(" "), 32<<10)

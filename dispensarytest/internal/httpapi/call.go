@@ -195,16 +195,16 @@ func (p params) get(name string) string {
 	return values[len(values)-1]
 }
 
-func (p params) page(reads *rules.Set) (pageRequest, error) {
+func (p params) page(behaviors *rules.Set) (pageRequest, error) {
 	number, err := p.count("page[number]", 1)
 	if err != nil {
 		return pageRequest{}, err
 	}
-	size, err := p.count("page[size]", reads.PageSize())
+	size, err := p.count("page[size]", behaviors.PageSize())
 	if err != nil {
 		return pageRequest{}, err
 	}
-	if size > maxPageSize && reads.Is(behavior.OversizedPageRejected) {
+	if size > maxPageSize && behaviors.Is(behavior.OversizedPageRejected) {
 		return pageRequest{}, invalid("page[size] must not be above 100")
 	}
 	return pageRequest{number: number, size: min(size, maxPageSize)}, nil

@@ -32,17 +32,17 @@ type problem struct {
 func (p *problem) Error() string { return strings.Join(p.messages, "; ") }
 
 // body returns the body of the error in the chosen shape. status is the sent status.
-func (p *problem) body(reads *rules.Set, status int) any {
+func (p *problem) body(behaviors *rules.Set, status int) any {
 	if p.code != "" {
 		return map[string]string{"error": p.code, "error_description": p.Error()}
 	}
 	textOnly := p.status == http.StatusUnauthorized || p.status == http.StatusForbidden
 	switch {
-	case reads.Is(behavior.ErrorShapeCodedList):
+	case behaviors.Is(behavior.ErrorShapeCodedList):
 		return p.coded(status)
-	case !reads.Is(behavior.ErrorShapeText) && !reads.Is(behavior.ErrorShapeStatusAndText) && p.status == http.StatusUnprocessableEntity:
+	case !behaviors.Is(behavior.ErrorShapeText) && !behaviors.Is(behavior.ErrorShapeStatusAndText) && p.status == http.StatusUnprocessableEntity:
 		return map[string][]string{"error": p.messages}
-	case reads.Is(behavior.ErrorShapeText), !reads.Is(behavior.ErrorShapeStatusAndText) && textOnly:
+	case behaviors.Is(behavior.ErrorShapeText), !behaviors.Is(behavior.ErrorShapeStatusAndText) && textOnly:
 		return map[string]string{"error": p.Error()}
 	}
 	return struct {

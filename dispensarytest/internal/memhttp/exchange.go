@@ -278,12 +278,12 @@ func (d *download) complete() bool { return !(*exchange)(d).bodied() || d.total 
 func (d *download) Close() error {
 	d.forget()
 	d.mu.Lock()
-	whole := d.cut == nil && d.read == len(d.data) && d.complete()
-	if whole {
+	done := d.cut == nil && d.read == len(d.data) && d.complete()
+	if done {
 		d.cut = errBodyClosed
 	}
 	d.mu.Unlock()
-	if !whole {
+	if !done {
 		(*exchange)(d).sever(errBodyClosed)
 	}
 	return nil

@@ -135,8 +135,8 @@ func PlanLacks(p *model.Plan) string {
 
 // PlanUnready returns the reason for which a draft cannot be activated, or "". The rule is an
 // assumption.
-func PlanUnready(p *model.Plan, reads *rules.Set) string {
-	if reads.Is(behavior.IncompletePlanActivated) {
+func PlanUnready(p *model.Plan, behaviors *rules.Set) string {
+	if behaviors.Is(behavior.IncompletePlanActivated) {
 		return ""
 	}
 	return PlanLacks(p)

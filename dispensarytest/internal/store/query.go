@@ -92,8 +92,8 @@ func (w *World) IntegrationByKey(key string) *Integration {
 }
 
 // ActivatedAt returns the time of the first request with an integration's key, or zero.
-func ActivatedAt(i *Integration, reads *rules.Set) time.Time {
-	if i.Activated.IsZero() && reads.Is(behavior.IntegrationActivationFromTheStart) {
+func ActivatedAt(i *Integration, behaviors *rules.Set) time.Time {
+	if i.Activated.IsZero() && behaviors.Is(behavior.IntegrationActivationFromTheStart) {
 		return Epoch
 	}
 	return i.Activated

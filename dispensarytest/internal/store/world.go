@@ -320,14 +320,14 @@ func (w *World) ProductVariants(p *model.Product) []*model.Variant {
 
 // ProductStatus derives the status of a product: available if any variant is available, else
 // backordered if any is backordered, else unavailable. API section: "Product".
-func (w *World) ProductStatus(p *model.Product, reads *rules.Set) string {
+func (w *World) ProductStatus(p *model.Product, behaviors *rules.Set) string {
 	status := model.VariantUnavailable
 	for _, id := range p.VariantIDs {
 		v, _ := table.Get(w.Variants, id)
 		switch {
 		case v.Status == model.VariantAvailable:
 			return model.VariantAvailable
-		case v.Status == model.VariantBackordered, v.Status == model.VariantVendorBackorder && reads.Is(behavior.VendorBackorderBackordered):
+		case v.Status == model.VariantBackordered, v.Status == model.VariantVendorBackorder && behaviors.Is(behavior.VendorBackorderBackordered):
 			status = model.VariantBackordered
 		}
 	}

@@ -130,7 +130,7 @@ func (s *Store) Redeem(code string) (*AccessToken, string, bool) {
 
 // Renew exchanges a refresh token. If endOld is set, it expires the consent's earlier access
 // tokens. That they otherwise stay valid is an assumption.
-func (s *Store) Renew(refresh string, reads *rules.Set) (*AccessToken, string, bool) {
+func (s *Store) Renew(refresh string, behaviors *rules.Set) (*AccessToken, string, bool) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	g, ok := s.Refresh[refresh]
@@ -138,16 +138,16 @@ func (s *Store) Renew(refresh string, reads *rules.Set) (*AccessToken, string, b
 		return nil, "", false
 	}
 	for _, old := range s.Access {
-		if now := s.Clock.Now(); reads.Is(behavior.AccessTokenAfterRefreshEnded) && old.Grant == g && now.Before(old.Expires) {
+		if now := s.Clock.Now(); behaviors.Is(behavior.AccessTokenAfterRefreshEnded) && old.Grant == g && now.Before(old.Expires) {
 			old.Expires = now
 		}
 	}
 	var t *AccessToken
 	next := refresh
 	switch {
-	case reads.Is(behavior.RefreshRotationGrace):
+	case behaviors.Is(behavior.RefreshRotationGrace):
 		t, next = s.pair(g, "", refresh)
-	case reads.Is(behavior.RefreshRotationImmediate):
+	case behaviors.Is(behavior.RefreshRotationImmediate):
 		delete(s.Refresh, refresh)
 		t, next = s.pair(g, "", "")
 	default:
@@ -159,19 +159,19 @@ func (s *Store) Renew(refresh string, reads *rules.Set) (*AccessToken, string, b
 // RevokeToken revokes the consent of an access or refresh token, or only the token pair if the
 // behavior limits the revocation. The token may have expired. RevokeToken reports whether it
 // knows the token.
-func (s *Store) RevokeToken(token string, reads *rules.Set) bool {
+func (s *Store) RevokeToken(token string, behaviors *rules.Set) bool {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	refresh := token
 	g, known := s.Refresh[token]
 	if t, ok := s.Access[token]; ok {
 		g, refresh, known = t.Grant, t.Refresh, true
-	} else if reads.Is(behavior.RefreshTokenRevocationUnknown) {
+	} else if behaviors.Is(behavior.RefreshTokenRevocationUnknown) {
 		return false
 	}
 	switch {
 	case !known:
-	case reads.Is(behavior.RevocationReachPair):
+	case behaviors.Is(behavior.RevocationReachPair):
 		delete(s.Refresh, refresh)
 		for _, t := range s.Access {
 			t.Revoked = t.Revoked || t.Value == token || refresh == token && t.Refresh == token

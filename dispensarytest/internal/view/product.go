@@ -79,26 +79,26 @@ func BrandOf(w *store.World, id string) brandRef {
 	return brandRef{}
 }
 
-func baseOf(w *store.World, p *model.Product, reads *rules.Set) productBase {
-	return productBase{p.ID, p.Name, w.ProductStatus(p, reads), len(p.VariantIDs), BrandOf(w, p.BrandID)}
+func baseOf(w *store.World, p *model.Product, behaviors *rules.Set) productBase {
+	return productBase{p.ID, p.Name, w.ProductStatus(p, behaviors), len(p.VariantIDs), BrandOf(w, p.BrandID)}
 }
 
 // ProductItems returns the view of products in list and search responses.
-func ProductItems(w *store.World, reads *rules.Set) func(*model.Product) productItem {
-	return func(p *model.Product) productItem { return ProductItem(w, p, reads) }
+func ProductItems(w *store.World, behaviors *rules.Set) func(*model.Product) productItem {
+	return func(p *model.Product) productItem { return ProductItem(w, p, behaviors) }
 }
 
-func ProductItem(w *store.World, p *model.Product, reads *rules.Set) productItem {
-	item := productItem{productBase: baseOf(w, p, reads)}
+func ProductItem(w *store.World, p *model.Product, behaviors *rules.Set) productItem {
+	item := productItem{productBase: baseOf(w, p, behaviors)}
 	if variants := w.ProductVariants(p); len(variants) > 0 {
 		item.PrimaryVariant = new(Variant(variants[0]))
 	}
 	return item
 }
 
-func Product(w *store.World, p *model.Product, custom *model.Dosage, reads *rules.Set) productView {
+func Product(w *store.World, p *model.Product, custom *model.Dosage, behaviors *rules.Set) productView {
 	view := productView{
-		productBase: baseOf(w, p, reads), DescriptionHTML: NullText(p.DescriptionHTML), Variants: table.Map(w.ProductVariants(p), Variant), Dosage: EventDosage(p.Dosage),
+		productBase: baseOf(w, p, behaviors), DescriptionHTML: NullText(p.DescriptionHTML), Variants: table.Map(w.ProductVariants(p), Variant), Dosage: EventDosage(p.Dosage),
 	}
 	if custom != nil {
 		view.CustomDosage = new(EventDosage(*custom))
@@ -125,6 +125,6 @@ func Variant(v *model.Variant) VariantView {
 }
 
 // ProductData is the event data of a product, wrapped.
-func ProductData(w *store.World, p *model.Product, reads *rules.Set) any {
-	return map[string]productView{"product": Product(w, p, nil, reads)}
+func ProductData(w *store.World, p *model.Product, behaviors *rules.Set) any {
+	return map[string]productView{"product": Product(w, p, nil, behaviors)}
 }

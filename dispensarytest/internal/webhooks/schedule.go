@@ -171,9 +171,9 @@ func (s *Sender) settle(id string, a model.Attempt) {
 
 // envelope returns the body of a delivery. API section: "Webhooks" 2.
 func (s *Sender) envelope(d *Entry) []byte {
-	reads := s.Behaviors.Get()
-	body := view.EncodeDelivery(&d.Event, d.IntegrationID, reads.Is(behavior.WebhookEnvelopeEventPayload))
-	if rewrite := view.Rewriter(reads); rewrite != nil {
+	behaviors := s.Behaviors.Get()
+	body := view.EncodeDelivery(&d.Event, d.IntegrationID, behaviors.Is(behavior.WebhookEnvelopeEventPayload))
+	if rewrite := view.Rewriter(behaviors); rewrite != nil {
 		body = rewrite(body)
 	}
 	return body

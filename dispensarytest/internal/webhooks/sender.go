@@ -154,7 +154,7 @@ func (s *Sender) Register(address string, types ...string) error {
 	if err := CheckEndpoint(address, types); err != nil {
 		return err
 	}
-	if reads := s.Behaviors.Get(); reads.Is(behavior.ProbeOnRegistration) || reads.Is(behavior.ProbeBeforeEach) {
+	if behaviors := s.Behaviors.Get(); behaviors.Is(behavior.ProbeOnRegistration) || behaviors.Is(behavior.ProbeBeforeEach) {
 		if a := s.post(address, nil, s.probeSignature()); a.Err != "" {
 			return fmt.Errorf("dispensarytest: %s", a.Err)
 		}
