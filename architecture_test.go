@@ -79,7 +79,7 @@ var arrows = map[string][]string{
 	"dispensarytest/internal/memhttp":    {},
 	"dispensarytest/internal/operations": {"internal/closestmatch"},
 	"dispensarytest/internal/pages":      {"dispensarytest/behavior", "api", "internal/webpage", "dispensarytest/internal/rules", "dispensarytest/internal/ids", "dispensarytest/internal/actions", "dispensarytest/internal/store", "dispensarytest/internal/table", "dispensarytest/model"},
-	"dispensarytest/internal/actions":     {"dispensarytest/internal/form", "dispensarytest/behavior", "dispensarytest/internal/rules", "dispensarytest/internal/clock", "dispensarytest/internal/store", "dispensarytest/internal/table", "dispensarytest/internal/tokens", "dispensarytest/internal/view", "dispensarytest/internal/webhooks", "dispensarytest/model"},
+	"dispensarytest/internal/actions":    {"dispensarytest/internal/form", "dispensarytest/behavior", "dispensarytest/internal/rules", "dispensarytest/internal/clock", "dispensarytest/internal/store", "dispensarytest/internal/table", "dispensarytest/internal/tokens", "dispensarytest/internal/view", "dispensarytest/internal/webhooks", "dispensarytest/model"},
 	"dispensarytest/internal/signature":  {},
 	"dispensarytest/internal/store":      {"dispensarytest/behavior", "api", "dispensarytest/internal/rules", "dispensarytest/internal/ids", "dispensarytest/internal/table", "dispensarytest/model", "internal/fold"},
 	"dispensarytest/internal/table":      {},
