@@ -87,8 +87,8 @@ func (s *Server) build() {
 		Origin: s.origin, EventLimit: set.EventLimit,
 	})
 	s.actions = acts
-	s.Patients, s.Plans, s.Protocols, s.Orders = acts.Patients, acts.Plans, acts.Protocols, acts.Orders
-	s.Products, s.Clinics, s.Practitioners, s.Variants = acts.Products, acts.Clinics, acts.Practitioners, acts.Variants
+	s.Patients, s.Plans, s.Protocols, s.Orders = &acts.Patients, &acts.Plans, &acts.Protocols, &acts.Orders
+	s.Products, s.Clinics, s.Practitioners, s.Variants = &acts.Products, &acts.Clinics, &acts.Practitioners, &acts.Variants
 	s.Webhooks, s.Tokens = s.sender, s.tokens
 	s.Clock, s.Journal = &Clock{s.clock}, &Journal{changes: &s.changes, clock: s.clock, limit: set.JournalLimit}
 	s.handler = s.handle(&pages.Pages{

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -264,11 +263,12 @@ func (f *Form) Unread() []model.Unread {
 
 // Strays returns the names that are not in known, each below path and with the closest known one.
 func Strays[V any](path string, names map[string]V, known []string) (strays []model.Unread) {
-	for _, name := range slices.Sorted(maps.Keys(names)) {
+	for name := range names {
 		if !slices.Contains(known, name) {
 			strays = append(strays, model.Unread{Name: path + name, Near: closestmatch.To(name, known)})
 		}
 	}
+	slices.SortFunc(strays, func(a, b model.Unread) int { return strings.Compare(a.Name, b.Name) })
 	return strays
 }
 

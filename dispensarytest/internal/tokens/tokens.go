@@ -3,7 +3,6 @@
 package tokens
 
 import (
-	"cmp"
 	"crypto/rand"
 	"errors"
 	"maps"
@@ -97,13 +96,16 @@ func New(config Config) *Store {
 func (s *Store) pair(g *grant, refresh, supersedes string) (*AccessToken, string) {
 	s.Issued++
 	now := s.Clock.Now()
+	if refresh == "" {
+		refresh = rand.Text()
+	}
 	t := &AccessToken{Grant: g, allowed: operations.Granted(g.Scopes), accessFields: accessFields{
 		ID: "token-" + strconv.Itoa(s.Issued), Value: rand.Text(), ClinicID: g.User.ClinicID,
-		Created: now, Expires: now.Add(TokenLifetime), Refresh: cmp.Or(refresh, rand.Text()), Supersedes: supersedes,
+		Created: now, Expires: now.Add(TokenLifetime), Refresh: refresh, Supersedes: supersedes,
 	}}
 	s.Access[t.Value] = t
-	s.Refresh[t.Refresh] = g
-	return t, t.Refresh
+	s.Refresh[refresh] = g
+	return t, refresh
 }
 
 // NewCode issues an authorization code.

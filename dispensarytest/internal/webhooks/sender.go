@@ -58,6 +58,7 @@ type Sender struct {
 	changed    chan struct{}          // closed and replaced on every change
 }
 
+// New returns a sender to restore.
 func New(config Config) *Sender {
 	ctx, stop := context.WithCancel(context.Background())
 	client := http.Client{}
@@ -70,7 +71,7 @@ func New(config Config) *Sender {
 	client.Timeout = 0
 	return &Sender{
 		Config: config, client: &client, ctx: ctx, stop: stop, busy: make(chan struct{}, max(config.Parallel, 1)),
-		tasks: make(map[string]*clock.Task), changed: make(chan struct{}), deliveries: NewState().Deliveries,
+		tasks: make(map[string]*clock.Task), changed: make(chan struct{}),
 	}
 }
 
