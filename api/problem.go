@@ -70,7 +70,7 @@ const (
 // The first matching row decides:
 //
 //	error                                          status  user
-//	an EnsureError that names a taken field        422     corrects the field
+//	an EnsureError with a Field                    422     corrects the field
 //	an EnsureError with EnsureReasonUnknown        502     tries again in a few minutes
 //	any other EnsureError                          409     contacts support
 //	ErrMaybeApplied                                502     checks before trying again

@@ -86,7 +86,8 @@ type Setup struct {
 	// Outage is called when the webhooks of an environment have failed for some time, and when
 	// they work again: see [webhook.AlarmConfig].Notify. The delivery logs of clinics with
 	// connected users confirm an outage of rejected requests. Even if Outage is nil, the
-	// integration logs the outage, and looks for missed webhooks after its end.
+	// integration logs the outage, and looks for missed webhooks after its end. Its clock is
+	// Webhooks.Now, for tests.
 	Outage func(context.Context, dispensary.Environment, webhook.Outage)
 
 	// Checks are additional checks for /readyz. Open itself uses the names "store" and "inbox",

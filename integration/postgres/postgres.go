@@ -10,8 +10,9 @@
 //
 // If your program may not create tables, create them with [sqlstore.Schema], [riverinbox.Schema] and
 // [pgstore.Schema]. To write your own tables in the transaction that marks an event as handled, see
-// [riverinbox.InTransaction]. It finds tables by the search path of the URL. Read them through a pool of
-// your own: Integration.DB is nil.
+// [riverinbox.InTransaction]. It finds tables by the search path of the URL, so with ?search_path the
+// statements must name the schema of your tables. Read them through a pool of your own: Integration.DB
+// is nil.
 package postgres
 
 import (
