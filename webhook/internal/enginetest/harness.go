@@ -63,31 +63,19 @@ const maxAttempts = 3
 
 var errDown = errors.New("down: " + canary)
 
-// harness contains the storage of one test, the engines opened on it, and all reported
-// attempts.
+// harness contains the storage of one test, the engines opened on it, and their attempts.
 type harness struct {
 	*testing.T
+	*attemptLog
 	storage Storage
-
-	mu       sync.Mutex
-	attempts []webhook.Attempt          // in the order of their reports
-	begun    map[webhook.Key][]*attempt // by event, in the order of their starts
-	engines  []engine.Engine
-}
-
-// attempt is a started attempt. An engine records the outcome before it reports it, so the
-// next attempt of the event may be reported first.
-type attempt struct {
-	webhook.Attempt
-	reported bool
-	lost     bool // its engine crashed, so it may never be reported
+	engines []engine.Engine
 }
 
 func newHarness(t *testing.T, s Storage) *harness {
 	if s.Patience == 0 {
 		s.Patience = 2 * time.Minute
 	}
-	r := &harness{T: t, storage: s, begun: map[webhook.Key][]*attempt{}}
+	r := &harness{T: t, storage: s, attemptLog: &attemptLog{t: t, patience: s.Patience, begun: map[webhook.Key][]*attempt{}}}
 	t.Cleanup(func() {
 		for _, inbox := range slices.Clone(r.engines) {
 			r.close(inbox)
@@ -110,27 +98,8 @@ func (r *harness) work(handle webhook.HandlerFunc) webhook.Work {
 		Handle:         handle,
 		Retry:          webhook.RetryPolicy{MaxAttempts: maxAttempts, BackOff: 4 * time.Millisecond, MaxBackOff: 8 * time.Millisecond},
 		HandlerTimeout: r.storage.Patience,
-		Observer:       webhook.Observer{AttemptStart: r.attemptStart, AttemptEnd: r.attemptEnd},
+		Observer:       webhook.Observer{AttemptStart: r.start, AttemptEnd: r.end},
 	}
-}
-
-// attemptKey is the context key of an attempt.
-type attemptKey struct{}
-
-func (r *harness) attemptStart(ctx context.Context, a webhook.Attempt) context.Context {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	began := &attempt{Attempt: a}
-	r.begun[a.Key] = append(r.begun[a.Key], began)
-	return context.WithValue(ctx, attemptKey{}, began)
-}
-
-func (r *harness) attemptEnd(ctx context.Context, a webhook.Attempt) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	began := ctx.Value(attemptKey{}).(*attempt)
-	began.Attempt, began.reported = a, true
-	r.attempts = append(r.attempts, a)
 }
 
 // open opens an engine with handle as its handler.
@@ -180,13 +149,7 @@ func (r *harness) forget(inbox engine.Engine) {
 func (r *harness) crash(inbox engine.Engine) {
 	r.storage.Crash(inbox)
 	r.forget(inbox)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, attempts := range r.begun {
-		for _, a := range attempts {
-			a.lost = true
-		}
-	}
+	r.lose()
 }
 
 // missing returns the keys of unknown events.
@@ -215,72 +178,6 @@ func (r *harness) accept(inbox webhook.Inbox, deliveries ...webhook.Delivery) (f
 		}
 	}
 	return fresh
-}
-
-// eventually waits until holds returns true. It calls holds with r.mu locked.
-func (r *harness) eventually(what string, holds func() bool) {
-	r.Helper()
-	require.Eventually(r, func() bool {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		return holds()
-	}, r.storage.Patience, time.Millisecond, what)
-}
-
-// waitAttempts waits until n attempts of an event were reported.
-func (r *harness) waitAttempts(n int, d webhook.Delivery) {
-	r.Helper()
-	r.eventually("attempts", func() bool { return len(r.ofLocked(d)) >= n })
-}
-
-// waitFor waits until each event has the result and its earlier attempts were reported.
-func (r *harness) waitFor(result webhook.Result, deliveries ...webhook.Delivery) {
-	r.Helper()
-	r.eventually(string(result), func() bool {
-		for len(deliveries) > 0 && r.cameTo(result, deliveries[0]) {
-			deliveries = deliveries[1:]
-		}
-		return len(deliveries) == 0
-	})
-}
-
-func (r *harness) cameTo(result webhook.Result, d webhook.Delivery) bool {
-	for _, a := range r.begun[d.Key] {
-		switch {
-		case a.reported && a.Result == result:
-			return true
-		case !a.reported && !a.lost:
-			return false
-		}
-	}
-	return false
-}
-
-// of returns the reported attempts of an event, in the order of their starts.
-func (r *harness) of(d webhook.Delivery) []webhook.Attempt {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.ofLocked(d)
-}
-
-// ofLocked is of for a caller with r.mu locked.
-func (r *harness) ofLocked(d webhook.Delivery) []webhook.Attempt {
-	var of []webhook.Attempt
-	for _, a := range r.begun[d.Key] {
-		if a.reported {
-			of = append(of, a.Attempt)
-		}
-	}
-	return of
-}
-
-// results returns the result of each reported attempt of an event.
-func (r *harness) results(d webhook.Delivery) []webhook.Result {
-	var results []webhook.Result
-	for _, a := range r.of(d) {
-		results = append(results, a.Result)
-	}
-	return results
 }
 
 // deadLetters returns all dead letters, decrypted.
