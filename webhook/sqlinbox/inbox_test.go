@@ -85,6 +85,50 @@ func TestLateOutcomeChangesNothing(t *testing.T) {
 	assert.Zero(t, stats)
 }
 
+// TestLateOutcomeOfWaitingEventIsLost ends a handler after its claim, while its event waits for the
+// next attempt. The number of the claim is still the same.
+func TestLateOutcomeOfWaitingEventIsLost(t *testing.T) {
+	t.Parallel()
+	clock, begun := &clock{}, make(chan struct{}, 4)
+	gates := make(chan chan struct{}, 4) // of the attempts in the order of their starts
+	late, second, third, retry := make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan struct{})
+	for _, gate := range []chan struct{}{late, second, third, retry} {
+		gates <- gate
+	}
+	c := config(t, func(context.Context, events.Event) error {
+		gate := <-gates
+		begun <- struct{}{}
+		<-gate
+		if gate == late {
+			return webhook.Permanent(assert.AnError)
+		}
+		return nil
+	})
+	c.Work.Workers = 2
+	made := receivertest.Observe(&c.Work)
+	inbox := open(t, newPath(t), c.WithClock(clock.now, time.Minute))
+	for range c.Work.Workers {
+		receivertest.Accept(t, inbox)
+		<-begun
+	}
+	receivertest.Accept(t, inbox) // has no worker, and is due before the end of the claims
+	clock.advance(time.Hour)
+	close(second) // the worker ends the first claim and begins the third event
+	assert.Equal(t, webhook.ResultHandled, (<-made).Result)
+	<-begun
+	close(late)
+	ended := <-made
+	close(third)
+	close(retry)
+	require.Equal(t, webhook.ResultLost, ended.Result)
+	for range 2 {
+		assert.Equal(t, webhook.ResultHandled, (<-made).Result)
+	}
+	stats, err := inbox.Stats(t.Context())
+	require.NoError(t, err)
+	assert.Zero(t, stats)
+}
+
 func TestPurgeKeepsKeysForRetention(t *testing.T) {
 	t.Parallel()
 	clock := &clock{}
