@@ -2,8 +2,10 @@ package receivertest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -69,6 +71,10 @@ type KillTest struct {
 // briefly has no free connection therefore does not fail the test.
 const maxExitsInARow = 100
 
+// maxStall is the longest time without progress, which is a further event that was acknowledged or
+// handled. It exceeds every takeover and backoff of a receiver many times.
+const maxStall = 3 * time.Minute
+
 // NewKillTest returns a test with total events for each integration. It skips the test on
 // Windows and with -short.
 func NewKillTest(t *testing.T, total int, integrations ...string) *KillTest {
@@ -99,7 +105,7 @@ func NewKillTest(t *testing.T, total int, integrations ...string) *KillTest {
 }
 
 // Run sends all events while receivers are killed and restarted. It then waits until the last
-// receivers have handled the rest.
+// receivers have handled the rest. It fails after 3 minutes without progress.
 func (k *KillTest) Run(t *testing.T) {
 	t.Helper()
 	var group sync.WaitGroup
@@ -118,6 +124,9 @@ func (k *KillTest) Run(t *testing.T) {
 	cuts := []int{len(deliveries) / 3, 2 * len(deliveries) / 3}
 	nextKill := k.killAfter(0)
 	var drained <-chan time.Time
+	watch := time.NewTicker(maxStall / 20)
+	defer watch.Stop()
+	progress, since := 0, time.Now()
 	for {
 		select {
 		case l := <-ended:
@@ -148,6 +157,13 @@ func (k *KillTest) Run(t *testing.T) {
 			if k.Drained() {
 				return
 			}
+		case <-watch.C:
+			acked, handled := len(k.Acked()), len(k.Handled(t))
+			if acked+handled > progress {
+				progress, since = acked+handled, time.Now()
+			}
+			require.Less(t, time.Since(since), maxStall, "no progress: %d of %d events acknowledged, %d handled; last output:\n%s",
+				acked, len(k.Keys), handled, k.lastLines(t))
 		case <-t.Context().Done():
 			return
 		}
@@ -289,7 +305,9 @@ func (k *KillTest) Acked() []string {
 func (k *KillTest) Handled(t *testing.T) map[string]int {
 	t.Helper()
 	log, err := os.ReadFile(k.Folder + "/handled")
-	require.NoError(t, err)
+	if !errors.Is(err, fs.ErrNotExist) { // no receiver has started yet
+		require.NoError(t, err)
+	}
 	counts := map[string]int{}
 	for line := range strings.Lines(string(log)) {
 		counts[strings.TrimSuffix(line, "\n")]++
