@@ -7,6 +7,8 @@ package operation
 import (
 	"iter"
 	"strings"
+
+	"github.com/dispensary-go/dispensary/api"
 )
 
 // Operation is one row of the table.
@@ -112,4 +114,12 @@ func row(o Operation) *Operation {
 	op := New(o)
 	all = append(all, op)
 	return op
+}
+
+// Scopes returns all scopes that this module knows, including scope groups.
+func Scopes() []string {
+	return []string{
+		api.ScopeCatalogRead, api.ScopeClinic, api.ScopeClinicRead, api.ScopeClinicWrite, api.ScopePatients, api.ScopePatientsRead,
+		api.ScopePatientsWrite, api.ScopeTreatmentPlanHistory, api.ScopeOrderHistory,
+	}
 }

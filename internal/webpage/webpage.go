@@ -4,7 +4,10 @@ package webpage
 
 import (
 	"bytes"
+	"crypto/rand"
+	"crypto/sha256"
 	_ "embed"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"html/template"
@@ -12,6 +15,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -138,4 +142,78 @@ func Pretty(raw []byte) string {
 		return Plain(string(raw))
 	}
 	return Plain(out.String())
+}
+
+// Notice is a page with one message. It contains Base and needs no other file.
+type Notice struct {
+	// Name is the name of the product, shown at the top of the page and in its title.
+	Name string
+
+	Title, Text string
+
+	// Reference is an ID for support. Empty shows none.
+	Reference string
+
+	// Links are the links below the message. The first one looks like a button.
+	Links []Link
+}
+
+// Link is a link of a [Notice].
+type Link struct{ URL, Text string }
+
+//go:embed notice.html
+var noticeText string
+
+var noticeTemplate = template.Must(template.New("notice").Funcs(template.FuncMap{"base": func() template.CSS { return Base }}).Parse(noticeText))
+
+// noticePolicy allows Base by its digest, and no other content.
+var noticePolicy = func() string {
+	digest := sha256.Sum256([]byte(Base))
+	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(digest[:]) + "'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+}()
+
+// Write sends the page with a status, and with headers against caching and framing.
+func (n *Notice) Write(w http.ResponseWriter, status int) {
+	header := w.Header()
+	header.Set("Cache-Control", "no-store")
+	header.Set("Content-Security-Policy", noticePolicy)
+	header.Set("Content-Type", "text/html; charset=utf-8")
+	header.Set("Referrer-Policy", "no-referrer")
+	header.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_ = noticeTemplate.Execute(w, n) // fails only if the browser has disconnected
+}
+
+// Outcomes stores the results of the last 64 forms in this process. The page after a form shows
+// the result by the name in its URL, so a reload does not send the form again, and a link cannot
+// report a change that did not happen. The zero value is ready to use. It is safe for concurrent
+// use.
+type Outcomes[T any] struct {
+	mu    sync.Mutex
+	n     int // number of all outcomes so far
+	names [64]string
+	last  [64]T
+}
+
+// Keep stores a result and returns its name for a URL. Nobody can guess the name.
+func (o *Outcomes[T]) Keep(result T) (name string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	name = rand.Text()
+	o.names[o.n%len(o.names)], o.last[o.n%len(o.last)] = name, result
+	o.n++
+	return name
+}
+
+// Find returns a result by its name. It returns nil if the name is unknown or no longer stored.
+func (o *Outcomes[T]) Find(name string) *T {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for n, known := range o.names {
+		if name != "" && known == name {
+			result := o.last[n]
+			return &result
+		}
+	}
+	return nil
 }

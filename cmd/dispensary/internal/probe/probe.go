@@ -1,9 +1,40 @@
+// Package probe determines the undocumented behaviors of the API in your sandbox, so that the
+// fake platform can behave the same in your tests.
+//
+// # A run
+//
+// [Run] sends at most [MaxRequests] requests, one after another. It never retries a request,
+// because a retry could hide the observed behavior. It only runs on a sandbox, and calls
+// Config.Confirm before the first request. If a lookup does not find a new record, it looks
+// again for about a minute.
+//
+// A run creates two patients and seven treatment plans, and the API cannot delete them. The
+// patients are named Dispensary-Probe plus a marker of the run, have addresses at example.com
+// and get no welcome email. Before the end, the run cancels the plans if the platform allows
+// it. It changes no existing record, but the first use of a clinic key activates its
+// integration. The last requests revoke the authorization of Config.Token.
+//
+// # Findings
+//
+// Each point has one [Finding] with one of these verdicts:
+//
+//   - [Seen]: the requests with the listed ids show the variant.
+//   - [NotObservable]: no request shows the variant, for example of webhook requests.
+//   - [Ambiguous]: the responses match no known variant.
+//
+// Points about webhooks and events need earlier events in the sandbox. [Report.WriteBehaviors]
+// writes the points with verdict [Seen]. On other points the fake platform uses its defaults.
+//
+// The package does not use the client of this module, because the client hides differences
+// such as the status code of a success.
 package probe
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -139,4 +170,89 @@ func (s *session) look(points []point) []Finding {
 		all = append(all, f)
 	}
 	return all
+}
+
+// Verdict is the result of observing a point.
+type Verdict string
+
+// The verdicts.
+const (
+	// Seen: the requests of the finding show the behavior.
+	Seen Verdict = "seen"
+
+	// NotObservable: requests cannot show the behavior at all, or not in this sandbox.
+	NotObservable Verdict = "not observable"
+
+	// Ambiguous: the responses match no variant, or more than one.
+	Ambiguous Verdict = "ambiguous"
+)
+
+// Finding is the result for one undocumented behavior of the API.
+type Finding struct {
+	Point   string  `json:"point"`
+	Verdict Verdict `json:"verdict"`
+
+	// Variant is the observed behavior, by its name in the fake platform. It is empty unless
+	// Verdict is [Seen].
+	Variant string `json:"variant,omitempty"`
+
+	// Why is the reason for a verdict other than [Seen]. With [Seen] it is empty, a measured
+	// time, or the unobserved part.
+	Why string `json:"why,omitempty"`
+
+	// RequestIDs are the X-Request-Id values of the deciding responses, in order of the requests.
+	RequestIDs []string `json:"request_ids,omitempty"`
+}
+
+// Record is a permanent record that a run created.
+type Record struct {
+	Kind string `json:"kind"` // "patient" or "treatment_plan"
+	ID   string `json:"id"`
+}
+
+// Report is the result of a run. It contains no secrets. Its only patient data are the ids and
+// the marker of created patients.
+type Report struct {
+	Environment string    `json:"environment"` // "us/sandbox"
+	StartedAt   time.Time `json:"started_at"`
+	Requests    int       `json:"requests"`
+
+	// Marker is part of the name of each created patient. A search for it also finds patients
+	// whose response was lost.
+	Marker string `json:"marker"`
+
+	// Findings has one entry for each point, sorted by name.
+	Findings []Finding `json:"findings"`
+
+	// Created lists the created records.
+	Created []Record `json:"created,omitempty"`
+}
+
+// Behaviors returns the points with verdict [Seen] as sorted "point=variant" strings, for
+// dispensarytest.WithBehavior.
+func (r Report) Behaviors() []string {
+	var all []string
+	for _, f := range r.Findings {
+		if f.Verdict == Seen {
+			all = append(all, f.Point+"="+f.Variant)
+		}
+	}
+	return all
+}
+
+// fileVersion is the version of the file of behaviors.
+const fileVersion = 1
+
+// WriteBehaviors writes the points with verdict [Seen] as a file for
+// dispensarytest.WithBehaviorsFile and "dispensary fake --behaviors".
+func (r Report) WriteBehaviors(w io.Writer) error {
+	file := struct {
+		Version   int      `json:"version"`
+		Behaviors []string `json:"behaviors"`
+	}{fileVersion, append([]string{}, r.Behaviors()...)}
+	content, err := json.MarshalIndent(file, "", "  ")
+	if err == nil {
+		_, err = w.Write(append(content, '\n'))
+	}
+	return err
 }

@@ -1,10 +1,36 @@
+// Package hidden contains the parts of package api that other packages of this module need and its
+// users must not see.
 package hidden
 
 import (
+	"net/http"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 )
+
+// CallSettings are the settings of a single call. Package api and the services create options from
+// them, and package transport applies them. The zero value is a call without options.
+type CallSettings struct {
+	// Captures receive the response.
+	Captures []*Response
+
+	// NoRetries sends the request once.
+	NoRetries bool
+
+	// PractitionerID is the query parameter practitioner_id. A call without this parameter
+	// fails.
+	PractitionerID string
+}
+
+// Response has the same fields as api.Response, so a pointer to one converts to a pointer to
+// the other.
+type Response struct {
+	StatusCode int
+	Header     http.Header
+	RequestID  string
+	Attempts   int
+}
 
 // Detail contains the values that an api.Error returns by method. Each of them may be nil.
 type Detail struct {
@@ -39,3 +65,6 @@ func Label(field string) string {
 	}
 	return string(unicode.ToUpper(first)) + label[size:]
 }
+
+// PriorityKey is the key of a context value of type api.Priority.
+type PriorityKey struct{}
