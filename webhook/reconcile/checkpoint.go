@@ -1,13 +1,72 @@
 package reconcile
 
 import (
+	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
+	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
 )
+
+// Inbox is a [webhook.Inbox] for [Clinics]. The inboxes of this module implement it.
+//
+// It stores checkpoints, the state of [Clinics] between runs. A claim on a checkpoint lets
+// only one replica run at a time. A checkpoint has a name, a holder while it is claimed, and a
+// state of at most 64 KB. The state contains neither patient data nor secrets. Claims expire
+// by the clock of the storage.
+type Inbox interface {
+	webhook.Inbox
+
+	// Missing returns the keys that were never accepted, in their order, without repeats. A
+	// key counts as accepted if Accept would report a duplicate, regardless of the state of
+	// the event. It is called with up to 300 keys. Accept recognizes an event that arrives
+	// after the call.
+	Missing(ctx context.Context, keys []webhook.Key) ([]webhook.Key, error)
+
+	// ClaimCheckpoint claims a checkpoint for ttl, and returns the last saved state, or nil. A
+	// second claim of the same holder extends the first. ClaimCheckpoint fails with
+	// [engine.ErrCheckpointHeld] while another holder has the checkpoint.
+	ClaimCheckpoint(ctx context.Context, name, holder string, ttl time.Duration) (state []byte, err error)
+
+	// SaveCheckpoint replaces the state durably and extends the claim to ttl from now. If the
+	// claim has expired, it saves nothing and returns [engine.ErrCheckpointHeld].
+	SaveCheckpoint(ctx context.Context, name, holder string, state []byte, ttl time.Duration) error
+
+	// ReleaseCheckpoint ends the claim of holder. Without a claim it does nothing.
+	ReleaseCheckpoint(ctx context.Context, name, holder string) error
+}
+
+// safeInbox returns panics of an inbox as errors. Your functions, such as
+// [webhook.Work].Order, can panic on an event.
+type safeInbox struct{ inbox Inbox }
+
+func (s safeInbox) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
+	return safecall.Value(func() (webhook.Receipt, error) { return s.inbox.Accept(ctx, d) })
+}
+
+func (s safeInbox) Missing(ctx context.Context, keys []webhook.Key) ([]webhook.Key, error) {
+	return safecall.Value(func() ([]webhook.Key, error) { return s.inbox.Missing(ctx, keys) })
+}
+
+func (s safeInbox) ClaimCheckpoint(ctx context.Context, name, holder string, ttl time.Duration) ([]byte, error) {
+	return safecall.Value(func() ([]byte, error) { return s.inbox.ClaimCheckpoint(ctx, name, holder, ttl) })
+}
+
+func (s safeInbox) SaveCheckpoint(ctx context.Context, name, holder string, state []byte, ttl time.Duration) error {
+	return safecall.Call(func() error { return s.inbox.SaveCheckpoint(ctx, name, holder, state, ttl) })
+}
+
+func (s safeInbox) ReleaseCheckpoint(ctx context.Context, name, holder string) error {
+	return safecall.Call(func() error { return s.inbox.ReleaseCheckpoint(ctx, name, holder) })
+}
 
 // checkpoint is the state of a clinic between runs.
 type checkpoint struct {
@@ -216,4 +275,102 @@ func (s NoWebhooks) after(a arrivals, now time.Time) NoWebhooks {
 		return NoWebhooks{}
 	}
 	return s
+}
+
+// lease is the claim of one run on the checkpoint. A goroutine extends it, because a call to
+// the platform may take longer than the claim.
+type lease struct {
+	config *Config
+	name   string // of the checkpoint
+	holder string
+	ended  chan struct{} // closed when the goroutine has stopped
+	cancel context.CancelCauseFunc
+
+	mu    sync.Mutex
+	state []byte // the saved state, or the state to save with the next extension
+}
+
+// closing is the longest time for storing state after the end of a run's context. It lets a
+// program stop within seconds.
+const closing = 2 * time.Second
+
+// outlive returns a context for storing state at the end of a run. If ctx has ended, it lasts for
+// closing.
+func outlive(ctx context.Context) (context.Context, context.CancelFunc) {
+	if ctx.Err() == nil {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(context.WithoutCancel(ctx), closing)
+}
+
+// errReleased ends the context of a run that is over.
+var errReleased = errors.New("reconcile: the run is over")
+
+// claim claims the checkpoint, and returns a context that ends if the claim is lost. Each run
+// has its own holder, so that a process does not reconcile a clinic twice at the same time.
+func claim(ctx context.Context, c *Config, name string) (context.Context, *lease, error) {
+	l := &lease{config: c, name: name, holder: rand.Text(), ended: make(chan struct{})}
+	now := time.Now()
+	state, err := c.Inbox.ClaimCheckpoint(ctx, name, l.holder, leaseTTL)
+	if err != nil {
+		return nil, nil, err
+	}
+	l.state = state
+	ctx, l.cancel = context.WithCancelCause(ctx)
+	go l.renew(ctx, now)
+	return ctx, l, nil
+}
+
+// renew extends the claim until the run is over. It ends the run if another replica has
+// claimed the checkpoint or may have.
+func (l *lease) renew(ctx context.Context, renewed time.Time) {
+	defer close(l.ended)
+	ticker := time.NewTicker(leaseTTL / 3)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		now := time.Now()
+		l.mu.Lock()
+		err := l.write(ctx)
+		l.mu.Unlock()
+		switch {
+		case err == nil:
+			renewed = now
+		case errors.Is(err, engine.ErrCheckpointHeld):
+			l.cancel(err)
+			return
+		case time.Since(renewed) >= leaseTTL:
+			l.cancel(fmt.Errorf("%w, or the claim has expired: %w", engine.ErrCheckpointHeld, err))
+			return
+		}
+	}
+}
+
+// save stores the state and extends the claim.
+func (l *lease) save(ctx context.Context, state []byte) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.state = state
+	return l.write(ctx)
+}
+
+// write saves l.state. The caller has locked l.mu.
+func (l *lease) write(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, leaseTTL/3)
+	defer cancel()
+	return l.config.Inbox.SaveCheckpoint(ctx, l.name, l.holder, l.state, leaseTTL)
+}
+
+// release releases the claim, also if the context of the run has ended.
+func (l *lease) release() {
+	l.cancel(errReleased)
+	<-l.ended
+	ctx, cancel := context.WithTimeout(context.Background(), closing)
+	defer cancel()
+	// The claim expires if this fails.
+	_ = l.config.Inbox.ReleaseCheckpoint(ctx, l.name, l.holder)
 }
