@@ -17,6 +17,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/defaults"
 	"github.com/dispensary-go/dispensary/internal/testkit/testsize"
 	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 	"github.com/dispensary-go/dispensary/oauth/sqlstore"
 	"github.com/dispensary-go/dispensary/oauth/storetest"
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
@@ -190,33 +191,8 @@ func TestUnavailableDatabaseReturnsOtherErrors(t *testing.T) {
 		require.NoError(t, err)
 		d.exec(t, d.open(t), "ALTER TABLE dispensary_oauth_tokens RENAME TO away")
 		for range 2 { // first without the table, then without the database
-			for name, call := range map[string]func() error{
-				"load": func() error { _, err := store.Load(ctx, user17); return err },
-				"save": func() error { _, err := store.Save(ctx, user17, token(api.NewSecret("next"))); return err },
-				"save version": func() error {
-					_, err := store.SaveVersion(ctx, user17, record.Version, token(api.NewSecret("next")))
-					return err
-				},
-				"save new": func() error { _, err := store.SaveVersion(ctx, user18, 0, token(api.NewSecret("next"))); return err },
-				"delete":   func() error { return store.DeleteVersion(ctx, user17, record.Version) },
-				"lease":    func() error { _, err := store.Lease(ctx, lease, time.Minute); return err },
-				"commit":   func() error { _, err := store.Commit(ctx, lease, token(api.NewSecret("next"))); return err },
-				"fail": func() error {
-					_, err := store.Fail(ctx, lease, token(api.NewSecret("next")), tokenstore.ReasonInvalidGrant)
-					return err
-				},
-				"release": func() error { return store.Release(ctx, lease) },
-				"check":   func() error { return store.CheckWrite(ctx) },
-				"list": func() error {
-					_, err := store.List(ctx, tokenstore.Listing{Environment: usSandbox, Limit: 1})
-					return err
-				},
-				"claim": func() error {
-					_, err := store.ClaimDue(ctx, tokenstore.Due{Environment: usSandbox, Before: time.Now(), Limit: 1, Owner: "a", TTL: time.Minute})
-					return err
-				},
-			} {
-				err := call()
+			for name, call := range oauthtest.StoreCalls(store, lease, token(api.NewSecret("next"))) {
+				err := call(ctx)
 				require.Error(t, err, name)
 				for _, response := range []error{tokenstore.ErrNoRecord, tokenstore.ErrConflict, tokenstore.ErrLeased, tokenstore.ErrUnreadable} {
 					require.NotErrorIs(t, err, response, name)

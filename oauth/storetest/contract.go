@@ -12,6 +12,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 	"github.com/dispensary-go/dispensary/oauth/tokenstore"
 )
 
@@ -305,21 +306,8 @@ func endedContext(t *testing.T, open opener) {
 	late, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
 	defer cancel()
 	for ctx, want := range map[context.Context]error{canceled: context.Canceled, late: context.DeadlineExceeded} {
-		for name, call := range map[string]func() error{
-			"Load":          func() error { _, err := store.Load(ctx, user17); return err },
-			"Save":          func() error { _, err := store.Save(ctx, user17, sample(user17, 2)); return err },
-			"SaveVersion":   func() error { _, err := store.SaveVersion(ctx, user17, record.Version, sample(user17, 2)); return err },
-			"DeleteVersion": func() error { return store.DeleteVersion(ctx, user17, record.Version) },
-			"Lease":         func() error { _, err := store.Lease(ctx, lease, long); return err },
-			"Commit":        func() error { _, err := store.Commit(ctx, lease, sample(user17, 2)); return err },
-			"Fail": func() error {
-				_, err := store.Fail(ctx, lease, sample(user17, 2), tokenstore.ReasonInvalidGrant)
-				return err
-			},
-			"Release":    func() error { return store.Release(ctx, lease) },
-			"CheckWrite": func() error { return store.CheckWrite(ctx) },
-		} {
-			requireError(t, call(), want, name)
+		for name, call := range oauthtest.StoreCalls(store, lease, sample(user17, 2)) {
+			requireError(t, call(ctx), want, name)
 			same()
 		}
 	}

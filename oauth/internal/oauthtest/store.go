@@ -162,3 +162,38 @@ func First(n int, intercept Interception) Interception {
 		return intercept(ctx, key, work)
 	}
 }
+
+// StoreCalls returns one call for each method of store, by name. They concern the record of lease, and
+// next is its next token.
+func StoreCalls(store tokenstore.Store, lease tokenstore.Lease, next oauth.Token) map[string]func(context.Context) error {
+	key, environment := lease.Key, lease.Key.Environment
+	return map[string]func(context.Context) error{
+		"Load": func(ctx context.Context) error { _, err := store.Load(ctx, key); return err },
+		"Save": func(ctx context.Context) error { _, err := store.Save(ctx, key, next); return err },
+		"SaveVersion": func(ctx context.Context) error {
+			_, err := store.SaveVersion(ctx, key, lease.Version, next)
+			return err
+		},
+		"SaveVersion of a new user": func(ctx context.Context) error {
+			_, err := store.SaveVersion(ctx, tokenstore.Key{Environment: environment, User: "new"}, 0, next)
+			return err
+		},
+		"DeleteVersion": func(ctx context.Context) error { return store.DeleteVersion(ctx, key, lease.Version) },
+		"Lease":         func(ctx context.Context) error { _, err := store.Lease(ctx, lease, time.Hour); return err },
+		"Commit":        func(ctx context.Context) error { _, err := store.Commit(ctx, lease, next); return err },
+		"Fail": func(ctx context.Context) error {
+			_, err := store.Fail(ctx, lease, next, tokenstore.ReasonInvalidGrant)
+			return err
+		},
+		"Release":    func(ctx context.Context) error { return store.Release(ctx, lease) },
+		"CheckWrite": store.CheckWrite,
+		"List": func(ctx context.Context) error {
+			_, err := store.List(ctx, tokenstore.Listing{Environment: environment, Limit: 1})
+			return err
+		},
+		"ClaimDue": func(ctx context.Context) error {
+			_, err := store.ClaimDue(ctx, tokenstore.Due{Environment: environment, Before: time.Now(), Limit: 1, Owner: lease.Owner, TTL: time.Minute})
+			return err
+		},
+	}
+}
