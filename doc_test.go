@@ -62,9 +62,9 @@ func parsed(t *testing.T, into *token.FileSet, folder string, mode parser.Mode) 
 	return files
 }
 
-// packages returns the folders with a package: of the root module, or of the whole repository
-// if wholeHouse is set. It skips test data and hidden folders.
-func packages(t *testing.T, wholeHouse bool) []string {
+// packages returns the folders with a package: of the root module, or also of nested
+// modules if nested is set. It skips test data and hidden folders.
+func packages(t *testing.T, nested bool) []string {
 	t.Helper()
 	var folders []string
 	require.NoError(t, filepath.WalkDir(".", func(name string, entry fs.DirEntry, err error) error {
@@ -73,7 +73,7 @@ func packages(t *testing.T, wholeHouse bool) []string {
 			return err
 		case entry.IsDir():
 			_, err := os.Stat(filepath.Join(name, "go.mod"))
-			if strings.HasPrefix(entry.Name(), ".") || entry.Name() == "testdata" || err == nil && !wholeHouse {
+			if strings.HasPrefix(entry.Name(), ".") || entry.Name() == "testdata" || err == nil && !nested {
 				return filepath.SkipDir
 			}
 		case strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go"):

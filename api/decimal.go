@@ -135,14 +135,14 @@ const maxExponent = 308
 // isDecimal reports whether s is the text of a number as [Decimal] describes it.
 func isDecimal(s string) bool {
 	i := signLen(s, 0)
-	whole := digitsLen(s, i)
-	i += whole
+	integer := digitsLen(s, i)
+	i += integer
 	fraction := 0
 	if i < len(s) && s[i] == '.' {
 		fraction = digitsLen(s, i+1)
 		i += 1 + fraction
 	}
-	if whole+fraction == 0 {
+	if integer+fraction == 0 {
 		return false
 	}
 	if i < len(s) && s[i]|0x20 == 'e' {
@@ -179,8 +179,8 @@ func (d Decimal) value() decimalValue {
 		exponent, _ = strconv.Atoi(text[at+1:])
 		text = text[:at]
 	}
-	whole, fraction, _ := strings.Cut(text, ".")
-	digits := strings.TrimLeft(whole+fraction, "0")
+	integer, fraction, _ := strings.Cut(text, ".")
+	digits := strings.TrimLeft(integer+fraction, "0")
 	if digits == "" {
 		return decimalValue{}
 	}

@@ -279,8 +279,8 @@ func timestamp(raw json.RawMessage) time.Time {
 		if seconds >= firstMillisecond {
 			seconds /= 1000
 		}
-		whole, fraction := math.Modf(seconds)
-		return time.Unix(int64(whole), int64(fraction*1e9)).UTC()
+		integer, fraction := math.Modf(seconds)
+		return time.Unix(int64(integer), int64(fraction*1e9)).UTC()
 	}
 	var t api.Timestamp
 	if t.UnmarshalJSON(raw) != nil {

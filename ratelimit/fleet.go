@@ -30,7 +30,7 @@ const (
 // requests count. It is safe for concurrent use and implements [api.PausingLimiter].
 type Fleet struct {
 	config  FleetConfig
-	whole   limits        // if the store is available
+	total   limits        // if the store is available
 	share   limits        // if the store is unavailable
 	spacing time.Duration // between the requests of a process that uses its share evenly
 	pause   pause
@@ -65,7 +65,7 @@ func NewFleet(c FleetConfig) (*Fleet, error) {
 	}
 	per, share := c.Per+travel+c.Timeout, max(1, c.Requests/c.Processes)
 	return &Fleet{
-		config: c, whole: limitsOf(c.Requests, per), share: limitsOf(share, per), spacing: per / time.Duration(share),
+		config: c, total: limitsOf(c.Requests, per), share: limitsOf(share, per), spacing: per / time.Duration(share),
 		queue: newQueue(share, per), starts: window{per: per}, wake: make(chan struct{}, 1),
 	}, nil
 }
@@ -114,7 +114,7 @@ func (f *Fleet) earliest(p api.Priority, now time.Duration) time.Duration {
 	if f.away {
 		return f.queue.earliest(&f.starts, &f.share, p, now)
 	}
-	at := f.queue.earliest(&f.starts, &f.whole, p, now)
+	at := f.queue.earliest(&f.starts, &f.total, p, now)
 	if last := f.rejections[p]; now-last.at < f.longest() {
 		at = max(at, min(last.free, f.queue.turn(p, f.queue.waiting[p].Len(), now)))
 	}
@@ -176,7 +176,7 @@ func (f *Fleet) withStore(w *waiter, as api.Priority) time.Duration {
 	f.past = min(f.past, f.starts.n)
 	past := f.past
 	f.mu.Unlock()
-	taken, err := f.take(past, want, f.whole[as])
+	taken, err := f.take(past, want, f.total[as])
 	f.mu.Lock()
 	now := f.now()
 	if err != nil {
@@ -305,7 +305,7 @@ func (f *Fleet) maybeProbe(now time.Duration) {
 
 // probe calls an unavailable store and records the starts since. No request waits for it.
 func (f *Fleet) probe(past int) {
-	_, err := f.take(past, 0, f.whole[api.PriorityInteractive])
+	_, err := f.take(past, 0, f.total[api.PriorityInteractive])
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.probing = false

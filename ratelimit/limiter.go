@@ -233,9 +233,9 @@ type limits [apikit.Priorities][]Window
 // limitsOf returns the windows of a limit. Background requests have two more windows: their
 // part of the limit in the period, and an equal fraction of it in each part of the period.
 func limitsOf(requests int, per time.Duration) (l limits) {
-	whole := Window{requests, per}
+	total := Window{requests, per}
 	for p := range l {
-		l[p] = []Window{whole}
+		l[p] = []Window{total}
 		if api.Priority(p) != api.PriorityInteractive {
 			part := max(1, requests*parts[p]/100)
 			l[p] = append(l[p], Window{part, per}, Window{(part + spread - 1) / spread, per / spread})

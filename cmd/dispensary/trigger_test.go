@@ -137,7 +137,7 @@ func TestVerifyExplainsDelivery(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, content, 0o600))
 		return path
 	}
-	whole, secret := file("delivery.http", delivery), file("secret", []byte(app.WebhookSecret+"\n"))
+	deliveryFile, secret := file("delivery.http", delivery), file("secret", []byte(app.WebhookSecret+"\n"))
 	other, challenge := file("other", []byte("another")), file("challenge", []byte(app.ChallengeToken))
 	head, body, _ := bytes.Cut(delivery, []byte("\r\n\r\n"))
 	_, headers, _ := bytes.Cut(head, []byte("\r\n"))
@@ -147,16 +147,16 @@ func TestVerifyExplainsDelivery(t *testing.T) {
 		want string // the reason
 		args []string
 	}{
-		"whole": {"valid", []string{whole, "--secret-file", secret}},
+		"whole": {"valid", []string{deliveryFile, "--secret-file", secret}},
 		"marked": {"valid", []string{
 			bodyFile, "--headers", file("marked-headers", append([]byte("\ufeff"), headers...)),
 			"--secret-file", file("marked-secret", []byte("\ufeff"+app.WebhookSecret+"\r\n")),
 		}},
 		"parts":   {"valid", []string{bodyFile, "--headers", headersFile, "--secret-file", secret}},
-		"other":   {"wrong_secret", []string{whole, "--secret-file", other}},
-		"swapped": {"challenge", []string{whole, "--secret-file", other, "--challenge-file", secret}},
+		"other":   {"wrong_secret", []string{deliveryFile, "--secret-file", other}},
+		"swapped": {"challenge", []string{deliveryFile, "--secret-file", other, "--challenge-file", secret}},
 		"changed": {"body_changed", []string{changed, "--headers", headersFile, "--secret-file", secret}},
-		"old":     {"too_old", []string{whole, "--secret-file", secret, "--received", time.Now().Add(time.Hour).Format(time.RFC3339)}},
+		"old":     {"too_old", []string{deliveryFile, "--secret-file", secret, "--received", time.Now().Add(time.Hour).Format(time.RFC3339)}},
 	} {
 		code, out, stderr := f.run(append([]string{"verify", "--json"}, c.args...)...)
 		assert.Equal(t, 1, assertDocuments(t, "verify", out), name)
@@ -175,7 +175,7 @@ func TestVerifyExplainsDelivery(t *testing.T) {
 	assert.Equal(t, exitDone, code, stderr)
 	assert.Equal(t, "valid: the signature is correct\n", out, "with the configuration, from stdin")
 	f.terminal = true
-	_, out, _ = f.run("verify", whole, "--secret-file", challenge)
+	_, out, _ = f.run("verify", deliveryFile, "--secret-file", challenge)
 	assert.True(t, strings.HasPrefix(out, "\x1b[31mwrong_secret\x1b[0m: "), out)
 	f.terminal = false
 	for _, text := range []string{app.WebhookSecret, app.ChallengeToken, "Canary"} {
@@ -187,10 +187,10 @@ func TestVerifyExplainsDelivery(t *testing.T) {
 	f.rejected("add --headers", "verify", bodyFile)
 	f.rejected(`lines of the form "Name: value"`, "verify", bodyFile, "--headers", bodyFile)
 	f.rejected("--headers: open none", "verify", bodyFile, "--headers", "none")
-	f.rejected("--secret-file: open none", "verify", whole, "--secret-file", "none")
-	f.rejected("the file is empty", "verify", whole, "--secret-file", file("empty", nil))
-	f.rejected("the file is encoded in UTF-16: save it as UTF-8", "verify", whole, "--secret-file", file("wide", []byte("\xff\xfes\x00")))
-	f.rejected("--received must be a time", "verify", whole, "--received", "yesterday")
+	f.rejected("--secret-file: open none", "verify", deliveryFile, "--secret-file", "none")
+	f.rejected("the file is empty", "verify", deliveryFile, "--secret-file", file("empty", nil))
+	f.rejected("the file is encoded in UTF-16: save it as UTF-8", "verify", deliveryFile, "--secret-file", file("wide", []byte("\xff\xfes\x00")))
+	f.rejected("--received must be a time", "verify", deliveryFile, "--received", "yesterday")
 	f.variables = map[string]string{}
-	f.rejected("--secret-file", "verify", whole)
+	f.rejected("--secret-file", "verify", deliveryFile)
 }

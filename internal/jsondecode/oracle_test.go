@@ -240,7 +240,7 @@ func scalar(t reflect.Type, raw []byte) ([]byte, bool) {
 		return []byte(strconv.FormatFloat(f, 'g', -1, t.Bits())), err == nil
 	}
 	f, err = strconv.ParseFloat(text, 64)
-	if n, whole := strconv.ParseInt(text, 10, 64); whole == nil {
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return []byte(strconv.FormatInt(n, 10)), !reflect.New(t).Elem().OverflowInt(n)
 	}
 	if err != nil || f != float64(int64(f)) || f > 1<<53 || f < -(1<<53) {

@@ -125,9 +125,9 @@ func list(t *testing.T, open opener) {
 		all := listed(t, store, tokenstore.Listing{Environment: usSandbox, Limit: limit})
 		require.Equal(t, []string{"B", "a", "a%", "a_", "b", "z", "zz", "ä", "é", "日本"}, users(all), "ordered by their bytes")
 		for _, record := range all {
-			whole := want[record.Key.User]
-			whole.Token.AccessToken, whole.Token.RefreshToken, whole.Token.Replaced = api.Secret{}, api.Secret{}, nil
-			requireSame(t, whole, record)
+			expected := want[record.Key.User]
+			expected.Token.AccessToken, expected.Token.RefreshToken, expected.Token.Replaced = api.Secret{}, api.Secret{}, nil
+			requireSame(t, expected, record)
 		}
 		assert.Len(t, listed(t, store, tokenstore.Listing{Environment: usSandbox, State: tokenstore.StateActive, Limit: limit}), len(want)-1)
 		assert.Equal(t, []string{"b"}, users(listed(t, store, tokenstore.Listing{Environment: usSandbox, State: tokenstore.StateReauthorize, Limit: limit})))

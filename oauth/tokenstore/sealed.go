@@ -192,8 +192,8 @@ func (s *sealedStore) sealToken(key Key, token oauth.Token) (oauth.Token, error)
 	if err != nil {
 		return oauth.Token{}, err
 	}
-	whole := append(append(head, '\n'), token.AccessToken.Reveal()...)
-	ciphertext, err := s.aead.Encrypt(whole, associatedData(key, "access", api.Secret{}))
+	plaintext := append(append(head, '\n'), token.AccessToken.Reveal()...)
+	ciphertext, err := s.aead.Encrypt(plaintext, associatedData(key, "access", api.Secret{}))
 	if err != nil {
 		return oauth.Token{}, err
 	}
@@ -217,11 +217,11 @@ func (s *sealedStore) open(key Key, stored Record) (Record, error) {
 }
 
 func (s *sealedStore) openToken(key Key, sealed oauth.Token) (oauth.Token, error) {
-	whole, err := s.unseal(sealed.AccessToken, associatedData(key, "access", api.Secret{}))
+	plaintext, err := s.unseal(sealed.AccessToken, associatedData(key, "access", api.Secret{}))
 	if err != nil {
 		return oauth.Token{}, err
 	}
-	head, secret, _ := strings.Cut(string(whole), "\n")
+	head, secret, _ := strings.Cut(string(plaintext), "\n")
 	token, refreshable, err := tokenjson.Unmarshal([]byte(head))
 	if err != nil {
 		return oauth.Token{}, seal.ErrTampered // the decoder's error may contain the plaintext

@@ -59,7 +59,7 @@ func TestInboxes(t *testing.T) {
 // addInbox reads the recorded calls of an inbox and checks the history of each event.
 func (r *report) addInbox(t *testing.T, lines []string, takeOver time.Duration) {
 	t.Helper()
-	var noted []inboxCall
+	var recorded []inboxCall
 	results := map[string]inboxResult{}
 	for _, line := range lines {
 		var call inboxCall
@@ -68,13 +68,13 @@ func (r *report) addInbox(t *testing.T, lines []string, takeOver time.Duration) 
 		case !strings.HasSuffix(line, "}"): // incomplete, because its process was killed
 		case strings.Contains(line, `"Op":`):
 			require.NoError(t, json.Unmarshal([]byte(line), &call))
-			noted = append(noted, call)
+			recorded = append(recorded, call)
 		default:
 			require.NoError(t, json.Unmarshal([]byte(line), &result))
 			results[result.ID] = result
 		}
 	}
-	for _, call := range noted {
+	for _, call := range recorded {
 		result, returned := results[call.ID]
 		outcome := result.Err
 		switch {
@@ -90,7 +90,7 @@ func (r *report) addInbox(t *testing.T, lines []string, takeOver time.Duration) 
 		}
 		r.outcomes[strings.TrimSpace(call.Op+" "+outcome)]++
 	}
-	for event, history := range eventHistories(noted, results, takeOver) {
+	for event, history := range eventHistories(recorded, results, takeOver) {
 		r.longest = max(r.longest, len(history))
 		if porcupine.CheckOperationsTimeout(inboxModel, history, 2*time.Minute) != porcupine.Ok {
 			r.wrong = append(r.wrong, event+" is not linearizable:\n"+describe(history))

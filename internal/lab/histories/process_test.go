@@ -180,13 +180,13 @@ func (p *process) strike(f fault, pause time.Duration) {
 // fleet contains all processes that use a store.
 type fleet struct {
 	worker
-	folder  string
-	pause   time.Duration
-	chosen  []fault // possible faults; each round has one of them
-	running []*process
-	started int
-	faults  map[fault]int
-	noted   bytes.Buffer // recorded lines of all processes
+	folder   string
+	pause    time.Duration
+	chosen   []fault // possible faults; each round has one of them
+	running  []*process
+	started  int
+	faults   map[fault]int
+	recorded bytes.Buffer // recorded lines of all processes
 }
 
 // newFleet returns a fleet of n processes.
@@ -229,10 +229,10 @@ func (f *fleet) play(t *testing.T, round int) {
 		if killed {
 			p.await()
 		}
-		_, err := io.Copy(&f.noted, p.history)
+		_, err := io.Copy(&f.recorded, p.history)
 		require.NoError(t, err)
 		if killed {
-			f.noted.WriteByte('\n') // ends an incomplete line
+			f.recorded.WriteByte('\n') // ends an incomplete line
 			f.running[n] = nil
 		}
 	}
@@ -260,15 +260,15 @@ func (f *fleet) drain(t *testing.T) {
 	for n, p := range f.running {
 		_ = p.command.Process.Kill()
 		p.await()
-		_, err := io.Copy(&f.noted, p.history)
+		_, err := io.Copy(&f.recorded, p.history)
 		require.NoError(t, err)
-		f.noted.WriteByte('\n')
+		f.recorded.WriteByte('\n')
 		f.running[n] = nil
 	}
 }
 
 // notes returns the lines recorded since its last call.
 func (f *fleet) notes() []string {
-	defer f.noted.Reset()
-	return strings.Split(f.noted.String(), "\n")
+	defer f.recorded.Reset()
+	return strings.Split(f.recorded.String(), "\n")
 }

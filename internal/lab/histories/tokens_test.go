@@ -45,7 +45,7 @@ func (r report) String() string {
 // add reads the recorded calls of a round and checks the history of each user.
 func (r *report) add(t *testing.T, lines []string) {
 	t.Helper()
-	var noted []tokenCall
+	var recorded []tokenCall
 	results := map[string]tokenResult{}
 	for _, line := range lines {
 		var call tokenCall
@@ -53,14 +53,14 @@ func (r *report) add(t *testing.T, lines []string) {
 		switch {
 		case strings.Contains(line, `"Op":`):
 			require.NoError(t, json.Unmarshal([]byte(line), &call))
-			noted = append(noted, call)
+			recorded = append(recorded, call)
 		case strings.HasSuffix(line, "}"): // other lines are incomplete, because their process was killed
 			require.NoError(t, json.Unmarshal([]byte(line), &result))
 			results[result.ID] = result
 		}
 	}
 	r.rounds++
-	for _, call := range noted {
+	for _, call := range recorded {
 		outcome := errUnknown
 		if result, returned := results[call.ID]; returned {
 			outcome = result.Err
@@ -68,7 +68,7 @@ func (r *report) add(t *testing.T, lines []string) {
 		r.calls++
 		r.outcomes[strings.TrimSpace(call.Op+" "+outcome)]++
 	}
-	for user, history := range histories(noted, results) {
+	for user, history := range histories(recorded, results) {
 		r.longest = max(r.longest, len(history))
 		if porcupine.CheckOperationsTimeout(tokenModel, history, 2*time.Minute) != porcupine.Ok {
 			r.wrong = append(r.wrong, user+" is not linearizable:\n"+describe(history))

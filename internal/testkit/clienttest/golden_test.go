@@ -53,7 +53,7 @@ func mocked(t *testing.T, body []byte) *dispensary.Client {
 func TestClientDecodesOtherVersions(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	reads := map[string]func(*dispensary.Client) (any, error){
+	readCalls := map[string]func(*dispensary.Client) (any, error){
 		"clinic.get":   func(c *dispensary.Client) (any, error) { return c.Clinic.Get(ctx) },
 		"events.get":   func(c *dispensary.Client) (any, error) { return c.Events.Get(ctx, "e-1") },
 		"orders.get":   func(c *dispensary.Client) (any, error) { return c.Clinic.Orders.Get(ctx, "o-1") },
@@ -74,7 +74,7 @@ func TestClientDecodesOtherVersions(t *testing.T) {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			t.Parallel()
 			parts := strings.Split(filepath.Base(file), ".")
-			read := reads[parts[0]+"."+parts[1]]
+			read := readCalls[parts[0]+"."+parts[1]]
 			require.NotNil(t, read, "no call for this operation")
 			response, err := os.ReadFile(file)
 			require.NoError(t, err)

@@ -18,7 +18,7 @@ import (
 // accepting tests the calls of a webhook handler, and the keys of finished events.
 var accepting = map[string]func(*harness){
 	"Once":              acceptOnce,
-	"KeysAreWhole":      keysAreWhole,
+	"KeysAreDistinct":   keysAreDistinct,
 	"ConcurrentlyOnce":  concurrentlyOnce,
 	"RetriedAfterError": againAfterAnError,
 	"AnyEvent":          anyEvent,
@@ -51,9 +51,9 @@ func acceptOnce(r *harness) {
 	}
 }
 
-// keysAreWhole tests keys with unusual characters and with parts in each other's place. An
+// keysAreDistinct tests keys with unusual characters and with parts in each other's place. An
 // engine must compare every part as plain text.
-func keysAreWhole(r *harness) {
+func keysAreDistinct(r *harness) {
 	inbox := r.open(succeed)
 	d := patient("evt_1", "pa_1", 1)
 	abroad := d

@@ -57,7 +57,7 @@ func task(attempt int) inboxkit.Task {
 }
 
 // do makes an attempt. It returns the attempt as recorded and as observed.
-func do(t *testing.T, ctx context.Context, w webhook.Work, task inboxkit.Task, noted error) (told, observed webhook.Attempt) {
+func do(t *testing.T, ctx context.Context, w webhook.Work, task inboxkit.Task, recordErr error) (told, observed webhook.Attempt) {
 	t.Helper()
 	calls := 0
 	w.Observer.AttemptEnd = func(_ context.Context, a webhook.Attempt) { observed = a }
@@ -67,10 +67,10 @@ func do(t *testing.T, ctx context.Context, w webhook.Work, task inboxkit.Task, n
 		assert.Empty(t, observed.Result, "observed before it was recorded")
 		calls++
 		told = a
-		return noted
+		return recordErr
 	})
 	assert.Equal(t, 1, calls)
-	assert.Equal(t, noted, err)
+	assert.Equal(t, recordErr, err)
 	return told, observed
 }
 

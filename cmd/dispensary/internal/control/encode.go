@@ -255,14 +255,14 @@ func decodeCents(path string, raw json.RawMessage, v reflect.Value) error {
 	if json.Unmarshal(raw, &text) != nil {
 		return wrong
 	}
-	whole, fraction, found := strings.Cut(text, ".")
+	integer, fraction, found := strings.Cut(text, ".")
 	if found && len(fraction) != 2 {
 		return wrong
 	}
 	if !found {
 		fraction = "00"
 	}
-	amount, err := strconv.ParseUint(whole+fraction, 10, 53)
+	amount, err := strconv.ParseUint(integer+fraction, 10, 53)
 	if err != nil {
 		return wrong
 	}

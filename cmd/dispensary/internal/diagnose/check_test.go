@@ -98,8 +98,8 @@ func TestCheckReportsReason(t *testing.T) {
 
 func TestParseReadsChunksAndParts(t *testing.T) {
 	t.Parallel()
-	whole := signed(secret, sent)
-	head, _, _ := strings.Cut(whole, "Content-Length")
+	request := signed(secret, sent)
+	head, _, _ := strings.Cut(request, "Content-Length")
 	chunked := head + "Transfer-Encoding: chunked\r\n\r\n" + strconv.FormatInt(int64(len(sent)), 16) + "\r\n" + sent + "\r\n0\r\n\r\n"
 	assert.Equal(t, diagnose.ReasonValid, check(t, chunked, 0).Reason)
 	_, err := diagnose.Parse([]byte(head + "Transfer-Encoding: chunked\r\n\r\n" + sent))

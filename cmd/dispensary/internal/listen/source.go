@@ -74,8 +74,8 @@ func (s *source) poll(ctx context.Context, c *Config) Poll {
 	s.found = nil
 	for _, g := range s.groups {
 		l := listing{service: s.Events, group: g.name, types: c.Types, since: later(g.from, g.listed.Add(-overlap)), now: start}
-		whole := start.Sub(g.overlap) >= overlapEvery
-		if !whole {
+		withOverlap := start.Sub(g.overlap) >= overlapEvery
+		if !withOverlap {
 			l.enough = g.listed // usually one page
 		}
 		err := l.read(ctx, func(e events.Event, at time.Time) { s.find(g, e, at) })
@@ -84,7 +84,7 @@ func (s *source) poll(ctx context.Context, c *Config) Poll {
 			g.listed = later(g.listed, l.newest)
 			result.Gap = result.Gap || !g.checked.IsZero() && g.checked.Before(start.Add(-retention))
 			g.checked = start
-			if whole && l.since.Before(g.listed) {
+			if withOverlap && l.since.Before(g.listed) {
 				g.overlap = start
 			}
 		}

@@ -36,20 +36,20 @@ func Unguarded(w io.Writer) io.Writer {
 func (t *Writer) Write(text []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	whole := append(t.held, text...)
-	end := len(whole)
-	for end > 0 && !endsWhole(whole[:end]) {
+	all := append(t.held, text...)
+	end := len(all)
+	for end > 0 && !isComplete(all[:end]) {
 		end--
 	}
-	t.held = append([]byte(nil), whole[end:]...)
-	if _, err := io.WriteString(t.to, Printable(string(whole[:end]))); err != nil {
+	t.held = append([]byte(nil), all[end:]...)
+	if _, err := io.WriteString(t.to, Printable(string(all[:end]))); err != nil {
 		return 0, err
 	}
 	return len(text), nil
 }
 
-// endsWhole reports whether text does not end inside a character or a line break.
-func endsWhole(text []byte) bool {
+// isComplete reports whether text does not end inside a character or a line break.
+func isComplete(text []byte) bool {
 	last := max(0, len(text)-utf8.UTFMax)
 	for i := len(text) - 1; i >= last; i-- {
 		if utf8.RuneStart(text[i]) {

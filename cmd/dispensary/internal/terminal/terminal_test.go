@@ -17,10 +17,10 @@ func TestWriterJoinsSplitCharacters(t *testing.T) {
 	t.Parallel()
 	const text = "é\u009b€\U0001f600\u200d\r\nx\r\ry\xff\xfez"
 	const want = "é\\u009b€\U0001f600\u200d\nx\\u000d\\u000dy\ufffd\ufffdz"
-	var whole, split bytes.Buffer
-	_, err := io.WriteString(NewWriter(&whole), text)
+	var once, split bytes.Buffer
+	_, err := io.WriteString(NewWriter(&once), text)
 	require.NoError(t, err)
-	assert.Equal(t, want, whole.String())
+	assert.Equal(t, want, once.String())
 	_, err = io.Copy(NewWriter(&split), iotest.OneByteReader(strings.NewReader(text)))
 	require.NoError(t, err)
 	assert.Equal(t, want, split.String())
