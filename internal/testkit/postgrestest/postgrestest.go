@@ -32,8 +32,7 @@ func Schema(t testing.TB) string {
 	_, err = db.ExecContext(t.Context(), "CREATE SCHEMA "+schema)
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		_, err := db.ExecContext(context.Background(), "DROP SCHEMA "+schema+" CASCADE")
-		assert.NoError(t, err)
+		assert.NoError(t, drop(db, schema))
 		assert.NoError(t, db.Close())
 	})
 	separator := "?"
@@ -41,4 +40,16 @@ func Schema(t testing.TB) string {
 		separator = "&"
 	}
 	return address + separator + "search_path=" + schema
+}
+
+// drop drops a schema. A statement of the test that the server has yet to cancel can cause a
+// deadlock, so drop tries up to 10 times.
+func drop(db *sql.DB, schema string) (err error) {
+	for range 10 {
+		_, err = db.ExecContext(context.Background(), "DROP SCHEMA "+schema+" CASCADE")
+		if err == nil || !strings.Contains(err.Error(), "40P01") { // deadlock_detected
+			break
+		}
+	}
+	return err
 }
