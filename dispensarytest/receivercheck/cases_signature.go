@@ -2,9 +2,7 @@ package receivercheck
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -176,13 +174,8 @@ var timestampCases = []testCase{
 }
 
 // intolerable returns distances from the clock beyond the tolerance.
-func (c *checker) intolerable() []time.Duration {
-	return []time.Duration{c.Timing.Tolerance + driftMargin, 24 * time.Hour, 365 * 24 * time.Hour}
-}
-
-// signedAt returns a change that signs a request at the current time plus shift.
-func (c *checker) signedAt(shift time.Duration) func(*request) {
-	return func(r *request) { r.signature = signature.Header(c.Secret, c.Timing.Now().Add(shift), r.body) }
+func (p *endpoint) intolerable() []time.Duration {
+	return []time.Duration{p.Timing.Tolerance + driftMargin, 24 * time.Hour, 365 * 24 * time.Hour}
 }
 
 // unconfiguredOrigin is the origin of the receiver without a secret.
@@ -197,7 +190,7 @@ func (c *checker) failsClosed() {
 		c.reportf("Target.Hooks.WithoutSecret returned neither a handler nor an error")
 		return
 	}
-	other := &checker{Target: c.Target, ctx: c.ctx, current: c.current, client: c.hosted, url: unconfiguredOrigin + c.Path}
+	other := &endpoint{Target: c.Target, ctx: c.ctx, current: c.current, client: c.hosted, url: unconfiguredOrigin + c.Path}
 	for what, sign := range sortedByKey(map[string]func([]byte) string{
 		"without a signature":             func([]byte) string { return "" },
 		"signed with an empty secret":     func(body []byte) string { return c.sign("", body) },
@@ -325,11 +318,6 @@ func (c *checker) review(find func(exchange) (mistake string, made bool)) {
 	for _, mistake := range order {
 		c.reportf("%s; seen in %s", mistake, strings.Join(seenIn[mistake], ", "))
 	}
-}
-
-// dropped reports whether the receiver closed the connection without a response.
-func (e exchange) dropped() bool {
-	return e.err != nil && !e.abandoned && !e.timedOut() && !errors.Is(e.err, context.Canceled)
 }
 
 // leaks lists the secrets and patient data in a response that its caller must not see.

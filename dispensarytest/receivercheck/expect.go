@@ -2,17 +2,13 @@ package receivercheck
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"iter"
 	"maps"
-	"mime"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/signature"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
@@ -28,25 +24,6 @@ func sortedByKey[V any](table map[string]V) iter.Seq2[string, V] {
 		}
 	}
 }
-
-// sign returns the signature header of a body at the current time of the endpoint's clock.
-func (c *checker) sign(secret string, body []byte) string {
-	return signature.Header(secret, c.Timing.Now(), body)
-}
-
-// signed returns a request signed like a request of the platform.
-func (c *checker) signed(body []byte) request {
-	return request{body: body, signature: c.sign(c.Secret, body), genuine: true}
-}
-
-// deliver sends a body in a signed request.
-func (c *checker) deliver(body []byte) exchange { return c.post(c.signed(body)) }
-
-// wrongSecret signs requests that the endpoint must reject.
-const wrongSecret = "not the webhook secret"
-
-// accepted reports whether the response has a 2xx status.
-func (e exchange) accepted() bool { return e.err == nil && e.status/100 == 2 }
 
 // reportf adds a finding to the running case.
 func (c *checker) reportf(format string, a ...any) {
@@ -70,37 +47,6 @@ func (c *checker) rejects(what string, e exchange) bool {
 	}
 	c.reportf("does not reject %s but %s (required: 400, 401, 403 or another 4xx)", what, c.describe(e))
 	return false
-}
-
-// acknowledgement returns the mistake in the response to an accepted event, or "" if the response
-// is correct. Assumption: the content type matters, and other members are not allowed.
-//
-// API section: "Webhooks" 3.
-func (c *checker) acknowledgement(e exchange) string {
-	if e.status != http.StatusOK && e.status != http.StatusCreated {
-		return fmt.Sprintf("has status %d: only 200 and 201 count", e.status)
-	}
-	var members map[string]json.RawMessage
-	var token string
-	err := json.Unmarshal([]byte(e.response), &members)
-	switch {
-	case e.response == "":
-		return "has no body"
-	case strings.Contains(e.response, c.Secret):
-		return "contains the webhook secret: the challenge token is another value in the dashboard, and the secret must stay secret"
-	case err != nil:
-		return fmt.Sprintf("is not a JSON object: %s", c.quote(e.response))
-	case members["challenge"] == nil:
-		return fmt.Sprintf("has no member challenge: %s", c.quote(e.response))
-	case json.Unmarshal(members["challenge"], &token) != nil || token != c.Challenge:
-		return fmt.Sprintf("has a challenge that differs from the dashboard: %s", c.quote(e.response))
-	case len(members) > 1:
-		return fmt.Sprintf("has members besides challenge: %s", c.quote(e.response))
-	}
-	if kind, _, _ := mime.ParseMediaType(e.header.Get("Content-Type")); kind != "application/json" {
-		return fmt.Sprintf("has content type %q instead of application/json", e.header.Get("Content-Type"))
-	}
-	return ""
 }
 
 // acknowledges requires the challenge in the response to a request of the platform.
@@ -258,17 +204,4 @@ func (c *checker) diagnose(ev event, rejected exchange) {
 		}
 	}
 	c.reportf("usual causes: the endpoint verifies with a secret other than the webhook secret of this test (each environment has its own), does not verify <t>.<raw body>, or does not find the header because it distinguishes the case of header names (%s)", http.CanonicalHeaderKey("SVC-Signature"))
-}
-
-// verifies reports whether the endpoint distinguishes a valid signature of a body from a wrong
-// signature.
-func (c *checker) verifies(body []byte) bool {
-	right := c.deliver(body)
-	wrong := c.post(request{body: body, signature: c.sign(wrongSecret, body)})
-	return right.err == nil && !right.unauthorized() && wrong.unauthorized()
-}
-
-// unauthorized reports whether the endpoint rejected the signature, with 401 or 403.
-func (e exchange) unauthorized() bool {
-	return e.status == http.StatusUnauthorized || e.status == http.StatusForbidden
 }
