@@ -35,7 +35,7 @@ func (b *browser) wait(event model.Event) error {
 //	printf '1772442000.{"event":{"id":"1"}}' | openssl dgst -sha256 -hmac whsec
 func TestSignatureMatchesVector(t *testing.T) {
 	t.Parallel()
-	s := &webhooks.Sender{Config: webhooks.Config{Clock: frozen().clock, App: model.Application{WebhookSecret: "whsec"}}}
+	s := webhooks.New(webhooks.Config{Clock: frozen().clock, InMemory: true, App: model.Application{WebhookSecret: "whsec"}})
 	assert.Equal(t, "t=1772442000,v1=d60e0784a9a4b08b9c4621bbb7bfa0f8d4e06adf12a707f4f60bb61c03eff53b", s.Sign([]byte(`{"event":{"id":"1"}}`), webhooks.Signature{}))
 }
 

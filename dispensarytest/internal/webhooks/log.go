@@ -13,7 +13,7 @@ import (
 )
 
 // Entry is the delivery of one event to one integration. Like all rows, it is replaced and
-// never modified. See [Sender.change].
+// never modified. See [deliveryLog.change].
 type Entry struct {
 	model.Delivery
 	Event    model.Event
@@ -56,25 +56,46 @@ func describe(d *Entry) table.Entry {
 	return e
 }
 
+// deliveryLog contains the deliveries. The sender's mu protects it.
+type deliveryLog struct {
+	deliveries table.Table[*Entry]
+	planned    int // number of deliveries ever planned
+	limit      int // number of deliveries to keep
+}
+
 // due returns the deliveries that wait for an attempt. The caller holds mu.
-func (s *Sender) due() []*Entry { return slices.Clone(table.Of(s.deliveries, byDue, "")) }
+func (l *deliveryLog) due() []*Entry { return slices.Clone(table.Of(l.deliveries, byDue, "")) }
 
 // isDue reports whether the delivery waits for an attempt.
 func (d *Entry) isDue() bool { return !d.NextAttemptAt.IsZero() }
 
 func (d *Entry) Latest() model.Attempt { return d.Attempts[len(d.Attempts)-1] }
 
+// change replaces a delivery with a modified copy and returns the copy. It returns nil if the
+// delivery was deleted. The caller holds mu.
+func (l *deliveryLog) change(id string, become func(d *Entry)) *Entry {
+	old, known := table.Get(l.deliveries, id)
+	if !known {
+		return nil
+	}
+	d := *old
+	d.Attempts = slices.Clip(d.Attempts)
+	become(&d)
+	table.Put(&l.deliveries, &d)
+	return &d
+}
+
 // forget deletes deliveries 30 days after their event, and the oldest beyond the limit. A due
 // delivery is kept beyond the limit. The caller holds mu.
-func (s *Sender) forget(now time.Time) {
-	for at := 0; at < len(s.deliveries.Rows); {
-		d := s.deliveries.Rows[at]
+func (l *deliveryLog) forget(now time.Time) {
+	for at := 0; at < len(l.deliveries.Rows); {
+		d := l.deliveries.Rows[at]
 		old := now.Sub(d.Event.CreatedAt) > store.Retention
-		if !old && len(s.deliveries.Rows)-len(table.Of(s.deliveries, byDue, "")) <= s.EventLimit {
+		if !old && len(l.deliveries.Rows)-len(table.Of(l.deliveries, byDue, "")) <= l.limit {
 			return
 		}
 		if old || !d.isDue() {
-			table.Remove(&s.deliveries, d.ID)
+			table.Remove(&l.deliveries, d.ID)
 		} else {
 			at++
 		}

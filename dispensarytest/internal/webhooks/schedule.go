@@ -1,33 +1,20 @@
 package webhooks
 
 import (
-	"bytes"
 	"cmp"
-	"context"
-	"encoding/json"
-	"fmt"
-	"io"
-	"net"
 	"net/http"
-	"net/http/httptrace"
 	"slices"
 	"time"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/clock"
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/memhttp"
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/signature"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// Defaults of optional fields.
-const (
-	signatureLag = 10 * time.Minute
-	overtaken    = time.Minute
-)
+// overtaken is the default delay of a reordered delivery.
+const overtaken = time.Minute
 
 // Accept plans the deliveries of an event, or returns the reason for sending none.
 func (s *Sender) Accept(e model.Event, now time.Time, enabled []*store.Integration, rejection string) (notSent string) {
@@ -114,18 +101,6 @@ func (s *Sender) attempt(id string, t *clock.Task) {
 	s.release()
 }
 
-// send makes one attempt, after a probe if the behavior requires it.
-func (s *Sender) send(target string, d *Entry, f model.Fault) (a model.Attempt) {
-	if s.Behaviors.Get().Is(behavior.ProbeBeforeEach) {
-		a = s.post(target, nil, s.probeSignature())
-	}
-	if a.Err == "" {
-		a = s.post(target, s.envelope(d), s.signatureOf(f))
-		a.Fault = f.Effect
-	}
-	return a
-}
-
 // target returns the URL of an attempt and its delivery. It returns "" if the delivery has
 // left the schedule since.
 func (s *Sender) target(id string, t *clock.Task) (string, *Entry) {
@@ -169,37 +144,9 @@ func (s *Sender) settle(id string, a model.Attempt) {
 	}
 }
 
-// envelope returns the body of a delivery. API section: "Webhooks" 2.
-func (s *Sender) envelope(d *Entry) []byte {
-	behaviors := s.Behaviors.Get()
-	body := view.EncodeDelivery(&d.Event, d.IntegrationID, behaviors.Is(behavior.WebhookEnvelopeEventPayload))
-	if rewrite := view.Rewriter(behaviors); rewrite != nil {
-		body = rewrite(body)
-	}
-	return body
-}
-
-// forgedSecret signs forged deliveries.
-const forgedSecret = "not the webhook secret"
-
 // fire returns the fault that affects a delivery, if any.
 func (s *Sender) fire(d *Entry, effects ...model.Effect) (model.Fault, bool) {
 	return s.Faults.Fire(d.EventType, s.Clock.Now(), effects...)
-}
-
-// signatureOf returns the signature options of an attempt with this fault. Without a fault,
-// the signature is correct.
-func (s *Sender) signatureOf(f model.Fault) Signature {
-	lag := cmp.Or(f.Delay, signatureLag)
-	switch f.Effect {
-	case model.EffectDeliveryStale:
-		return Signature{shift: -lag}
-	case model.EffectDeliveryFuture:
-		return Signature{shift: lag}
-	case model.EffectDeliveryForged:
-		return Signature{with: forgedSecret}
-	}
-	return Signature{}
 }
 
 // repeat sends a delivered event again, like a platform that did not understand the response.
@@ -301,92 +248,4 @@ func (s *Sender) blame(a model.Attempt, now time.Time) {
 		ep.Disabled, ep.Reason = true, "attempts kept failing for more than 24 hours"
 		s.stopAll()
 	}
-}
-
-// maxResponse is the maximum number of bytes that are read from a response.
-const maxResponse = 64 << 10
-
-// post makes one request to an endpoint. A nil body is a probe. The attempt counts as
-// delivered if Err is empty.
-func (s *Sender) post(url string, body []byte, how Signature) (a model.Attempt) {
-	a = model.Attempt{At: s.Clock.Now(), Probe: body == nil, RequestBody: body}
-	defer func() {
-		if a.Probe && a.Err != "" {
-			a.Err = "probe: " + a.Err
-		}
-	}()
-	ctx, cancel := context.WithTimeout(s.ctx, s.Behaviors.Get().SendTimeout())
-	defer cancel()
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
-		a.IPAddress, _, _ = net.SplitHostPort(info.Conn.RemoteAddr().String())
-	}})
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
-	if err != nil {
-		a.Err = err.Error()
-		return a
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("User-Agent", "dispensary-webhooks/2")
-	if !how.none {
-		a.Signature = s.Sign(body, how)
-		req.Header.Set("SVC-Signature", a.Signature)
-	}
-	resp, err := s.client.Do(req)
-	if err == nil {
-		defer resp.Body.Close()
-		err = readResponse(&a, resp)
-	}
-	switch {
-	case ctx.Err() == context.DeadlineExceeded:
-		a.Err = fmt.Sprintf("no response within %s", s.Behaviors.Get().SendTimeout())
-	case err != nil:
-		a.Err = err.Error()
-	default:
-		a.Err = s.judge(a)
-	}
-	return a
-}
-
-func readResponse(a *model.Attempt, resp *http.Response) error {
-	a.Status = resp.StatusCode
-	a.IPAddress = cmp.Or(a.IPAddress, memhttp.Address) // without a connection
-	var header bytes.Buffer
-	_ = resp.Header.Write(&header) // a buffer never fails
-	a.ResponseHeader = header.String()
-	response, err := io.ReadAll(io.LimitReader(resp.Body, maxResponse))
-	a.ResponseBody = string(response)
-	return err
-}
-
-// judge returns the problem of a response, or "". API section: "Webhooks" 3.
-func (s *Sender) judge(a model.Attempt) string {
-	if a.Status != http.StatusOK && a.Status != http.StatusCreated {
-		return fmt.Sprintf("status %d is neither 200 nor 201", a.Status)
-	}
-	var response struct {
-		Challenge string `json:"challenge"`
-	}
-	if err := json.Unmarshal([]byte(a.ResponseBody), &response); err != nil {
-		return "the response is not JSON"
-	}
-	if response.Challenge != s.App.ChallengeToken {
-		return "the response does not contain the challenge token"
-	}
-	return ""
-}
-
-// Signature contains the options for signing a request.
-type Signature struct {
-	none  bool
-	shift time.Duration // of the timestamp
-	with  string        // used in place of the secret
-}
-
-// Sign returns the signature header for a body at the current time.
-func (s *Sender) Sign(body []byte, how Signature) string {
-	return signature.Header(cmp.Or(how.with, s.App.WebhookSecret), s.Clock.Now().Add(how.shift), body)
-}
-
-func (s *Sender) probeSignature() Signature {
-	return Signature{none: s.Behaviors.Get().Is(behavior.ProbeSignatureUnsigned)}
 }

@@ -4,7 +4,6 @@
 package webhooks
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -42,51 +41,25 @@ type Config struct {
 // the goroutine of a platform action. They run one after the other. The order is an
 // assumption, because the API promises none.
 type Sender struct {
-	Config
-	client *http.Client
-	ctx    context.Context
-	stop   context.CancelFunc
-	busy   chan struct{} // contains one element per running attempt, at most Parallel
+	*poster
+	busy chan struct{} // contains one element per running attempt, at most Parallel
 
-	mu         sync.Mutex
-	closed     bool
-	endpoint   *model.Endpoint
-	deliveries table.Table[*Entry]
-	planned    int // number of deliveries ever planned
-	held       []string
-	tasks      map[string]*clock.Task // current task of each delivery, by id
-	changed    chan struct{}          // closed and replaced on every change
+	mu sync.Mutex
+	deliveryLog
+	closed   bool
+	endpoint *model.Endpoint
+	held     []string
+	tasks    map[string]*clock.Task // current task of each delivery, by id
+	changed  chan struct{}          // closed and replaced on every change
 }
 
 // New returns a sender to restore.
 func New(config Config) *Sender {
-	ctx, stop := context.WithCancel(context.Background())
-	client := http.Client{}
-	if config.Given != nil {
-		client = *config.Given
-	}
-	client.Transport = memhttp.Transport{Network: config.Network, Outside: config.outside(client.Transport)}
-	// A redirect is a response other than 200 and 201.
-	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	client.Timeout = 0
 	return &Sender{
-		Config: config, client: &client, ctx: ctx, stop: stop, busy: make(chan struct{}, max(config.Parallel, 1)),
+		poster: newPoster(config), busy: make(chan struct{}, max(config.Parallel, 1)),
 		tasks: make(map[string]*clock.Task), changed: make(chan struct{}),
+		deliveryLog: deliveryLog{limit: config.EventLimit},
 	}
-}
-
-// outside returns the transport for webhooks that leave the process: the transport of the
-// given client, or else none in memory, or else a new pool.
-func (c Config) outside(given http.RoundTripper) http.RoundTripper {
-	switch {
-	case given != nil:
-		return given
-	case c.Given != nil:
-		return http.DefaultTransport
-	case c.InMemory:
-		return nil
-	}
-	return &http.Transport{MaxIdleConnsPerHost: max(c.Parallel, 4)}
 }
 
 // Close cancels the running attempt and all due deliveries.
@@ -113,20 +86,6 @@ func (s *Sender) announce() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 	s.Changes.Notify()
-}
-
-// change replaces a delivery with a modified copy and returns the copy. It returns nil if the
-// delivery was deleted. The caller holds mu.
-func (s *Sender) change(id string, become func(d *Entry)) *Entry {
-	old, known := table.Get(s.deliveries, id)
-	if !known {
-		return nil
-	}
-	d := *old
-	d.Attempts = slices.Clip(d.Attempts)
-	become(&d)
-	table.Put(&s.deliveries, &d)
-	return &d
 }
 
 // CheckEndpoint rejects an invalid URL or unknown event types.
