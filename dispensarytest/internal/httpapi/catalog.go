@@ -52,7 +52,7 @@ func viewBrand(b *store.Brand) brandView {
 
 // listBrands filters the list only for "true". Other values include all brands.
 func listBrands(c *call, w *store.World) (reply, error) {
-	available, permitted := c.oneOf("available", "true", "false"), c.oneOf("clinic_permitted", "true", "false")
+	available, permitted := c.query.oneOf("available", "true", "false"), c.query.oneOf("clinic_permitted", "true", "false")
 	return listOf(c, table.Where(w.Brands.Rows, func(b *store.Brand) bool {
 		return (available != "true" || b.Available) && (permitted != "true" || b.Permits(c.clinicID()))
 	}), viewBrand), nil
@@ -102,7 +102,7 @@ func getProduct(c *call, w *store.World) (reply, error) {
 	if !known || p.Removed {
 		return reply{}, notFound()
 	}
-	practitioner := c.params.get("practitioner_id")
+	practitioner := c.query.get("practitioner_id")
 	if practitioner == "" {
 		practitioner = c.practitionerID()
 	} else if _, known := w.PractitionerOf(c.clinicID(), practitioner); !known {
@@ -118,8 +118,8 @@ func getProduct(c *call, w *store.World) (reply, error) {
 // searchProducts matches the query with names, brands and SKUs. Each array filter keeps
 // products that have all of its values: an assumption.
 func searchProducts(c *call, w *store.World) (reply, error) {
-	brand := c.params.get("brand_id")
-	rows := table.Where(table.Search(w.Products, store.Listed, "", c.params.get("query")), func(p *model.Product) bool {
+	brand := c.query.get("brand_id")
+	rows := table.Where(table.Search(w.Products, store.Listed, "", c.query.get("query")), func(p *model.Product) bool {
 		return w.OpenTo(c.clinicID(), p) && (brand == "" || brand == p.BrandID) &&
 			c.holds("allergen_ids[]", p.AllergenIDs...) && c.holds("ingredient_ids[]", p.IngredientIDs...) &&
 			c.holds("supplement_type_ids[]", p.SupplementTypeID) && c.holds("third_party_certification_ids[]", p.CertificationIDs...)
@@ -129,7 +129,7 @@ func searchProducts(c *call, w *store.World) (reply, error) {
 
 // holds reports whether a product with these ids passes an array filter.
 func (c *call) holds(filter string, ids ...string) bool {
-	wanted := c.params[filter]
+	wanted := c.query.values[filter]
 	if c.behaviors.Is(behavior.ArrayFiltersAny) {
 		return len(wanted) == 0 || slices.ContainsFunc(wanted, func(id string) bool { return slices.Contains(ids, id) })
 	}

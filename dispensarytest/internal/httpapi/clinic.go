@@ -76,7 +76,7 @@ func readMetadata(f *form.Form, id *string) {
 // searchPatients returns patients for whom every word of the query occurs in the first name,
 // the last name or the email address. It ignores case.
 func searchPatients(c *call, w *store.World) (reply, error) {
-	return listOf(c, table.Search(w.Patients, store.ByClinic, c.clinicID(), c.params.get("query")), view.PatientItem), nil
+	return listOf(c, table.Search(w.Patients, store.ByClinic, c.clinicID(), c.query.get("query")), view.PatientItem), nil
 }
 
 func getPatient(c *call, w *store.World, p *model.Patient) (reply, error) {
@@ -202,11 +202,11 @@ var metadataTypes = []struct{ name, scope string }{
 // listMetadata requires an id. If there is no type, it searches all types that the token may
 // read. Both are assumptions.
 func listMetadata(c *call, w *store.World) (reply, error) {
-	id := c.params.get("id")
+	id := c.query.get("id")
 	if id == "" {
 		return reply{}, invalid("id can't be blank")
 	}
-	kind := c.oneOf("type", "patient", "practitioner", "staff", "treatment_plan")
+	kind := c.query.oneOf("type", "patient", "practitioner", "staff", "treatment_plan")
 	if kind == "" && c.behaviors.Is(behavior.MetadataTypeRequired) {
 		return reply{}, invalid("type can't be blank")
 	}
@@ -260,8 +260,8 @@ func listPatientOrders(c *call, w *store.World, patient *model.Patient) (reply, 
 }
 
 func listOrders(c *call, w *store.World) (reply, error) {
-	completed := c.days("completed_at")
-	patient, plan, number := c.params.get("patient_id"), c.params.get("treatment_plan_id"), c.params.get("order_number")
+	completed := c.query.days("completed_at")
+	patient, plan, number := c.query.get("patient_id"), c.query.get("treatment_plan_id"), c.query.get("order_number")
 	rows := table.Of(w.Orders, store.ByClinic, c.clinicID())
 	if completed.Set || patient != "" || plan != "" || number != "" {
 		rows = table.Where(rows, func(o *model.Order) bool {

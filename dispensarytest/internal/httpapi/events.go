@@ -32,7 +32,7 @@ func getEvent(c *call, w *store.World) (reply, error) {
 func listEvents(group string) handler {
 	types := slices.DeleteFunc(model.EventTypes(), func(t string) bool { return store.EventGroup(t) != group })
 	return func(c *call, w *store.World) (reply, error) {
-		day, kind := c.days("created_at"), c.oneOf("event_type", types...)
+		day, kind := c.query.days("created_at"), c.query.oneOf("event_type", types...)
 		whose := c.clinicID()
 		if group == "product" {
 			whose = ""
@@ -66,7 +66,7 @@ type deliveryView struct {
 // listDeliveries returns one row for each event and integration, with the latest attempt. The
 // rows, and a response_status of null without a response, are an assumption.
 func listDeliveries(c *call, w *store.World) (reply, error) {
-	day, delivered, event := c.days("attempted_at"), c.oneOf("successfully_delivered", "true", "false"), c.params.get("event_id")
+	day, delivered, event := c.query.days("attempted_at"), c.query.oneOf("successfully_delivered", "true", "false"), c.query.get("event_id")
 	rows := table.Where(c.api.Sender.List(c.now, c.clinicID(), c.behaviors.Is(behavior.DeliveryLogAttempt)), func(d *webhooks.Entry) bool {
 		return day.Holds(d.Latest().At) && (event == "" || event == d.EventID) && (delivered == "" || delivered == strconv.FormatBool(d.Delivered))
 	})

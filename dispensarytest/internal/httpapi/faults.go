@@ -18,81 +18,87 @@ const (
 	proxyStatus = http.StatusBadGateway
 )
 
-// meetFaults applies the faults of an operation to a request. It waits, drops the connection,
-// rejects the request, or returns a writer that damages the response.
-func (c *call) meetFaults(w http.ResponseWriter) (http.ResponseWriter, error) {
+// injection applies the faults of an operation to a request.
+type injection struct {
+	*call
+	w     http.ResponseWriter
+	token *tokens.AccessToken // of the request, valid or not, or nil if it is unknown
+}
+
+// injectFaults waits, drops the connection, rejects the request, or returns a writer that damages
+// the response.
+func (c *call) injectFaults(w http.ResponseWriter) (http.ResponseWriter, error) {
 	if !c.api.Faults.Any() {
 		return w, nil
 	}
-	token := c.bearer()
-	if token != nil { // records the token of the affected request
-		c.record.TokenID, c.record.UserID = token.ID, token.Grant.User.ID
+	_, value, _ := strings.Cut(c.request.Header.Get("Authorization"), " ")
+	i := &injection{c, w, c.api.Tokens.Find(value)}
+	if i.token != nil { // records the token of the affected request
+		c.record.TokenID, c.record.UserID = i.token.ID, i.token.Grant.User.ID
 	}
-	if f, fires := c.fire(model.EffectLatency); fires {
+	return i.run()
+}
+
+func (i *injection) run() (http.ResponseWriter, error) {
+	if f, fires := i.fire(model.EffectLatency); fires {
 		// The wait counts from the time at which the fault fired. A test can thus see it fire
 		// and advance the clock by the delay to end the wait, even before the wait begins.
-		c.pause(c.now.Add(f.Delay))
-		c.now = c.api.Clock.Now()
+		i.pause(i.now.Add(f.Delay))
+		i.now = i.api.Clock.Now()
 	}
-	if !c.op.Open {
-		c.loseToken(token)
+	if !i.op.Open {
+		i.loseToken()
 	}
-	if f, fires := c.fire(model.EffectErrorStatus, model.EffectTooManyRequests, model.EffectRateLimit, model.EffectProxyError, model.EffectDropBeforeCommit); fires {
+	if f, fires := i.fire(model.EffectErrorStatus, model.EffectTooManyRequests, model.EffectRateLimit, model.EffectProxyError, model.EffectDropBeforeCommit); fires {
 		if f.Effect == model.EffectDropBeforeCommit {
 			panic(http.ErrAbortHandler)
 		}
-		return w, c.faultProblem(f, w)
+		return i.w, i.problem(f)
 	}
-	f, fires := c.fire(model.EffectDropAfterCommit, model.EffectTruncatedBody, model.EffectSlowBody)
+	f, fires := i.fire(model.EffectDropAfterCommit, model.EffectTruncatedBody, model.EffectSlowBody)
 	if !fires {
-		return w, nil
+		return i.w, nil
 	}
-	return &damagedResponse{ResponseWriter: w, call: c, fault: f}, nil
-}
-
-func (c *call) fire(effects ...model.Effect) (model.Fault, bool) {
-	f, fires := c.api.Faults.Fire(c.op.ID, c.now, effects...)
-	if fires {
-		c.record.Faults = append(c.record.Faults, f.Effect)
-	}
-	return f, fires
+	return &damagedResponse{ResponseWriter: i.w, injection: i, fault: f}, nil
 }
 
 // pause waits until the platform's clock reaches a time. If the caller leaves first, it gets
 // no response.
-func (c *call) pause(until time.Time) {
-	if !c.api.Clock.Wait(c.request.Context().Done(), c.api.Closed, until) {
+func (i *injection) pause(until time.Time) {
+	if !i.api.Clock.Wait(i.request.Context().Done(), i.api.Closed, until) {
 		panic(http.ErrAbortHandler)
 	}
 }
 
-// bearer returns the token of the request, valid or not, or nil if it is unknown.
-func (c *call) bearer() *tokens.AccessToken {
-	_, value, _ := strings.Cut(c.request.Header.Get("Authorization"), " ")
-	return c.api.Tokens.Find(value)
+func (i *injection) fire(effects ...model.Effect) (model.Fault, bool) {
+	f, fires := i.api.Faults.Fire(i.op.ID, i.now, effects...)
+	if fires {
+		i.record.Faults = append(i.record.Faults, f.Effect)
+	}
+	return f, fires
 }
 
 // loseToken expires or invalidates the token of the request.
-func (c *call) loseToken(token *tokens.AccessToken) {
-	if token == nil {
+func (i *injection) loseToken() {
+	if i.token == nil {
 		return
 	}
-	f, fires := c.fire(model.EffectTokenExpired, model.EffectTokenInvalidated)
+	f, fires := i.fire(model.EffectTokenExpired, model.EffectTokenInvalidated)
 	switch {
 	case !fires:
 	case f.Effect == model.EffectTokenExpired:
-		c.api.Tokens.ExpireAt(token, c.now)
+		i.api.Tokens.ExpireAt(i.token, i.now)
 	default:
-		c.api.Tokens.EndConsent(token)
+		i.api.Tokens.EndConsent(i.token)
 	}
 }
 
-// faultProblem returns the rejection that a fault prescribes.
-func (c *call) faultProblem(f model.Fault, w http.ResponseWriter) error {
+// problem returns the rejection that a fault prescribes.
+func (i *injection) problem(f model.Fault) error {
 	switch f.Effect {
 	case model.EffectProxyError:
 		// A request that never reached the platform has no request id.
-		w.Header().Del("X-Request-Id")
+		i.w.Header().Del("X-Request-Id")
 		p := problemOf(cmp.Or(f.Status, proxyStatus), "a proxy responded in the platform's place")
 		p.html, p.injected = true, true
 		return p
@@ -103,20 +109,20 @@ func (c *call) faultProblem(f model.Fault, w http.ResponseWriter) error {
 		}
 		p := problemOf(f.Status, messages...)
 		p.injected = true
-		if c.op.ID == "oauth.token" || c.op.ID == "oauth.revoke" {
+		if i.op.ID == "oauth.token" || i.op.ID == "oauth.revoke" {
 			p.code = oauthCode(f.Status)
 		}
 		return p
 	}
 	p := problemOf(http.StatusTooManyRequests, "Rate limit exceeded")
 	if f.RetryAfter > 0 && !(f.Effect == model.EffectRateLimit && f.Silent) {
-		c.record.RetryAfter = f.RetryAfter.Truncate(time.Second)
-		if c.record.RetryAfter < f.RetryAfter {
-			c.record.RetryAfter += time.Second
+		i.record.RetryAfter = f.RetryAfter.Truncate(time.Second)
+		if i.record.RetryAfter < f.RetryAfter {
+			i.record.RetryAfter += time.Second
 		}
-		p.header = [2]string{"Retry-After", strconv.Itoa(int(c.record.RetryAfter / time.Second))}
+		p.header = [2]string{"Retry-After", strconv.Itoa(int(i.record.RetryAfter / time.Second))}
 		if f.RetryAfterDate {
-			p.header[1] = c.now.Add(c.record.RetryAfter).UTC().Format(http.TimeFormat)
+			p.header[1] = i.now.Add(i.record.RetryAfter).UTC().Format(http.TimeFormat)
 		}
 	}
 	return p
@@ -143,9 +149,9 @@ func writeProxyPage(w http.ResponseWriter, status int) {
 // damagedResponse is a response that is lost or damaged.
 type damagedResponse struct {
 	http.ResponseWriter
-	call    *call
-	fault   model.Fault
-	written int
+	injection *injection
+	fault     model.Fault
+	written   int
 }
 
 // WriteHeader is the first call after the handler has done its work.
@@ -174,7 +180,7 @@ func (a *damagedResponse) trickle(p []byte) (n int, err error) {
 	size := cmp.Or(a.fault.Bytes, slowPiece)
 	for len(p) > 0 && err == nil {
 		if a.written > 0 {
-			a.call.pause(a.call.api.Clock.Now().Add(a.fault.Delay))
+			a.injection.pause(a.injection.api.Clock.Now().Add(a.fault.Delay))
 		}
 		piece := p[:min(size, len(p))]
 		var wrote int

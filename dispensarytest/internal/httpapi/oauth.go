@@ -116,8 +116,13 @@ func (a *API) viewToken(t *tokens.AccessToken, refresh string) tokenView {
 	}
 }
 
-// pageHandler responds to a browser and returns the status that it sent.
-type pageHandler func(c *call, w http.ResponseWriter) int
+// browserPage responds to a browser. Its methods return the status that they sent.
+type browserPage struct {
+	*call
+	w http.ResponseWriter
+}
+
+type pageHandler func(*browserPage) int
 
 // authorizeView contains the data of the page.
 type authorizeView struct {
@@ -133,126 +138,126 @@ type authorizeView struct {
 
 // authorizePage implements GET /oauth/authorize. Client and redirect URI must match exactly.
 // It ignores scopes in the request.
-func authorizePage(c *call, w http.ResponseWriter) int {
-	query, err := parseParams(c.request.URL.RawQuery)
+func authorizePage(p *browserPage) int {
+	query, err := parseQuery(p.request.URL.RawQuery)
 	if err != nil {
-		return c.pageProblem(w, http.StatusBadRequest, "The URL of this page is malformed.")
+		return p.problem(http.StatusBadRequest, "The URL of this page is malformed.")
 	}
-	c.record.Unknown = form.Strays("", query, c.op.Query)
-	if query.get("client_id") != c.api.App.ClientID || query.get("redirect_uri") != c.api.App.RedirectURI {
-		return c.pageProblem(w, http.StatusNotFound, "No application has this client_id and redirect_uri. Both must match the registration character for character.")
+	p.record.Unknown = form.Strays("", query.values, p.op.Query)
+	if query.get("client_id") != p.api.App.ClientID || query.get("redirect_uri") != p.api.App.RedirectURI {
+		return p.problem(http.StatusNotFound, "No application has this client_id and redirect_uri. Both must match the registration character for character.")
 	}
 	switch query.get("response_type") {
 	case "code":
 	case "":
-		return c.leave(w, query.get("state"), url.Values{"error": {"invalid_request"}})
+		return p.leave(query.get("state"), url.Values{"error": {"invalid_request"}})
 	default:
-		return c.leave(w, query.get("state"), url.Values{"error": {"unsupported_response_type"}})
+		return p.leave(query.get("state"), url.Values{"error": {"unsupported_response_type"}})
 	}
-	open := tokens.Flow{Query: c.request.URL.RawQuery, State: query.get("state"), User: c.signedIn()}
-	return c.showStep(w, http.StatusOK, open, "", "")
+	open := tokens.Flow{Query: p.request.URL.RawQuery, State: query.get("state"), User: p.signedIn()}
+	return p.showStep(http.StatusOK, open, "", "")
 }
 
 // authorizeResponse handles the page's forms: sign in, authorize, cancel, and sign in as another
 // user.
-func authorizeResponse(c *call, w http.ResponseWriter) int {
-	if err := http.NewCrossOriginProtection().Check(c.request); err != nil {
-		return c.pageProblem(w, http.StatusForbidden, "This form was sent from another site.")
+func authorizeResponse(p *browserPage) int {
+	if err := http.NewCrossOriginProtection().Check(p.request); err != nil {
+		return p.problem(http.StatusForbidden, "This form was sent from another site.")
 	}
-	c.request.Body = http.MaxBytesReader(w, c.request.Body, MaxBody)
-	if err := c.request.ParseForm(); err != nil {
-		return c.pageProblem(w, http.StatusBadRequest, "The form is malformed.")
+	p.request.Body = http.MaxBytesReader(p.w, p.request.Body, MaxBody)
+	if err := p.request.ParseForm(); err != nil {
+		return p.problem(http.StatusBadRequest, "The form is malformed.")
 	}
-	open, known := c.api.Tokens.TakeFlow(c.request.PostForm.Get("flow"))
+	open, known := p.api.Tokens.TakeFlow(p.request.PostForm.Get("flow"))
 	if !known {
-		return c.pageProblem(w, http.StatusForbidden, "This form was already sent, or is too old. Start again from the application.")
+		return p.problem(http.StatusForbidden, "This form was already sent, or is too old. Start again from the application.")
 	}
-	decision := c.request.PostForm.Get("decision")
+	decision := p.request.PostForm.Get("decision")
 	switch {
 	case decision == "cancel":
-		return c.leave(w, open.State, url.Values{"error": {"access_denied"}, "error_description": {"The resource owner or authorization server denied the request."}})
+		return p.leave(open.State, url.Values{"error": {"access_denied"}, "error_description": {"The resource owner or authorization server denied the request."}})
 	case open.User == nil:
-		return c.signIn(w, open)
+		return p.signIn(open)
 	case decision == "authorize":
-		c.record.UserID = open.User.ID
-		return c.leave(w, open.State, url.Values{"code": {c.api.Tokens.NewCode(*open.User)}})
+		p.record.UserID = open.User.ID
+		return p.leave(open.State, url.Values{"code": {p.api.Tokens.NewCode(*open.User)}})
 	case decision == "switch":
-		c.signOut(w)
-		return c.reopen(w, open)
+		p.signOut()
+		return p.reopen(open)
 	default:
-		return c.showStep(w, http.StatusOK, open, "", "")
+		return p.showStep(http.StatusOK, open, "", "")
 	}
 }
 
 // signIn stores the signed-in user and redirects to the page's URL, so that reloading the
 // consent page sends no form. After a wrong password the form keeps its token, so that
 // reloading sends the form again.
-func (c *call) signIn(w http.ResponseWriter, open tokens.Flow) int {
-	email := c.request.PostForm.Get("email")
-	for _, user := range c.api.Store.Users() {
-		if store.EmailKey(user.Email) == store.EmailKey(email) && user.Password == c.request.PostForm.Get("password") {
-			c.remember(w, user)
-			return c.reopen(w, open)
+func (p *browserPage) signIn(open tokens.Flow) int {
+	email := p.request.PostForm.Get("email")
+	for _, user := range p.api.Store.Users() {
+		if store.EmailKey(user.Email) == store.EmailKey(email) && user.Password == p.request.PostForm.Get("password") {
+			p.remember(user)
+			return p.reopen(open)
 		}
 	}
-	return c.showStep(w, http.StatusUnprocessableEntity, open, email, "E-mail address or password is wrong.")
+	return p.showStep(http.StatusUnprocessableEntity, open, email, "E-mail address or password is wrong.")
 }
 
 // showStep shows the form for the current step of the flow.
-func (c *call) showStep(w http.ResponseWriter, status int, open tokens.Flow, email, message string) int {
+func (p *browserPage) showStep(status int, open tokens.Flow, email, message string) int {
 	f := &pages.Frame{Title: "Sign in", Message: message, Leaves: true}
 	response := authorizeView{
-		App: c.api.App.Name, Redirect: c.api.App.RedirectURI,
-		Flow: c.api.Tokens.OpenFlow(open), Email: email, Users: c.api.Store.Users(),
+		App: p.api.App.Name, Redirect: p.api.App.RedirectURI,
+		Flow: p.api.Tokens.OpenFlow(open), Email: email, Users: p.api.Store.Users(),
 	}
 	if open.User != nil {
-		f.Title, response.User = "Authorize "+c.api.App.Name, open.User
-		response.Clinic = c.api.Store.ClinicName(open.User.ClinicID)
-		for _, name := range c.api.Tokens.ApplicationScopes() {
+		f.Title, response.User = "Authorize "+p.api.App.Name, open.User
+		response.Clinic = p.api.Store.ClinicName(open.User.ClinicID)
+		for _, name := range p.api.Tokens.ApplicationScopes() {
 			info, _ := operations.FindScope(name)
 			response.Scopes = append(response.Scopes, info)
 		}
 	}
-	f.Send(w, status, "authorize", response)
+	f.Send(p.w, status, "authorize", response)
 	return status
 }
 
-func (c *call) pageProblem(w http.ResponseWriter, status int, message string) int {
-	c.record.Errors = []string{message}
+func (p *browserPage) problem(status int, message string) int {
+	p.record.Errors = []string{message}
 	f := &pages.Frame{Title: http.StatusText(status), Message: message, Leaves: true}
-	f.Send(w, status, "problem", nil)
+	f.Send(p.w, status, "problem", nil)
 	return status
 }
 
 // leave redirects the browser to the application.
-func (c *call) leave(w http.ResponseWriter, state string, response url.Values) int {
+func (p *browserPage) leave(state string, response url.Values) int {
 	if state != "" {
 		response.Set("state", state)
 	}
-	target, _ := url.Parse(c.api.App.RedirectURI) // validated on construction
+	target, _ := url.Parse(p.api.App.RedirectURI) // validated on construction
 	query := target.Query()
 	maps.Copy(query, response)
 	target.RawQuery = query.Encode()
-	return pages.SeeOther(w, target.String())
+	return pages.SeeOther(p.w, target.String())
 }
 
 // reopen redirects the browser to the URL of the page.
-func (c *call) reopen(w http.ResponseWriter, open tokens.Flow) int {
-	return pages.SeeOther(w, "?"+open.Query)
+func (p *browserPage) reopen(open tokens.Flow) int {
+	return pages.SeeOther(p.w, "?"+open.Query)
 }
 
 // sessionCookie returns the name of the session cookie. Browsers send cookies to every port of
 // a host. The port in the name prevents that two platforms on one machine sign out each
 // other's users.
-func (c *call) sessionCookie() string {
-	if _, port, err := net.SplitHostPort(c.request.Host); err == nil {
+func (p *browserPage) sessionCookie() string {
+	if _, port, err := net.SplitHostPort(p.request.Host); err == nil {
 		return "dispensary_session_" + port
 	}
 	return "dispensary_session"
 }
 
-func (c *call) sessionToken() string {
-	cookie, err := c.request.Cookie(c.sessionCookie())
+func (p *browserPage) sessionToken() string {
+	cookie, err := p.request.Cookie(p.sessionCookie())
 	if err != nil {
 		return ""
 	}
@@ -260,12 +265,12 @@ func (c *call) sessionToken() string {
 }
 
 // signedIn returns the user of the browser's session, or nil.
-func (c *call) signedIn() *model.User {
-	id := c.api.Tokens.SessionUser(c.sessionToken())
+func (p *browserPage) signedIn() *model.User {
+	id := p.api.Tokens.SessionUser(p.sessionToken())
 	if id == "" {
 		return nil
 	}
-	for _, user := range c.api.Store.Users() {
+	for _, user := range p.api.Store.Users() {
 		if user.ID == id {
 			return &user
 		}
@@ -274,19 +279,19 @@ func (c *call) signedIn() *model.User {
 }
 
 // remember signs the browser in until it is closed. An earlier session ends.
-func (c *call) remember(w http.ResponseWriter, user model.User) {
-	c.api.Tokens.EndSession(c.sessionToken())
-	c.setSession(w, &http.Cookie{Value: c.api.Tokens.OpenSession(user.ID)})
+func (p *browserPage) remember(user model.User) {
+	p.api.Tokens.EndSession(p.sessionToken())
+	p.setSession(&http.Cookie{Value: p.api.Tokens.OpenSession(user.ID)})
 }
 
 // signOut ends the browser's session.
-func (c *call) signOut(w http.ResponseWriter) {
-	c.api.Tokens.EndSession(c.sessionToken())
-	c.setSession(w, &http.Cookie{MaxAge: -1})
+func (p *browserPage) signOut() {
+	p.api.Tokens.EndSession(p.sessionToken())
+	p.setSession(&http.Cookie{MaxAge: -1})
 }
 
-func (c *call) setSession(w http.ResponseWriter, cookie *http.Cookie) {
-	cookie.Name, cookie.Path = c.sessionCookie(), "/"
-	cookie.HttpOnly, cookie.SameSite, cookie.Secure = true, http.SameSiteLaxMode, c.request.TLS != nil
-	http.SetCookie(w, cookie)
+func (p *browserPage) setSession(cookie *http.Cookie) {
+	cookie.Name, cookie.Path = p.sessionCookie(), "/"
+	cookie.HttpOnly, cookie.SameSite, cookie.Secure = true, http.SameSiteLaxMode, p.request.TLS != nil
+	http.SetCookie(p.w, cookie)
 }

@@ -38,14 +38,14 @@ const (
 // ServeHTTP runs the pipeline of a request.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &call{api: a, request: r, behaviors: a.Behaviors.Get(), now: a.Clock.Now()}
-	c.record = model.Request{
+	c.record = entry{api: a, Request: model.Request{
 		At: c.now, ID: a.RequestIDs.Next(), Method: r.Method,
 		Path: r.URL.EscapedPath(), Query: r.URL.RawQuery,
-	}
+	}}
 	w.Header()["X-Request-Id"] = []string{c.record.ID}
-	c.out = recordedResponse{w, c}
+	c.out = recordedResponse{w, &c.record}
 	w = &c.out
-	defer c.note(0) // if no response is sent
+	defer c.record.write(0) // if no response is sent
 	defer c.rescue(w)
 
 	found, err := c.route()
@@ -56,13 +56,12 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if c.op.Open && found.page == nil { // RFC 6749 5.1
 		w.Header()["Cache-Control"], w.Header()["Pragma"] = []string{"no-store"}, []string{"no-cache"}
 	}
-	w, err = c.meetFaults(w)
-	if err != nil {
+	if w, err = c.injectFaults(w); err != nil {
 		c.writeError(w, err)
 		return
 	}
 	if found.page != nil {
-		c.record.Status = found.page(c, w)
+		c.record.Status = found.page(&browserPage{c, w})
 		return
 	}
 	rep, err := c.serve(found.handle)
@@ -103,7 +102,7 @@ func (c *call) route() (*endpoint, error) {
 		return nil, notFound()
 	}
 	c.op = &found.Operation
-	c.record.Operation, c.record.Route = c.op.ID, c.op.Route
+	c.record.Operation, c.record.Route, c.record.secret = c.op.ID, c.op.Route, c.op.Open
 	return found, nil
 }
 
@@ -154,27 +153,27 @@ func (c *call) handle(with handler) (reply, error) {
 		defer c.api.Store.Unlock()
 	}
 	rep, err := with(c, c.api.Store.World)
-	if c.wrong != nil {
-		return reply{}, c.wrong
+	if c.query.wrong != nil {
+		return reply{}, c.query.wrong
 	}
 	return rep, err
 }
 
 func (c *call) readQuery() (err error) {
-	c.params, err = parseParams(c.request.URL.RawQuery)
-	c.record.Unknown = form.Strays("", c.params, c.op.Query)
+	c.query, err = parseQuery(c.request.URL.RawQuery)
+	c.record.Unknown = form.Strays("", c.query.values, c.op.Query)
 	return err
 }
 
 // parse reads page and body.
 func (c *call) parse() (err error) {
 	if c.op.List {
-		if c.page, err = c.params.page(c.behaviors); err != nil {
+		if c.page, err = c.query.page(c.behaviors); err != nil {
 			return err
 		}
 	}
 	if c.op.Method != http.MethodGet {
-		c.keepRequestBody()
+		c.record.keepRequestBody(c.request)
 		c.form, err = readForm(c.request)
 	}
 	return err
@@ -210,7 +209,7 @@ func (c *call) writeError(w http.ResponseWriter, err error) {
 		p = problemOf(http.StatusInternalServerError, err.Error())
 	}
 	if c.op == nil && p.status == http.StatusNotFound && c.fromBrowser() {
-		c.record.Status = c.pageProblem(w, p.status, "There is no page at this URL. The API is at "+c.api.Origin+BasePath+".")
+		c.record.Status = (&browserPage{c, w}).problem(p.status, "There is no page at this URL. The API is at "+c.api.Origin+BasePath+".")
 		return
 	}
 	c.record.Status, c.record.Errors = p.sentStatus(c.behaviors), p.messages
@@ -238,7 +237,7 @@ func (c *call) send(w http.ResponseWriter, rep reply) {
 }
 
 func (c *call) write(w http.ResponseWriter, rep reply, key string) {
-	writeJSON(w, c.record.Status, rep, key, c.keepResponse(view.Rewriter(c.behaviors)))
+	writeJSON(w, c.record.Status, rep, key, c.record.keepResponse(view.Rewriter(c.behaviors)))
 }
 
 // rescue turns a bug of this package into a response, so that it does not look like a broken

@@ -17,7 +17,7 @@ func TestPanicBecomesResponse(t *testing.T) {
 	t.Parallel()
 	recorder := httptest.NewRecorder()
 	set := rules.Defaults()
-	c := &call{api: &API{}, behaviors: &set, request: httptest.NewRequest("GET", "/", nil)}
+	c := &call{api: &API{}, record: entry{api: &API{}}, behaviors: &set, request: httptest.NewRequest("GET", "/", nil)}
 	func() {
 		defer c.rescue(recorder)
 		panic("a bug")

@@ -230,8 +230,8 @@ func viewTemplate(p *model.Protocol) protocolView {
 // listProtocols supports the API's filters and ownership_type. The values and the default
 // ("owned") of ownership_type are an assumption.
 func listProtocols(c *call, w *store.World, practitioner *model.Practitioner) (reply, error) {
-	state := c.oneOf("current_state", model.PlanStateActive, model.PlanStateDraft, model.PlanStateCanceled)
-	ownership := c.oneOf("ownership_type", "owned", "shared", "all")
+	state := c.query.oneOf("current_state", model.PlanStateActive, model.PlanStateDraft, model.PlanStateCanceled)
+	ownership := c.query.oneOf("ownership_type", "owned", "shared", "all")
 	rows := table.Where(w.Protocols.Rows, func(p *model.Protocol) bool {
 		owned := p.PractitionerID == practitioner.ID
 		return (state == "" || state == p.State) && w.Offers(p, owned, ownership, c.clinicID())
