@@ -19,17 +19,23 @@ var (
 	madeLast  = strings.Fields("Abernathy Bjornstad Castellanos Dlamini Eriksen Fitzwilliam Grzybowski Hashimoto Ivanenko Jankowski Kowalczyk Lindqvist Mbatha Nakamura Ogunleye Papadakis Quintanilla Rasmussen Szymanski Takahashi Uzodinma Valkenburg Wijeratne Xanthopoulos Yilmaz Zielinski")
 )
 
+// generator adds random rows.
+type generator struct {
+	seeder
+	dice *rand.Rand
+}
+
 // Enlarge adds rows until the world has at least the given size.
 func (w *World) Enlarge(size model.WorldSize) {
-	dice := rand.New(rand.NewPCG(w.Seed, 0x517e))
+	g := generator{seeder{w}, rand.New(rand.NewPCG(w.Seed, 0x517e))}
 	for n := len(w.Clinics.Rows); n < size.Clinics; n++ {
-		w.generateClinic(n)
+		g.generateClinic(n)
 	}
 	for n := len(w.Patients.Rows); n < size.Patients; n++ {
-		w.generatePatient(n, dice)
+		g.generatePatient(n)
 	}
 	for n := len(w.Products.Rows); n < size.Products; n++ {
-		w.generateProduct(n, dice)
+		g.generateProduct(n)
 	}
 	if len(w.Products.Rows) > len(seedProducts) {
 		for _, b := range w.Brands.Rows {
@@ -39,14 +45,14 @@ func (w *World) Enlarge(size model.WorldSize) {
 	clock := w.Orders.Rows[len(w.Orders.Rows)-1].CompletedAt // generated rows are later
 	step := Epoch.Sub(clock) / time.Duration(max(size.Orders, size.Plans, 1)+1)
 	for n := len(w.Plans.Rows); n < size.Plans; n++ {
-		w.generatePlan(clock.Add(step*time.Duration(n)), dice)
+		g.generatePlan(clock.Add(step * time.Duration(n)))
 	}
 	for n := len(w.Orders.Rows); n < size.Orders; n++ {
-		w.generateOrder(clock.Add(step*time.Duration(n)), dice)
+		g.generateOrder(clock.Add(step * time.Duration(n)))
 	}
 }
 
-func (w *World) generateClinic(n int) {
+func (w generator) generateClinic(n int) {
 	host := w.clinicHost(n)
 	clinic := &model.Clinic{Name: fmt.Sprintf("Clinic No. %d", n+1), Discount: float64(n % 4 * 5)}
 	w.AddClinic(clinic)
@@ -105,13 +111,13 @@ func (w *World) inviteToBrands(clinicID string) {
 	}
 }
 
-func (w *World) generatePatient(n int, dice *rand.Rand) {
-	first, last := madeFirst[dice.IntN(len(madeFirst))], madeLast[dice.IntN(len(madeLast))]
+func (w generator) generatePatient(n int) {
+	first, last := madeFirst[w.dice.IntN(len(madeFirst))], madeLast[w.dice.IntN(len(madeLast))]
 	p := &model.Patient{
 		ID: w.NewID("patient"), ClinicID: w.Clinics.Rows[n%len(w.Clinics.Rows)].ID, FirstName: first, LastName: last,
 		Email:       fmt.Sprintf("%s.%s.%d@example.org", strings.ToLower(first), strings.ToLower(last), n),
-		DateOfBirth: Epoch.AddDate(-18-dice.IntN(70), -dice.IntN(12), -dice.IntN(28)).Format(time.DateOnly),
-		Gender:      []string{GenderMale, GenderFemale, GenderX, ""}[dice.IntN(4)], Discount: float64(dice.IntN(4) * 5), Welcomed: true,
+		DateOfBirth: Epoch.AddDate(-18-w.dice.IntN(70), -w.dice.IntN(12), -w.dice.IntN(28)).Format(time.DateOnly),
+		Gender:      []string{GenderMale, GenderFemale, GenderX, ""}[w.dice.IntN(4)], Discount: float64(w.dice.IntN(4) * 5), Welcomed: true,
 	}
 	if n%2 == 0 {
 		p.MetadataID = fmt.Sprintf("ehr-%d", 100_000+n)
@@ -120,21 +126,21 @@ func (w *World) generatePatient(n int, dice *rand.Rand) {
 }
 
 // generateProduct adds a variation of a product of the default catalog.
-func (w *World) generateProduct(n int, dice *rand.Rand) {
+func (w generator) generateProduct(n int) {
 	like := w.Products.Rows[n%len(seedProducts)]
 	p := *like
 	p.ID, p.Name, p.VariantIDs = w.NewID("product"), fmt.Sprintf("%s No. %d", like.Name, n/len(seedProducts)+1), nil
 	p.CategoryIDs = like.CategoryIDs[:1:1] // the first clinic's
 	brand, _ := table.Get(w.Brands, p.BrandID)
-	for i := range 1 + dice.IntN(2) {
+	for i := range 1 + w.dice.IntN(2) {
 		status := model.VariantAvailable
-		if dice.IntN(10) == 0 {
+		if w.dice.IntN(10) == 0 {
 			status = model.VariantBackordered
 		}
 		if !brand.Available {
 			status = model.VariantUnavailable // keeps the brand unavailable
 		}
-		v := w.NewVariant(p.ID, brand.Prefix, i == 0, model.VariantCreate{Units: 30 * (i + 1), MSRP: model.Cents(900 + dice.IntN(5000)), Status: status})
+		v := w.NewVariant(p.ID, brand.Prefix, i == 0, model.VariantCreate{Units: 30 * (i + 1), MSRP: model.Cents(900 + w.dice.IntN(5000)), Status: status})
 		if i > 0 {
 			leaveOut(v, n)
 		}
@@ -143,26 +149,26 @@ func (w *World) generateProduct(n int, dice *rand.Rand) {
 	w.PutProduct(&p)
 }
 
-func (w *World) generatePlan(at time.Time, dice *rand.Rand) {
-	patient := w.Patients.Rows[dice.IntN(len(w.Patients.Rows))]
+func (w generator) generatePlan(at time.Time) {
+	patient := w.Patients.Rows[w.dice.IntN(len(w.Patients.Rows))]
 	practitioners := table.Of(w.Practitioners, ByClinic, patient.ClinicID)
 	p := &model.Plan{
 		ID: w.NewID("treatment_plan"), ClinicID: patient.ClinicID, State: model.PlanStateActive, PatientID: patient.ID,
-		PractitionerID: practitioners[dice.IntN(len(practitioners))].ID, AvailableAt: at, CreatedAt: at, UpdatedAt: at,
-		Recommendations: w.recommend(dice.IntN(len(w.Products.Rows)), 1+dice.IntN(3)), Outside: dice.IntN(2) == 0,
+		PractitionerID: practitioners[w.dice.IntN(len(practitioners))].ID, AvailableAt: at, CreatedAt: at, UpdatedAt: at,
+		Recommendations: w.recommend(w.dice.IntN(len(w.Products.Rows)), 1+w.dice.IntN(3)), Outside: w.dice.IntN(2) == 0,
 	}
 	table.Put(&w.Plans, p)
 }
 
 // generateOrder adds a patient's order of a plan's recommendations or of another product.
-func (w *World) generateOrder(at time.Time, dice *rand.Rand) {
+func (w generator) generateOrder(at time.Time) {
 	var o *model.Order
-	if plan := w.Plans.Rows[dice.IntN(len(w.Plans.Rows))]; dice.IntN(2) == 0 && plan.State == model.PlanStateActive {
+	if plan := w.Plans.Rows[w.dice.IntN(len(w.Plans.Rows))]; w.dice.IntN(2) == 0 && plan.State == model.PlanStateActive {
 		o = &model.Order{ClinicID: plan.ClinicID, PatientID: plan.PatientID, PlanIDs: []string{plan.ID}, Lines: LinesOf(plan.Recommendations)}
 	} else {
-		patient := w.Patients.Rows[dice.IntN(len(w.Patients.Rows))]
-		v := w.Variants.Rows[dice.IntN(len(w.Variants.Rows))]
-		o = &model.Order{ClinicID: patient.ClinicID, PatientID: patient.ID, Lines: []model.Line{{VariantID: v.ID, Quantity: 1 + dice.IntN(3)}}}
+		patient := w.Patients.Rows[w.dice.IntN(len(w.Patients.Rows))]
+		v := w.Variants.Rows[w.dice.IntN(len(w.Variants.Rows))]
+		o = &model.Order{ClinicID: patient.ClinicID, PatientID: patient.ID, Lines: []model.Line{{VariantID: v.ID, Quantity: 1 + w.dice.IntN(3)}}}
 	}
 	patient, _ := table.Get(w.Patients, o.PatientID)
 	if err := w.Price(o, w.TotalDiscount(patient)); err != nil {

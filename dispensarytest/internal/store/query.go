@@ -52,14 +52,6 @@ func (w *World) TotalDiscount(p *model.Patient) float64 {
 	return min(p.Discount+w.clinic(p.ClinicID).Discount, 100)
 }
 
-// OpenTo reports whether a clinic can order a product of the catalog.
-func (w *World) OpenTo(clinicID string, p *model.Product) bool {
-	brand, known := table.Get(w.Brands, p.BrandID)
-	return !p.Removed && known && brand.Permits(clinicID)
-}
-
-func (w *World) Brand(id string) (*Brand, bool) { return table.Get(w.Brands, id) }
-
 func (w *World) ProtocolOf(clinicID, id string) (*model.Protocol, bool) {
 	p, known := table.Get(w.Protocols, id)
 	if !known {

@@ -16,23 +16,26 @@ import (
 // BuildWorld returns a world with a small realistic clinic and catalog. All people are made
 // up. Email addresses end in example.com or example.org, and phone numbers are 555-01xx.
 func BuildWorld(seed uint64, environment api.Environment) *World {
-	w := BuildCatalog(seed, environment)
+	w := seeder{BuildCatalog(seed, environment)}
 	w.seedClinic()
 	w.seedPatients()
 	w.seedCare()
-	return w
+	return w.World
 }
 
 // BuildCatalog returns a world with the default catalog and no clinic.
 func BuildCatalog(seed uint64, environment api.Environment) *World {
-	w := &World{
+	w := seeder{&World{
 		Seed: EnvironmentSeed(seed, environment), Environment: environment, Numbers: make(map[string]uint64),
-	}
+	}}
 	_ = w.index() // no row can be damaged
 	w.seedTerms()
 	w.seedCatalog()
-	return w
+	return w.World
 }
+
+// seeder adds the rows of the default world.
+type seeder struct{ *World }
 
 var (
 	allergenNames      = []string{"Dairy Free", "Egg Free", "Gluten Free", "Nut Free", "Shellfish Free", "Soy Free"}
@@ -49,7 +52,7 @@ var (
 	}
 )
 
-func (w *World) seedTerms() {
+func (w seeder) seedTerms() {
 	w.seedNames(&w.Allergens, "allergen", allergenNames)
 	w.seedNames(&w.Ingredients, "ingredient", ingredientNames())
 	w.seedNames(&w.SupplementTypes, "supplement_type", supplementNames)
@@ -68,14 +71,14 @@ func (w *World) seedTerms() {
 	}
 }
 
-func (w *World) seedNames(to *table.Table[*Term], kind string, names []string) {
+func (w seeder) seedNames(to *table.Table[*Term], kind string, names []string) {
 	for _, name := range names {
 		t := &Term{ID: w.NewID(kind), Name: name}
 		table.Put(to, t)
 	}
 }
 
-func (w *World) seedClinic() {
+func (w seeder) seedClinic() {
 	name, host, address := "Maple Hollow Integrative Clinic", "maple-hollow", ""
 	if w.Environment == api.CanadaSandbox {
 		name, host, address = "Birch Harbour Wellness Clinic", "birch-harbour", ".ca"
@@ -109,7 +112,7 @@ func (w *World) AddColleague(kind string, c *Colleague, password string) {
 	})
 }
 
-func (w *World) seedPatients() {
+func (w seeder) seedPatients() {
 	clinic := w.Clinics.Rows[0]
 	for i, p := range []model.Patient{
 		{FirstName: "Jane", LastName: "Doe", DateOfBirth: "1984-03-12", Gender: GenderFemale, MetadataID: "ehr-1001", TextNotification: true},
@@ -125,7 +128,7 @@ func (w *World) seedPatients() {
 }
 
 // putPatient stores a patient with an address and, if reachable is set, a mobile number.
-func (w *World) putPatient(p *model.Patient, i int, reachable bool, extension int) {
+func (w seeder) putPatient(p *model.Patient, i int, reachable bool, extension int) {
 	areaCode := 503
 	if w.Environment == api.CanadaSandbox {
 		areaCode = 613
@@ -137,7 +140,7 @@ func (w *World) putPatient(p *model.Patient, i int, reachable bool, extension in
 	w.seedAddress(p.ID, i)
 }
 
-func (w *World) seedAddress(patientID string, i int) {
+func (w seeder) seedAddress(patientID string, i int) {
 	a := &Address{
 		ID: w.NewID("address"), PatientID: patientID, Address1: fmt.Sprintf("%d Example Street", 100+i*12),
 		Zipcode: fmt.Sprintf("97%03d", 201+i), City: "Portland", State: "OR", Country: "United States",
@@ -152,7 +155,7 @@ func (w *World) seedAddress(patientID string, i int) {
 }
 
 // seedCare adds protocols, a few past plans and their orders.
-func (w *World) seedCare() {
+func (w seeder) seedCare() {
 	first, second := w.Practitioners.Rows[0], w.Practitioners.Rows[1]
 	product := w.Products.Rows[2]
 	custom := &CustomDosage{
@@ -191,7 +194,7 @@ func (w *World) seedCare() {
 }
 
 // recommend returns n recommendations of available variants.
-func (w *World) recommend(from, n int) []model.Recommendation {
+func (w seeder) recommend(from, n int) []model.Recommendation {
 	var picked []model.Recommendation
 	for seat := from; len(picked) < n; seat++ {
 		p := w.Products.Rows[seat%len(w.Products.Rows)]
@@ -288,7 +291,7 @@ func ingredientNames() []string {
 	return slices.Compact(names)
 }
 
-func (w *World) seedCatalog() {
+func (w seeder) seedCatalog() {
 	byName := make(map[string]string)
 	for _, t := range w.Ingredients.Rows {
 		byName[t.Name] = t.ID
@@ -346,7 +349,7 @@ func leaveOut(v *model.Variant, n int) {
 
 // bare clears all nullable values of a product that is not on sale, including its description,
 // so that lists also contain nulls.
-func (w *World) bare(p *model.Product) {
+func (w seeder) bare(p *model.Product) {
 	p.DescriptionHTML = ""
 	for _, v := range w.ProductVariants(p) {
 		v.Units, v.UnitOfMeasure, v.UPC, v.SupplierSKU = 0, "", "", ""

@@ -9,12 +9,9 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/dispensarytest/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/ids"
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/rules"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
-	"github.com/dispensary-go/dispensary/internal/fold"
 )
 
 // Epoch is the creation time of the default world. It is in the past of every real clock, and
@@ -28,29 +25,18 @@ type World struct {
 	Environment api.Environment
 	Numbers     map[string]uint64 // issued ids of each kind
 
-	Allergens         table.Table[*Term]
-	Ingredients       table.Table[*Term]
-	SupplementTypes   table.Table[*Term]
-	Certifications    table.Table[*Term]
-	PractitionerTypes table.Table[*PractitionerType]
-	Brands            table.Table[*Brand]
-	Products          table.Table[*model.Product]
-	Variants          table.Table[*model.Variant]
-	Categories        table.Table[*Category]
-	CustomDosages     table.Table[*CustomDosage]
+	Catalog
+	Categories    table.Table[*Category]
+	CustomDosages table.Table[*CustomDosage]
 
-	Clinics       table.Table[*model.Clinic]
-	Integrations  table.Table[*Integration]
-	Patients      table.Table[*model.Patient]
-	Practitioners table.Table[*model.Practitioner]
-	Staff         table.Table[*Colleague]
-	Addresses     table.Table[*Address]
-	Users         table.Table[*model.User]
-	Plans         table.Table[*model.Plan]
-	Protocols     table.Table[*model.Protocol]
-	Orders        table.Table[*model.Order]
-	Events        table.Table[*model.Event]
-	Carts         table.Table[*Cart]
+	Clinics      table.Table[*model.Clinic]
+	Integrations table.Table[*Integration]
+	People
+	Plans     table.Table[*model.Plan]
+	Protocols table.Table[*model.Protocol]
+	Orders    table.Table[*model.Order]
+	Events    table.Table[*model.Event]
+	Carts     table.Table[*Cart]
 
 	// LastEvent is the time of the last event, in milliseconds, and LastObjects are the objects of
 	// the events at this time.
@@ -100,18 +86,6 @@ func (w *World) index() error {
 		w.PutProduct(p)
 	}
 	return err
-}
-
-// PutProduct stores a product with the text that a product search reads: name, brand and SKUs.
-func (w *World) PutProduct(p *model.Product) {
-	words := append(make([]string, 0, 4), p.Name)
-	if brand, known := table.Get(w.Brands, p.BrandID); known {
-		words = append(words, brand.Name)
-	}
-	for _, v := range w.ProductVariants(p) {
-		words = append(words, v.SKU)
-	}
-	table.PutText(&w.Products, p, strings.Join(words, "\n"))
 }
 
 // Fields of the keys of rows, for [table.Of].
@@ -222,23 +196,8 @@ func (w *World) clinic(id string) *model.Clinic {
 	return c
 }
 
-// PatientOf returns a patient of the clinic. Like the methods below, it returns false if the row
+// CategoryOf returns a category of the clinic. Like the methods below, it returns false if the row
 // belongs to another clinic.
-func (w *World) PatientOf(clinicID, id string) (*model.Patient, bool) {
-	row, known := table.Get(w.Patients, id)
-	return row, known && row.ClinicID == clinicID
-}
-
-func (w *World) PractitionerOf(clinicID, id string) (*model.Practitioner, bool) {
-	row, known := table.Get(w.Practitioners, id)
-	return row, known && row.ClinicID == clinicID
-}
-
-func (w *World) StaffOf(clinicID, id string) (*Colleague, bool) {
-	row, known := table.Get(w.Staff, id)
-	return row, known && row.ClinicID == clinicID
-}
-
 func (w *World) CategoryOf(clinicID, id string) (*Category, bool) {
 	row, known := table.Get(w.Categories, id)
 	return row, known && row.ClinicID == clinicID
@@ -252,117 +211,6 @@ func (w *World) PlanOf(clinicID, id string) (*model.Plan, bool) {
 func (w *World) OrderOf(clinicID, id string) (*model.Order, bool) {
 	row, known := table.Get(w.Orders, id)
 	return row, known && row.ClinicID == clinicID
-}
-
-// FirstPractitioner returns the id of a clinic's first practitioner, or "" if it has none.
-func (w *World) FirstPractitioner(clinicID string) string {
-	if of := table.Of(w.Practitioners, ByClinic, clinicID); len(of) > 0 {
-		return of[0].ID
-	}
-	return ""
-}
-
-// Variant returns a variant of the catalog. It returns false if its product was removed.
-func (w *World) Variant(id string) (*model.Variant, bool) {
-	v, known := table.Get(w.Variants, id)
-	if !known {
-		return nil, false
-	}
-	p, known := table.Get(w.Products, v.ProductID)
-	return v, known && !p.Removed
-}
-
-// PatientByEmail returns the patient with an email address.
-func (w *World) PatientByEmail(email string) (*model.Patient, bool) {
-	if of := table.Of(w.Patients, byEmail, EmailKey(email)); len(of) > 0 {
-		return of[0], true
-	}
-	return nil, false
-}
-
-// EmailTaken reports whether the address belongs to a patient other than exceptID.
-func (w *World) EmailTaken(email, exceptID string) bool {
-	p, known := w.PatientByEmail(email)
-	return known && p.ID != exceptID
-}
-
-// UserEmailTaken reports whether the address belongs to a practitioner or a staff member
-// other than exceptID.
-func (w *World) UserEmailTaken(email, exceptID string) bool {
-	key := EmailKey(email)
-	owners := slices.Concat(table.Of(w.Practitioners, byEmail, key), table.Of(w.Staff, byEmail, key))
-	return slices.ContainsFunc(owners, func(c *Colleague) bool { return c.ID != exceptID })
-}
-
-// SetUserEmail changes the address that a user signs in with, if there is an account.
-func (w *World) SetUserEmail(id, email string) {
-	if old, ok := table.Get(w.Users, id); ok && old.Email != email {
-		changed := *old
-		changed.Email = email
-		table.Put(&w.Users, &changed)
-	}
-}
-
-// EmailKey normalizes an address for comparison. It changes only ASCII letters to lower case:
-// the Kelvin sign is not a k.
-func EmailKey(email string) string { return fold.ASCII(strings.TrimSpace(email)) }
-
-// ProductVariants returns the packs of a product, the primary one first.
-func (w *World) ProductVariants(p *model.Product) []*model.Variant {
-	variants := make([]*model.Variant, 0, len(p.VariantIDs))
-	for _, id := range p.VariantIDs {
-		if v, ok := table.Get(w.Variants, id); ok {
-			variants = append(variants, v)
-		}
-	}
-	return variants
-}
-
-// ProductStatus derives the status of a product: available if any variant is available, else
-// backordered if any is backordered, else unavailable. API section: "Product".
-func (w *World) ProductStatus(p *model.Product, behaviors *rules.Set) string {
-	status := model.VariantUnavailable
-	for _, id := range p.VariantIDs {
-		v, _ := table.Get(w.Variants, id)
-		switch {
-		case v.Status == model.VariantAvailable:
-			return model.VariantAvailable
-		case v.Status == model.VariantBackordered, v.Status == model.VariantVendorBackorder && behaviors.Is(behavior.VendorBackorderBackordered):
-			status = model.VariantBackordered
-		}
-	}
-	return status
-}
-
-// onSale reports whether a product has an available variant.
-func (w *World) onSale(p *model.Product) bool {
-	return !p.Removed && slices.ContainsFunc(p.VariantIDs, func(id string) bool {
-		v, _ := table.Get(w.Variants, id)
-		return v.Status == model.VariantAvailable
-	})
-}
-
-// RefreshBrand recomputes whether a brand has a product on sale.
-func (w *World) RefreshBrand(brandID string) {
-	brand, ok := table.Get(w.Brands, brandID)
-	if !ok {
-		return
-	}
-	available := slices.ContainsFunc(table.Of(w.Products, byBrand, brandID), w.onSale)
-	if available != brand.Available {
-		changed := *brand
-		changed.Available = available
-		table.Put(&w.Brands, &changed)
-	}
-}
-
-func (w *World) FirstAvailable() *model.Variant {
-	for _, v := range w.Variants.Rows {
-		if v.Status == model.VariantAvailable {
-			return v
-		}
-	}
-	return nil
 }
 
 // ForgetEvents deletes events older than [Retention], and the oldest beyond limit.
@@ -387,64 +235,6 @@ type Integration struct {
 	Key       string
 	Activated time.Time // zero until the first request with the key
 	Revoked   bool
-}
-
-// Genders of the API. API section: "Patient".
-const (
-	GenderMale   = "male"
-	GenderFemale = "female"
-	GenderX      = "x"
-)
-
-// Colleague is a practitioner, or a member of the office staff, who has no type. API sections:
-// "Practitioner", "Staff".
-type Colleague = model.Practitioner
-
-// Address is the shipping address of a patient. API section: "Address".
-type Address struct {
-	ID        string
-	PatientID string
-	Address1  string
-	Address2  string // empty is null
-	Zipcode   string
-	City      string
-	State     string // state or province
-	Country   string
-}
-
-// Term is an entry of one of the catalog's word lists: an allergen, an ingredient, a
-// supplement type or a third-party certification. API section: "Resources and their fields".
-type Term struct {
-	ID   string `json:"id"`
-	Name string `json:"name"`
-}
-
-// PractitionerType is a profession. API section: "Practitioner type".
-type PractitionerType struct {
-	ID          string `json:"id"`
-	Code        string `json:"code"`
-	Description string `json:"description"`
-}
-
-// Brand is a maker of products. API section: "Brand".
-type Brand struct {
-	ID     string
-	Name   string
-	Prefix string
-
-	// Available reports whether at least one product can be ordered. The API calls it the
-	// status. The platform updates it.
-	Available bool
-
-	// Restricted brands are open only to the clinics in ClinicIDs. For other clinics, product
-	// search and clinic_permitted omit them.
-	Restricted bool
-	ClinicIDs  []string
-}
-
-// Permits reports whether a brand is open to a clinic.
-func (b *Brand) Permits(clinicID string) bool {
-	return !b.Restricted || slices.Contains(b.ClinicIDs, clinicID)
 }
 
 // Category groups products for a clinic. API section: "Category".
