@@ -93,7 +93,7 @@ func (s *Server) SetBehavior(v behavior.Variant) error {
 	if err := changed.Choose(v); err != nil {
 		return err
 	}
-	s.putRules(changed)
+	s.rules.put(changed, &s.faults)
 	return nil
 }
 
@@ -101,14 +101,20 @@ func (s *Server) SetBehavior(v behavior.Variant) error {
 // order.
 func (s *Server) Behaviors() []behavior.Variant { return s.rules.Get().Variants() }
 
-// putRules activates rules.
-func (s *Server) putRules(r rules.Set) {
-	s.rules.Set(r)
+// ruleSet contains the rules of the platform, and the fault that implements one of them.
+type ruleSet struct {
+	rules.Current
+	limit *faults.Handle // of the behavior rate-limit
+}
+
+// put changes the rules.
+func (c *ruleSet) put(r rules.Set, all *faults.Set) {
+	c.Set(r)
 	switch {
-	case r.Is(behavior.RateLimit5000In5m) && s.limit == nil:
-		s.limit = s.faults.Add(model.Fault{Effect: model.EffectRateLimit, Limit: 5000, Window: 5 * time.Minute})
-	case !r.Is(behavior.RateLimit5000In5m) && s.limit != nil:
-		s.limit.Remove()
-		s.limit = nil
+	case r.Is(behavior.RateLimit5000In5m) && c.limit == nil:
+		c.limit = all.Add(model.Fault{Effect: model.EffectRateLimit, Limit: 5000, Window: 5 * time.Minute})
+	case !r.Is(behavior.RateLimit5000In5m) && c.limit != nil:
+		c.limit.Remove()
+		c.limit = nil
 	}
 }

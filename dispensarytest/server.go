@@ -2,8 +2,6 @@ package dispensarytest
 
 import (
 	"context"
-	"crypto/x509"
-	"net"
 	"net/http"
 	"slices"
 	"sync"
@@ -11,9 +9,6 @@ import (
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/clock"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/faults"
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/ids"
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/memhttp"
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/rules"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/tokens"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/webhooks"
@@ -48,15 +43,13 @@ type Server struct {
 	Practitioners Records[model.Practitioner]
 	Variants      Records[model.Variant] // the packs of all products
 
-	set        settings
-	app        model.Application
-	clock      *clock.Clock
-	tokens     *tokens.Store
-	faults     faults.Set
-	rules      rules.Current
-	limit      *faults.Handle // of the behavior rate-limit
-	requestIDs ids.Requests
-	changes    clock.Notifier
+	set     settings
+	app     model.Application
+	clock   *clock.Clock
+	tokens  *tokens.Store
+	faults  faults.Set
+	rules   ruleSet
+	changes clock.Notifier
 
 	store   *store.Store
 	sender  *webhooks.Sender
@@ -65,15 +58,10 @@ type Server struct {
 		Overview(latest int) model.Overview
 	}
 
-	origin      string
-	handler     http.Handler
-	listener    net.Listener // nil in memory
-	net         *memhttp.Network
-	http        *http.Server      // nil in memory
-	certificate *x509.Certificate // nil without TLS
-	client      *http.Client
-	once        sync.Once
-	closed      error
+	front
+	handler http.Handler
+	once    sync.Once
+	closed  error
 }
 
 // Close stops the webhook sender and the listener, and drops open connections. Due deliveries
@@ -84,13 +72,7 @@ func (s *Server) Close() error {
 		s.sender.Close()
 		s.clock.Unwatch(&s.changes)
 		s.changes.Close()
-		s.net.Close()
-		if s.http != nil {
-			s.closed = s.http.Close()
-		}
-		if s.client != nil {
-			s.client.CloseIdleConnections()
-		}
+		s.closed = s.front.close()
 	})
 	return s.closed
 }

@@ -144,8 +144,8 @@ func (s *Server) Reset() {
 	s.store.Lock()
 	defer s.store.Unlock()
 	s.ClearFaults()
-	s.limit = nil // the fault was cleared
-	s.putRules(s.set.rules)
+	s.rules.limit = nil // the fault was cleared
+	s.rules.put(s.set.rules, &s.faults)
 	s.begin(s.set.webhook)
 	s.tokens.EndSessions()
 	s.Journal.Reset()

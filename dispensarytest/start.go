@@ -2,14 +2,10 @@ package dispensarytest
 
 import (
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"net"
 	"net/http"
-	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -25,8 +21,6 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/webhooks"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/environ"
-	"github.com/dispensary-go/dispensary/internal/httplimit"
-	"github.com/dispensary-go/dispensary/openapi"
 )
 
 // New starts a platform for one test and closes it when the test ends. It listens on loopback
@@ -52,12 +46,12 @@ func Start(opts ...Option) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{set: set, clock: set.clock, net: memhttp.New()}
-	if err := s.listen(); err != nil {
+	s := &Server{set: set, clock: set.clock, front: front{net: memhttp.New()}}
+	if err := s.listen(set); err != nil {
 		return nil, err
 	}
 	s.build()
-	s.serve()
+	s.serve(s.handler)
 	if set.webhook != nil {
 		if err := s.Webhooks.Register(set.webhook.URL, set.webhook.Types...); err != nil {
 			_ = s.Close()
@@ -75,15 +69,15 @@ func (s *Server) build() {
 	s.tokens = tokens.New(tokens.Config{Clock: s.clock, Changes: &s.changes, Users: s.store})
 	s.faults.Changes = &s.changes
 	s.clock.Watch(&s.changes)
-	s.putRules(set.rules)
+	s.rules.put(set.rules, &s.faults)
 	s.requestIDs.Base = ids.Mix(seed ^ 0x5e71a1)
 	s.sender = webhooks.New(webhooks.Config{
-		Store: s.store, Clock: s.clock, Behaviors: &s.rules, Faults: &s.faults, Changes: &s.changes, Network: s.net, App: s.app,
+		Store: s.store, Clock: s.clock, Behaviors: &s.rules.Current, Faults: &s.faults, Changes: &s.changes, Network: s.net, App: s.app,
 		Given: set.DeliveryClient, InMemory: set.inMemory, Parallel: set.ParallelDeliveries,
 		EventLimit: set.EventLimit,
 	})
 	acts := actions.New(actions.Config{
-		Store: s.store, Clock: s.clock, Behaviors: &s.rules, Tokens: s.tokens, Sender: s.sender, Changes: &s.changes,
+		Store: s.store, Clock: s.clock, Behaviors: &s.rules.Current, Tokens: s.tokens, Sender: s.sender, Changes: &s.changes,
 		Origin: s.origin, EventLimit: set.EventLimit,
 	})
 	s.actions = acts
@@ -92,9 +86,9 @@ func (s *Server) build() {
 	s.Webhooks, s.Tokens = s.sender, s.tokens
 	s.Clock, s.Journal = &Clock{s.clock}, &Journal{changes: &s.changes, clock: s.clock, limit: set.JournalLimit}
 	s.handler = s.handle(&pages.Pages{
-		Store: s.store, Actions: acts, Behaviors: &s.rules, RequestIDs: &s.requestIDs, Environment: set.environment, RequireTLS: set.TLSRequired,
+		Store: s.store, Actions: acts, Behaviors: &s.rules.Current, RequestIDs: &s.requestIDs, Environment: set.environment, RequireTLS: set.TLSRequired,
 	}, &httpapi.API{
-		Store: s.store, Clock: s.clock, Behaviors: &s.rules, Tokens: s.tokens, Faults: &s.faults, Sender: s.sender, Clinics: acts.Clinics,
+		Store: s.store, Clock: s.clock, Behaviors: &s.rules.Current, Tokens: s.tokens, Faults: &s.faults, Sender: s.sender, Clinics: acts.Clinics,
 		RequestIDs: &s.requestIDs, Record: s.Journal.add, Closed: s.net.Context.Done(), App: s.app, Origin: s.origin,
 		RequireTLS: set.TLSRequired, ClinicTokens: set.ClinicTokens, KeepBodies: set.Bodies,
 	})
@@ -126,80 +120,9 @@ func registration(seed uint64, redirectURI string) model.Application {
 	}
 }
 
-// listen sets the platform's origin: on the network in memory, on loopback HTTP or on loopback
-// TLS.
-func (s *Server) listen() (err error) {
-	if s.set.inMemory {
-		s.origin, s.client = memoryOrigin(s.set.environment), &http.Client{Transport: memhttp.Transport{Network: s.net}}
-		return nil
-	}
-	pool := &http.Transport{MaxIdleConnsPerHost: 64}
-	s.client = &http.Client{Transport: memhttp.Transport{Network: s.net, Outside: pool}}
-	if s.listener, err = net.Listen("tcp", s.set.Addr); err != nil {
-		return fmt.Errorf("dispensarytest: %w", err)
-	}
-	s.origin = "http://" + s.listener.Addr().String()
-	if !s.set.tls {
-		return nil
-	}
-	certificate, err := memhttp.LoopbackCertificate()
-	if err != nil {
-		_ = s.listener.Close()
-		return fmt.Errorf("dispensarytest: %w", err)
-	}
-	s.certificate = certificate.Leaf
-	pool.TLSClientConfig = &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}
-	pool.TLSClientConfig.RootCAs.AddCert(certificate.Leaf)
-	s.origin = "https://" + s.listener.Addr().String()
-	s.listener = tls.NewListener(s.listener, &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12})
-	return nil
-}
-
-// serve serves the platform's origin until [Server.Close].
-func (s *Server) serve() {
-	handler := s.handler
-	if s.listener == nil {
-		s.net.SetHome(s.origin, handler)
-		return
-	}
-	if at, ok := s.listener.Addr().(*net.TCPAddr); ok && at.IP.IsLoopback() {
-		handler = s.byLoopbackName(handler)
-	}
-	s.http = httplimit.Server(handler)
-	go func() { _ = s.http.Serve(s.listener) }() // ends with Close
-}
-
 // Handler returns the platform as a handler for your own server. URLs in its responses still
 // begin with the URLs of [Server.Site].
 func (s *Server) Handler() http.Handler { return s.handler }
-
-// handle serves the contract, the pages and the API.
-func (s *Server) handle(pages *pages.Pages, api *httpapi.API) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case r.URL.Path == contractPath && r.Method == http.MethodGet:
-			serveContract(w, s.requestIDs.Next())
-		case pages.Serve(w, r):
-		default:
-			api.ServeHTTP(w, r)
-		}
-	})
-}
-
-// byLoopbackName rejects requests under a host name other than loopback. They can come from
-// web pages whose name resolves to this machine. [Server.Handler] and other addresses do not
-// use it, because they are not only for this machine.
-func (s *Server) byLoopbackName(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		name := (&url.URL{Host: r.Host}).Hostname()
-		if memhttp.IsLoopback(strings.ToLower(name)) {
-			next.ServeHTTP(w, r)
-			return
-		}
-		w.Header()["X-Request-Id"] = []string{s.requestIDs.Next()}
-		httpapi.WriteProblem(w, http.StatusForbidden, "Use a loopback host name, such as localhost")
-	})
-}
 
 // HTTPClient returns a client for the platform and for handlers from [Server.Host]. It trusts
 // the platform's certificate, follows redirects, and has no timeout. Its connections end with
@@ -222,29 +145,6 @@ func (s *Server) Host(origin string, handler http.Handler) error {
 		return fmt.Errorf("dispensarytest: Host(%q): %w", origin, err)
 	}
 	return nil
-}
-
-// memoryOrigin returns the origin of a platform without sockets. Its host names are reserved,
-// so no resolver knows them.
-func memoryOrigin(environment api.Environment) string {
-	if environment == api.CanadaSandbox {
-		return "https://platform.ca.dispensary.test"
-	}
-	return "https://platform.us.dispensary.test"
-}
-
-// contractPath is the path of the contract, beside the API.
-const contractPath = "/openapi.yaml"
-
-// serveContract serves the OpenAPI document of the API, for tools of other languages. The
-// request is not a call of the API. It needs no token and does not appear in the journal.
-func serveContract(w http.ResponseWriter, requestID string) {
-	document := openapi.Document()
-	header := w.Header()
-	header["X-Request-Id"] = []string{requestID}
-	header.Set("Content-Type", "application/yaml")
-	header.Set("Content-Length", strconv.Itoa(len(document)))
-	_, _ = w.Write(document) // a client that has left is not an error of the platform
 }
 
 // Site returns the platform for a client: the sandbox of its region, the base URL of the API
