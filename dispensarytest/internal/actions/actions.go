@@ -162,11 +162,10 @@ func (a *actor) emitAt(at time.Time, kind, clinicID, objectID string, data any) 
 	e := model.Event{ID: w.NewID("event"), Type: kind, CreatedAt: at, ClinicID: clinicID, ObjectID: objectID, Data: view.Encode(data)}
 	table.Put(&w.Events, &e)
 	w.ForgetEvents(now, a.EventLimit)
-	if at = at.Truncate(time.Millisecond); at.Equal(w.LastEvent) {
-		w.LastObjects = append(w.LastObjects, objectID)
-	} else {
-		w.LastEvent, w.LastObjects = at, []string{objectID}
+	if at = at.Truncate(time.Millisecond); w.LastObjects == nil || !at.Equal(w.LastEvent) {
+		w.LastEvent, w.LastObjects = at, map[string]bool{}
 	}
+	w.LastObjects[objectID] = true
 	concerned := table.Where(w.Integrations.Rows, func(i *store.Integration) bool {
 		return clinicID == "" || clinicID == i.ClinicID // a product concerns all clinics
 	})
@@ -201,7 +200,7 @@ func (a *actor) eventTime(objectID string) time.Time {
 	switch {
 	case a.Behaviors.Get().Is(behavior.EventTimesAsTheyFall) || now.Truncate(time.Millisecond).After(w.LastEvent): // the precision of timestamps
 		return now
-	case slices.Contains(w.LastObjects, objectID):
+	case w.LastObjects[objectID]:
 		return w.LastEvent.Add(time.Millisecond)
 	}
 	return w.LastEvent

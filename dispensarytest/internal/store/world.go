@@ -3,7 +3,6 @@ package store
 import (
 	"errors"
 	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -41,7 +40,7 @@ type World struct {
 	// LastEvent is the time of the last event, in milliseconds, and LastObjects are the objects of
 	// the events at this time.
 	LastEvent   time.Time
-	LastObjects []string
+	LastObjects map[string]bool
 }
 
 // Cart contains the lines that a patient is about to order.
@@ -145,7 +144,7 @@ func describeProduct(p *model.Product) table.Entry {
 // Clone returns a copy to change. The original must not change anymore.
 func (w *World) Clone() *World {
 	copied := *w
-	copied.Numbers, copied.LastObjects = maps.Clone(w.Numbers), slices.Clone(w.LastObjects)
+	copied.Numbers, copied.LastObjects = maps.Clone(w.Numbers), maps.Clone(w.LastObjects)
 	return &copied
 }
 
