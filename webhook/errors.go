@@ -172,7 +172,8 @@ func (e *reasonError) Unwrap() error { return e.err }
 //     cause
 //   - for a [PanicError], the type of the value, or the error of the runtime
 //   - the type of the outermost error with a named type, and the text of a common error
-//     in its chain, such as [context.DeadlineExceeded] or sql.ErrNoRows
+//     in its chain, such as [context.DeadlineExceeded] or sql.ErrNoRows, or the code of an error of
+//     PostgreSQL or SQLite
 //   - "unnamed error: see webhook.WithReason", for example for the result of errors.New
 func (a Attempt) Reason() string { return reason(a.Err) }
 
@@ -275,6 +276,10 @@ func describeSentinel(err error) string {
 	var state interface{ SQLState() string }
 	if errors.As(err, &state) && sqlState.MatchString(state.SQLState()) {
 		return "SQLSTATE " + state.SQLState()
+	}
+	var number interface{ Code() int } // as of SQLite
+	if errors.As(err, &number) {
+		return fmt.Sprintf("code %d", number.Code())
 	}
 	text := ""
 	find(err, func(e error) bool {

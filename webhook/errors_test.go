@@ -72,6 +72,12 @@ type sqlError string
 func (e sqlError) Error() string    { return marked }
 func (e sqlError) SQLState() string { return string(e) }
 
+// numberedError is like an error of SQLite.
+type numberedError int
+
+func (e numberedError) Error() string { return marked }
+func (e numberedError) Code() int     { return int(e) }
+
 func TestReasonNamesErrors(t *testing.T) {
 	t.Parallel()
 	wrap := func(err error) error { return fmt.Errorf("%s: %w", marked, err) }
@@ -94,6 +100,7 @@ func TestReasonNamesErrors(t *testing.T) {
 		"error of type *net.DNSError: timeout":                               {&net.DNSError{Name: marked, IsTimeout: true}},
 		"error of type webhook_test.sqlError: SQLSTATE 23505":                {wrap(sqlError("23505"))},
 		"error of type webhook_test.sqlError":                                {sqlError(marked)},
+		"error of type webhook_test.numberedError: code 1299":                {wrap(numberedError(1299))},
 		"error of type *accounts.ClinicError: user must authorize again":     {&accounts.ClinicError{ClinicID: "cl_1"}, wrap(&accounts.ClinicError{ClinicID: "cl_2"})},
 		"error of type *tokens.StoreError":                                   {&tokens.StoreError{Op: "Load", Key: tokenstore.Key{User: "a"}}},
 		"no_chart":                                                           {webhook.WithReason("no_chart", errDown), wrap(webhook.WithReason("no_chart", webhook.WithReason("inner", sql.ErrNoRows)))},
