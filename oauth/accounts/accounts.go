@@ -72,6 +72,10 @@ type Config struct {
 	// call. "" means the key in Options, if any. Every call of Client calls ClinicKey, so it
 	// should respond from memory. Nil means no key per clinic. The platform sends no webhooks
 	// of a clinic before the first call with its key.
+	//
+	// GET /clinic for a new token sends the key, too. If the platform rejects the key with the
+	// token, the call is repeated without, so that Tokens.Verify learns the clinic of the account,
+	// and a warning is logged. If the platform requires the key there, the clinic stays unknown.
 	// API section: "Authentication" 9.
 	ClinicKey func(ctx context.Context, user string) (dispensary.Secret, error)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"slices"
 
 	"github.com/dispensary-go/dispensary"
@@ -185,6 +186,8 @@ func (a *Accounts) clinicOf(app *application) func(context.Context, tokenstore.K
 				return oauth.Clinic{}, problem
 			}
 			if other, problem := bare.Clinic.Get(ctx); problem == nil {
+				app.conns.Client().Logger().LogAttrs(ctx, slog.LevelWarn, "accounts: the platform rejects the clinic key of a user, or the account belongs to another clinic",
+					slog.String("environment", key.Environment.String()), slog.String("user", key.User), slog.String("clinic", other.ID))
 				got, err = other, nil
 			}
 		}

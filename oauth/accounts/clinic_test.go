@@ -1,9 +1,11 @@
 package accounts_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"testing"
 	"time"
@@ -153,7 +155,9 @@ func TestConnectFindsOtherClinicDespiteKey(t *testing.T) {
 		own, other := platform.Clinics.All()[0].ID, platform.Users()[len(platform.Users())-1]
 		require.NotEqual(t, own, other.ClinicID)
 		errOther := errors.New("the account belongs to another clinic")
+		var log bytes.Buffer
 		f := newFixtureOn(t, []*dispensarytest.Server{platform}, func(c *accounts.Config) {
+			c.Applications[0].Logger = slog.New(slog.NewTextHandler(&log, nil))
 			c.ClinicKey = func(context.Context, string) (dispensary.Secret, error) {
 				return dispensary.NewSecret(platform.ClinicKey()), nil
 			}
@@ -171,6 +175,7 @@ func TestConnectFindsOtherClinicDespiteKey(t *testing.T) {
 		err = f.accounts.Connect(t.Context(), "dr-17", dispensary.NewSecret(back.Query().Get("code")))
 		require.ErrorIs(t, err, tokens.ErrOwnerRejected)
 		require.ErrorIs(t, err, errOther)
+		assert.Contains(t, log.String(), "rejects the clinic key of a user", "the key may be wrong instead")
 	})
 }
 
