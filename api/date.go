@@ -28,7 +28,8 @@ func DateOf(t time.Time) Date {
 }
 
 // ParseDate reads yyyy-mm-dd. For any other text, including the empty one, it returns an
-// [*ArgumentError] for "date" without the text.
+// [*ArgumentError] for "date" without the text. For a form, set its Field to the name of the form's
+// field: see [Problem.For].
 func ParseDate(s string) (Date, error) {
 	t, err := time.Parse(time.DateOnly, s)
 	date := DateOf(t)

@@ -31,8 +31,8 @@ import (
 // It fails with the errors of Create, or with an [*api.EnsureError] if
 //
 //   - several patients have the metadata ID,
-//   - the e-mail address belongs to a patient with another metadata ID,
-//   - the e-mail address belongs to a patient with another name or date of birth,
+//   - the e-mail address belongs to a patient with another metadata ID (Field is "email"),
+//   - the e-mail address belongs to a patient with another name or date of birth (also "email"),
 //   - the platform stored a different metadata ID, or
 //   - a create call may have been applied, but no patient has appeared.
 //

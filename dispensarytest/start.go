@@ -157,8 +157,9 @@ func (s *Server) Site() dispensary.Site {
 // Variables returns environment variables for a program that uses the platform, in the form of
 // [os.Environ]. It includes the variables of [dispensary.NewFromEnv], without a token, and the
 // variables of package integration for this environment, such as
-// DISPENSARY_US_SANDBOX_CLIENT_ID, but not DISPENSARY_STORE, _INBOX and the keys. A platform with several clinics has no variable for the
-// clinic key, because the key applies to the calls of all users.
+// DISPENSARY_US_SANDBOX_CLIENT_ID, but not DISPENSARY_STORE, _INBOX and the keys. A platform with
+// several clinics has no variable for the clinic key, because the key applies to the calls of all
+// users: see [Server.ClinicKeys].
 func (s *Server) Variables() []string {
 	site, app := s.Site(), s.Application()
 	baseURL, authURL := environ.Variables(site.Environment)
