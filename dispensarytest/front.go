@@ -72,12 +72,13 @@ func (f *front) serve(handler http.Handler) {
 	go func() { _ = f.http.Serve(f.listener) }() // ends with Close
 }
 
-// handle serves the contract, the pages and the API.
-func (f *front) handle(pages *pages.Pages, api *httpapi.API) http.Handler {
+// handlerOf returns a handler for the contract, the pages and the API. A method would compile its
+// argument types in each importer of [Server].
+func handlerOf(requestIDs *ids.Requests, pages *pages.Pages, api *httpapi.API) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.URL.Path == contractPath && r.Method == http.MethodGet:
-			serveContract(w, f.requestIDs.Next())
+			serveContract(w, requestIDs.Next())
 		case pages.Serve(w, r):
 		default:
 			api.ServeHTTP(w, r)

@@ -85,7 +85,7 @@ func (s *Server) build() {
 	s.Products, s.Clinics, s.Practitioners, s.Variants = &acts.Products, &acts.Clinics, &acts.Practitioners, &acts.Variants
 	s.Webhooks, s.Tokens = s.sender, s.tokens
 	s.Clock, s.Journal = &Clock{s.clock}, &Journal{changes: &s.changes, clock: s.clock, limit: set.JournalLimit}
-	s.handler = s.handle(&pages.Pages{
+	s.handler = handlerOf(&s.requestIDs, &pages.Pages{
 		Store: s.store, Actions: acts, Behaviors: &s.rules.Current, RequestIDs: &s.requestIDs, Environment: set.environment, RequireTLS: set.TLSRequired,
 	}, &httpapi.API{
 		Store: s.store, Clock: s.clock, Behaviors: &s.rules.Current, Tokens: s.tokens, Faults: &s.faults, Sender: s.sender, Clinics: acts.Clinics,
