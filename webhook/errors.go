@@ -134,7 +134,8 @@ const unnamed = "unnamed error: see webhook.WithReason"
 // event. WithReason returns err unchanged if code has another form, and nil if err is nil.
 // With several codes, the outermost counts.
 //
-// The result matches the same errors as err. You can combine it with [Permanent] in both orders.
+// The result matches the same errors as err. You can combine it with [Permanent] in both orders. The
+// reason is then "permanent: " and the code, also in the filter of a replay.
 func WithReason(code string, err error) error {
 	if err == nil || !reasonCode.MatchString(code) {
 		return err

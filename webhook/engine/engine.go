@@ -156,7 +156,7 @@ type Counts struct {
 	Oldest time.Time
 
 	// Until is the position of the last counted event. Set it as [Filter].Until to match only
-	// counted events. It is zero without events.
+	// counted events. It is zero without events, and then a replay has nothing to do.
 	Until Position
 }
 

@@ -39,7 +39,7 @@ func InBatches(
 ) (total int, err error) {
 	switch {
 	case f.Keys == nil && f.Until.IsZero():
-		return 0, &api.ArgumentError{Field: "engine.Filter.Until", Reason: "must be set if Keys is nil: use Counts.Until of Engine.Count"}
+		return 0, &api.ArgumentError{Field: "engine.Filter.Until", Reason: "must be set if Keys is nil: use Counts.Until of Engine.Count, which is zero if no event matched"}
 	case f.States != nil && !slices.Contains(f.States, state):
 		return 0, nil
 	}
