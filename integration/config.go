@@ -38,8 +38,8 @@ type Config struct {
 	Inbox dispensary.Secret
 
 	// SealKeys encrypts the tokens in Store and the events in Inbox. It has the form of
-	// [seal.ParseKeyRing]: for each key an id and 32 random bytes in base64, newest first. It is
-	// required unless both are in memory.
+	// [seal.ParseKeyRing]: for each key an id and 32 random bytes in base64, newest first. In tests it
+	// is the Text of [seal.GenerateKey]. It is required unless both are in memory.
 	SealKeys dispensary.Secret
 
 	// StateKeys sign the state of the browser flow: see [connect.Config]. They are required for a

@@ -2,7 +2,14 @@ package cookbook_test
 
 import (
 	"context"
+	"crypto/rand"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -12,6 +19,10 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/dispensarytest/receivercheck"
 	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/integration"
+	_ "github.com/dispensary-go/dispensary/integration/sqlite"
+	"github.com/dispensary-go/dispensary/oauth/connect"
+	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
 )
@@ -50,6 +61,57 @@ func TestOrderIsHandled(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, platform.Webhooks.WaitDelivered(t.Context(), event.ID)) // signed, sent and acknowledged
 	assert.Equal(t, order.Number, <-orders)
+}
+
+// A test of a whole integration: a practitioner connects in the browser, and a patient orders. In a
+// test, dispensarytest.New and t.TempDir replace the first lines.
+func Example_wholeIntegration() {
+	folder, err := os.MkdirTemp("", "ehr")
+	must(err)
+	defer func() { _ = os.RemoveAll(folder) }()
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // before the platform, which redirects to it
+	must(err)
+	home := "http://" + listener.Addr().String()
+	platform, err := dispensarytest.Start(dispensarytest.WithRedirectURI(home + "/dispensary/callback"))
+	must(err)
+	defer platform.Close()
+
+	key, err := seal.GenerateKey("test")
+	must(err)
+	file := "sqlite:" + filepath.Join(folder, "ehr.db")
+	config, err := integration.Load(append(platform.Variables(), "DISPENSARY_STORE="+file, "DISPENSARY_INBOX="+file,
+		"DISPENSARY_SEAL_KEYS="+key.Text().Reveal(), "DISPENSARY_STATE_KEYS="+rand.Text()+rand.Text()))
+	must(err)
+	orders := make(chan string, 1)
+	var router webhook.Router
+	router.OnOrderPlaced(func(_ context.Context, order events.OrderEvent) error {
+		orders <- order.Object.OrderNumber
+		return nil
+	})
+	app, err := integration.Open(context.Background(), config, integration.Setup{
+		Work:    webhook.Work{Handle: router.Dispatch},
+		Connect: connect.Config{User: func(*http.Request) (string, error) { return "dr-17", nil }}, // from your session
+		Drain:   -1,                                                                                // no load balancer
+	})
+	must(err)
+	mux := http.NewServeMux()
+	app.Mount(mux)
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- app.Serve(ctx, &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}, listener) }()
+
+	page, err := platform.Browser(platform.Users()[0]).Authorize(ctx, home+"/dispensary/connect?return_to=/healthz")
+	must(err)
+	must(page.Body.Close())
+	must(platform.Webhooks.Register(home+"/webhooks/us-sandbox", model.EventOrderPlaced))
+	order, _, err := platform.Orders.Place(platform.Patients.All()[0].ID, model.OrderCreate{})
+	must(err)
+	fmt.Println("handled:", <-orders == order.Number)
+	stop()
+	fmt.Println("ended:", <-ended)
+	// Output:
+	// handled: true
+	// ended: <nil>
 }
 
 func TestReceiver(t *testing.T) {
