@@ -123,11 +123,10 @@ func (i *Inbox) start(ctx context.Context) (err error) {
 	default:
 	}
 	i.loops.Go(func() {
-		for i.worker.WaitForStart(i.life.Stopping()) && !i.life.Stopped() {
-			err := i.fetch(i.life.Context())
-			if err == nil {
-				return
-			}
+		if !i.worker.WaitForStart(i.life.Stopping()) {
+			return
+		}
+		for err := i.fetch(i.life.Context()); err != nil; err = i.fetch(i.life.Context()) {
 			i.db.warn("webhook inbox cannot start to handle events", err)
 			select {
 			case <-time.After(time.Second):
