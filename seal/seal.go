@@ -83,7 +83,8 @@ type Key struct {
 
 // NewKey creates a key from a random secret of 32 bytes. The id identifies the key in every
 // ciphertext: 1 to 32 letters, digits, dots, dashes or underscores. Never use it for another
-// key. NewKey rejects a secret of equal bytes: tests call [GenerateKey]. Errors are [api.ArgumentError] and do not contain the key.
+// key. NewKey rejects a secret of equal bytes: tests call [GenerateKey]. Errors are
+// [api.ArgumentError] and do not contain the key.
 func NewKey(id string, secret []byte) (Key, error) {
 	switch {
 	case !isID(id):

@@ -152,9 +152,9 @@ func (c *Clinic) String() string {
 func (c *Clinic) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, c.String()) }
 
 // Clinics returns up to limit IDs of clinics with known users in an environment, sorted by
-// bytes and starting after the ID after. Fewer than limit are the last ones. It includes a clinic whose users all have to
-// authorize again. The IDs are not encrypted in the store: pass them to [Accounts.ForClinic],
-// which verifies them.
+// bytes and starting after the ID after. Fewer than limit are the last ones. It includes a clinic
+// whose users all have to authorize again. The IDs are not encrypted in the store: pass them to
+// [Accounts.ForClinic], which verifies them.
 //
 // Errors are an [*api.ArgumentError] for an environment without an application, and the errors
 // of the store.

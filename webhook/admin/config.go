@@ -59,8 +59,9 @@ type Config struct {
 
 	// ReadOnly reports whether the user of a request may only read. The pages then have no actions,
 	// and reject dry runs (GET bulk, below the path of the page) and changes (POST bulk) with status
-	// 403. A test that replays an event calls the Replay of the engine. Bodies are not hidden: Observer.BodyOpened
-	// gets the same request and decides about them. Nil means that every user may change events.
+	// 403. A test that replays an event calls the Replay of the engine. Bodies are not hidden:
+	// Observer.BodyOpened gets the same request and decides about them. Nil means that every user
+	// may change events.
 	ReadOnly func(r *http.Request) bool
 
 	// TrustedOrigins are the origins of this page if a proxy changes the Host header, such as
